@@ -9,7 +9,7 @@ from alhena.agent.compression import kept
 from alhena.chat.chat import Chat, Outlets
 from alhena.chat.compression import CompressionOptions, CompressionServices, ContextRoom
 from alhena.chat.history import History
-from alhena.chat.masking import MaskingLimits, masked, prefix_sums, to_mask
+from alhena.chat.masking import MaskingLimits, mask_results, prefix_sums, to_mask
 from alhena.chat.summary import find_cut
 from alhena.chat.turn import ModelTraits
 from alhena.models.providers.demo import DemoGenerator
@@ -79,7 +79,7 @@ def _masking() -> None:
         base = (time.perf_counter() - begun) * 1000
         store = OutputStore(Path(folder, "kept"), "s")
         begun = time.perf_counter()
-        changed = masked({i: entries[i].content for i in plan}, plan, partial(kept, store))
+        changed = mask_results({i: entries[i].content for i in plan}, plan, partial(kept, store))
         assert changed.keys() == plan.keys()
         value = (time.perf_counter() - begun) * 1000
     name = f"compression: {OUTPUTS:,} results masked"

@@ -5,7 +5,7 @@ import os
 import threading
 from pathlib import Path
 
-from alhena.chat.prompt import PromptFacts, composed_prompt
+from alhena.chat.prompt import PromptFacts, compose_prompt
 from alhena.system.ignore import IgnoreRules
 from alhena.system.walk import folder_structure
 from alhena.system.workspace import Workspace
@@ -39,7 +39,7 @@ def run(_home: Path, cwd: Path) -> None:
         for name in sorted(BUILT_IN)
     ]
     facts = PromptFacts(headless=False, repository=True)
-    value = timed_ms(lambda: composed_prompt(declared, facts), ROUNDS)
+    value = timed_ms(lambda: compose_prompt(declared, facts), ROUNDS)
     row("context: system prompt", f"{value:.2f} ms", "", None, "<= 3 ms", ok=value <= 3)
     _texts(cwd / "context_texts")
 

@@ -6,7 +6,7 @@ from statistics import median
 
 from alhena.config.effective_settings import FolderTrust
 from alhena.config.settings import ContextSettings
-from alhena.memory import Limits
+from alhena.memory import ImportLimits
 from alhena.memory.files import MemoryRequest, TouchedMemory, below, load_memory
 from alhena.memory.imports import ImportLoader, expand, root_source
 from bench.measure import PASS, environment, row, timed_ms, wall
@@ -53,7 +53,7 @@ def _imports(home: Path, cwd: Path) -> None:
     root.write_text(f"# Rules\n\n{names}\n", encoding="utf-8")
 
     def once() -> None:
-        limits = Limits()
+        limits = ImportLimits()
         done = expand(root_source(root, limits), ImportLoader((top,), limits))
         assert len(done.import_tree.imports) == IMPORTS
 

@@ -17,7 +17,7 @@ from alhena.events import (
 )
 from alhena.session.journal import Journal
 from alhena.session.records import VERSION, Header, now
-from alhena.session.replay import Recorder
+from alhena.session.replay import JournalRecorder
 from alhena.wire.content import (
     MODEL,
     USER,
@@ -62,7 +62,7 @@ class LongSession:
         self.journal = Journal.create(path)
         header = Header(at=now(), version=VERSION, session_id=path.stem, project=str(project))
         self.journal.append(header)
-        self._recorder = Recorder(self.journal.add)
+        self._recorder = JournalRecorder(self.journal.add)
         self._count = 0
         self._chance = random.Random(0)
 

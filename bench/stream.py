@@ -3,7 +3,7 @@
 import json
 import time
 
-from alhena.chat.turn import Turn
+from alhena.chat.turn import AnswerCollector
 from alhena.wire.content import CallIds
 from alhena.wire.encode import decode_response
 from alhena.wire.sse import SseDecoder
@@ -25,7 +25,7 @@ def run() -> None:
         base.append(time.perf_counter() - start)
         start = time.perf_counter()
         decoder, events = SseDecoder(), []
-        turn = Turn("p", CallIds("t"), events.append)
+        turn = AnswerCollector("p", CallIds("t"), events.append)
         for chunk in chunks:
             for payload in decoder.feed(chunk):
                 turn.feed(decode_response(payload))

@@ -1,8 +1,8 @@
-"""The structure that ruff does not check: sizes, circles of modules, assignments, words.
+"""The structure that ruff does not check: sizes, circles of modules, assignments, words, names.
 
 Files, functions, classes, folders and wording have fixed limits without waivers; each circle of
 modules is listed in `circles.toml` with its reason. The other figures of the whole are printed:
-they are an outcome."""
+they are an outcome. `--names` lists the names that count as unclear."""
 
 import ast
 import json
@@ -24,6 +24,8 @@ LIMITS = {
     "assigned_from_outside": 1,
     "unclear_docstrings": 0,
     "odd_words": 0,
+    "participle_functions": 498,
+    "repeated_classes": 56,
 }
 """The figures of the whole that have a limit."""
 CIRCLES = Path(__file__).parent / "circles.toml"
@@ -34,6 +36,19 @@ ODD_WORDS = re.compile(
     r"|(is|are) (said|told))\b",
     re.IGNORECASE,
 )
+
+# A function is a verb with its object, not one participle or adverb. Exempt are words on -ed that
+# are none, and changed copies as `sorted` returns them.
+PARTICIPLES = re.compile(
+    r"_*(anew|apart|aside|away|begun|behind|beside|chosen|done|drawn|first|found|given|gone|held"
+    r"|kept|known|last|left|lost|made|met|once|said|seen|sent|shown|taken|told|within|written"
+    r"|[a-z]+ed)_*"
+)
+NO_PARTICIPLES = re.compile(
+    r"_*(bed|breed|deed|embed|exceed|feed|need|proceed|seed|speed|weed"
+    r"|decoded|encoded|escaped|expanded|indented|merged|quoted|redacted|shortened|unquoted)_*"
+)
+PROPERTIES = {"property", "cached_property", "functools.cached_property"}
 
 
 def problems(path: Path, text: str, tree: ast.Module) -> list[str]:
@@ -161,6 +176,41 @@ def odd_words(tree: ast.Module) -> int:
     )
 
 
+def participle_functions(tree: ast.Module) -> list[tuple[int, str]]:
+    """Functions named by a single participle or adverb, with their lines; properties may be."""
+    return sorted(
+        (node.lineno, node.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and PARTICIPLES.fullmatch(node.name)
+        and not NO_PARTICIPLES.fullmatch(node.name)
+        and not any(ast.unparse(each) in PROPERTIES for each in node.decorator_list)
+    )
+
+
+def repeated_classes(trees: dict[Path, ast.Module]) -> dict[str, list[Path]]:
+    """Names of classes that several modules define, with the modules."""
+    found: dict[str, list[Path]] = {}
+    for path, tree in trees.items():
+        for name in {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}:
+            found.setdefault(name, []).append(path)
+    return {name: paths for name, paths in found.items() if len(paths) > 1}
+
+
+def unclear_names(trees: dict[Path, ast.Module]) -> list[str]:
+    """Participles and repeated classes with their places."""
+    functions = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path, tree in trees.items()
+        for line, name in participle_functions(tree)
+    ]
+    classes = [
+        f"{name}: {', '.join(str(path.relative_to(ROOT)) for path in paths)}"
+        for name, paths in repeated_classes(trees).items()
+    ]
+    return [*functions, *sorted(classes)]
+
+
 def imported(tree: ast.Module) -> set[str]:
     """Dotted names a module imports, wherever in it; `from a import b` gives `a.b`."""
     found: set[str] = set()
@@ -198,6 +248,8 @@ def figures(texts: dict[Path, str], trees: dict[Path, ast.Module]) -> dict[str, 
         "unclear_docstrings": sum(unclear(tree) for tree in trees.values()),
         "odd_words": sum(map(odd_words, source.values()))
         + sum(len(ODD_WORDS.findall(text)) for text in docs),
+        "participle_functions": sum(len(participle_functions(tree)) for tree in source.values()),
+        "repeated_classes": len(repeated_classes(source)),
     }
 
 
@@ -209,6 +261,9 @@ def main() -> int:
     }
     trees = {path: ast.parse(text) for path, text in texts.items()}
     source = {path: tree for path, tree in trees.items() if path.is_relative_to(SOURCE)}
+    if "--names" in sys.argv[1:]:
+        print("\n".join(unclear_names(source)))
+        return 0
     found = [line for path, tree in trees.items() for line in problems(path, texts[path], tree)]
     found += [line for path, tree in source.items() for line in long_functions(path, tree)]
     found += unlisted_circles(source)

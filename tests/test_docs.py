@@ -17,7 +17,7 @@ from alhena.agent.toolset.factory import open_toolset
 from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.toolset import SessionLinks
 from alhena.config.env_files import PROJECT_CREDENTIALS, is_admitted
-from alhena.config.environment import sanitised
+from alhena.config.environment import sanitise_environment
 from alhena.config.settings import EnvironmentRedaction, Settings, settings_of
 from alhena.frontends.shared.arguments import parse_run, run_parser
 from alhena.frontends.shared.mentions import MAX_SHELL_OUTPUT
@@ -329,8 +329,8 @@ def test_every_variable_that_is_told_of_is_read() -> None:
 def test_commands_in_a_workflow_see_only_what_is_harmless() -> None:
     given = {"HELLO": "1", "PATH": "/bin", "GITHUB_SHA": "abc"}
     off = EnvironmentRedaction(enabled=False)
-    assert set(sanitised(given, off).variables) == {"PATH"}
-    assert "HELLO" in sanitised({"HELLO": "1"}, off).variables
+    assert set(sanitise_environment(given, off).variables) == {"PATH"}
+    assert "HELLO" in sanitise_environment({"HELLO": "1"}, off).variables
 
 
 def test_the_flags_are_those_of_the_command() -> None:

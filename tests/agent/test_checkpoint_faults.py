@@ -16,9 +16,9 @@ from alhena.errors import InterruptedRunError
 from alhena.events import ToolCallResponseEvent, ToolCallUpdateEvent, WarningEvent
 from alhena.session.checkpoints.records import (
     Checkpoint,
+    CheckpointedCall,
     CheckpointError,
     CheckpointFiles,
-    ToolCall,
     objects_of,
 )
 from alhena.session.checkpoints.repository import Repository
@@ -119,7 +119,7 @@ async def test_results_that_stand_are_kept_and_what_is_killed_midway_is_of_unkno
         """
         path = open_store(project_temp(os.environ, project)).find("latest").path
         replay, _ = replayed(Path(path))  # as another process would find it now
-        ends = replay.unanswered()
+        ends = replay.pending_responses()
         seen.append((replay.unknown_calls(), str(ends)))
         return f"did {name}"
 
@@ -157,12 +157,12 @@ def test_what_is_no_checkpoint_is_passed_over(tmp_path: Path):
 
 def test_a_call_that_has_no_form_as_json_is_said_and_a_stray_surrogate_is_none(tmp_path: Path):
     files = CheckpointFiles(tmp_path)
-    name = files.write("odd", Checkpoint(tool_call=ToolCall("t", {"a": "x\ud800"})))
+    name = files.write("odd", Checkpoint(tool_call=CheckpointedCall("t", {"a": "x\ud800"})))
     call = files.read(name).tool_call
     assert call is not None
     assert call.args["a"].startswith("x")
     with pytest.raises(CheckpointError, match="no form as JSON"):
-        files.write("worse", Checkpoint(tool_call=ToolCall("t", {"a": object()})))
+        files.write("worse", Checkpoint(tool_call=CheckpointedCall("t", {"a": object()})))
     assert files.names() == (name,)
 
 
@@ -194,7 +194,7 @@ async def test_what_the_checkpoints_of_a_deleted_session_held_is_let_go(project:
             directory = project_history(os.environ, project_temp(os.environ, project))
             repository = Repository(directory, project, os.environ)
             kept = objects_of(running.checkpoints.list())
-            while repository.held() != kept:
+            while repository.object_names() != kept:
                 await asyncio.sleep(0.01)
             session_id = running.session_id
         open_store(project_temp(os.environ, project)).delete(session_id)

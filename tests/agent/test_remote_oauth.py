@@ -219,9 +219,9 @@ async def test_the_command_signs_out(environ: dict[str, str]):
     authority = Authority()
     async with answering({"/token": authority.token}) as url:
         await sign_in(agent_at(url), Agreeing(), environ)
-    assert token_file(os.environ).named("helper") is not None
+    assert token_file(os.environ).find_by_name("helper") is not None
     assert await token_file(os.environ).forget("helper")
-    assert token_file(os.environ).named("helper") is None
+    assert token_file(os.environ).find_by_name("helper") is None
 
 
 def test_signing_out_where_nobody_is_signed_in_says_so(folder: Path):

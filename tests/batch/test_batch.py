@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from alhena.batch.overview import cancel_rest, counts, retry_failed
-from alhena.batch.progress import Progress
+from alhena.batch.progress import RunProgress
 from alhena.batch.queue import Queue
 from alhena.batch.tasks import Task
 from tests.batch.answering import (
@@ -356,11 +356,11 @@ def test_progress_has_rate_money_time_left_and_the_slowest_task(tmp_path: Path, 
     queue = Queue.create(tmp_path, [Task(id=f"t{n}", prompt="x") for n in range(4)], b"{}")
     now = time.monotonic()
     told: list[str] = []
-    progress = Progress(queue, told.append, at_terminal=at_terminal, clock=lambda: now)
+    progress = RunProgress(queue, told.append, at_terminal=at_terminal, clock=lambda: now)
     (first, _second) = queue.claim("me", 2, 8, 60)
     queue.finish(first.token, "failed", "api_error", b'{"id":"t0","status":"failed"}')
     now += 30
-    progress.feed(counts(queue), tuple(queue.ended_after(0)))
+    progress.feed(counts(queue), tuple(queue.results_after(0)))
     queue.close()
     text = "".join(told)
     assert "t0 failed: api_error" in text

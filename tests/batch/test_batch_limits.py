@@ -102,9 +102,9 @@ async def test_money_is_reserved_before_and_corrected_after_a_request(queue: Que
     with pytest.raises(SharedLimitError, match=r"limit of \$0.01 for all tasks"):
         await one.admit(MODEL, 10)
     queue.note("spent", 0.01)
-    assert one.reached() is not None
+    assert one.describe_reached_limit() is not None
     queue.note("spent", 0.0099)
-    assert one.reached() is None
+    assert one.describe_reached_limit() is None
 
 
 @pytest.mark.requirement("RUN-02")

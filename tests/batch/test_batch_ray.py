@@ -19,11 +19,11 @@ from alhena.batch.limits import Limiter
 from alhena.batch.overview import counts, retry_failed
 from alhena.batch.queue import Claim
 from alhena.batch.ray_engine import Desk
-from alhena.batch.ray_nodes import Call
+from alhena.batch.ray_nodes import RemoteCall
 from alhena.batch.results import TaskResult
 from alhena.batch.run import config_of
 from alhena.batch.store import open_store
-from alhena.batch.stored_queue import EndKind, create_files, open_stored, write_changes
+from alhena.batch.stored_queue import EndKind, create_files, open_stored_queue, write_changes
 from alhena.batch.tasks import Task, key_of
 from alhena.models.prices import Prices
 from alhena.wire.response import UsageMetadata
@@ -61,7 +61,7 @@ class Head:
     """The queue of a run, and its answers to attempts."""
 
     def __init__(self, directory: Path) -> None:
-        self.queue = open_stored(directory)
+        self.queue = open_stored_queue(directory)
         self.claims: dict[int, Claim] = {}
         config = config_of(self.queue)
         limiter = Limiter(self.queue, config.shared, Prices({}), time.monotonic)
@@ -85,7 +85,7 @@ class Head:
         return claims[task]
 
     def ask(self, method: str, *arguments: Any) -> Any:
-        call = Call(1, method, msgspec.Raw(msgspec.json.encode(arguments)))
+        call = RemoteCall(1, method, msgspec.Raw(msgspec.json.encode(arguments)))
         (answer,) = self.desk.answer([call])
         return msgspec.json.decode(answer.value)
 
@@ -145,7 +145,7 @@ def test_a_process_that_dies_after_its_lease_counts_as_one_that_was_lost(
     head.end(first, "lost")
     assert head.renew(second)
     head.queue.close()
-    again = open_stored(directory)
+    again = open_stored_queue(directory)
     assert again.rows("SELECT attempts, crashes FROM tasks") == [(2, 1)]
     again.close()
 
@@ -159,7 +159,9 @@ def test_a_later_head_refuses_the_earlier_and_waits_for_its_leases(
     first = Head(directory)
     free, held = first.begin("t0"), first.begin("t1")
     first.ask("release", free, None)
-    late = open_stored(directory)  # it has read the files before the first one writes a result
+    late = open_stored_queue(
+        directory
+    )  # it has read the files before the first one writes a result
     second = Head(directory)
     for method, arguments in (
         ("renew", ([held],)),
@@ -179,7 +181,7 @@ def test_a_later_head_refuses_the_earlier_and_waits_for_its_leases(
     taken = {each.task.id: each.token for each in late.claim("", 2, 9, 30)}
     assert late.begin(taken["t1"], "node 3", 30) is None, "it has a result"
     assert late.begin(taken["t0"], "node 3", 30) is None
-    assert [each.id for each in late.ended_after(0)] == ["t1", "t0"]
+    assert [each.id for each in late.results_after(0)] == ["t1", "t0"]
     for queue in (first.queue, second.queue, late):
         queue.close()
 
@@ -239,11 +241,11 @@ def test_a_run_is_looked_at_retried_and_cancelled_by_its_files(project: Path):
     found = ran.json
     assert [found[name] for name in ("waiting", "done", "failed")] == [1, 1, 1]
     assert alhena("batch", "show", "r.run", "t1").json["result"]["answer"] == "x"
-    queue = open_stored(run)
+    queue = open_stored_queue(run)
     assert retry_failed(queue) == 1
     write_changes(queue)
     queue.close()
-    queue = open_stored(run)
+    queue = open_stored_queue(run)
     assert counts(queue).waiting == 2
     queue.close()
     head = Head(directory)

@@ -18,7 +18,7 @@ from alhena.chat.compression import (
 from alhena.chat.estimates import content_tokens
 from alhena.chat.history import History
 from alhena.chat.masking import Gauge, MaskingLimits, prefix_sums
-from alhena.chat.summary import checked, snapshot, summary_request
+from alhena.chat.summary import choose_summary, snapshot, summary_request
 from alhena.chat.turn import ContextOverflowError, ModelTraits
 from alhena.errors import AlhenaError, ServerFaultError
 from alhena.events import CompressedEvent, Event
@@ -262,7 +262,7 @@ def test_a_check_counts_only_with_a_whole_summary_that_is_not_far_shorter(
     answer: str, goes_on: bool
 ):
     first = snapshot(f"<state_snapshot>{'what was done. ' * 4}</state_snapshot>")
-    assert checked(first, answer) == (snapshot(answer) if goes_on else first)
+    assert choose_summary(first, answer) == (snapshot(answer) if goes_on else first)
 
 
 def test_the_statuses_are_words_that_last():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from alhena.chat.chat import Chat, ChatServices, Outlets
 from alhena.chat.history import History
 from alhena.chat.recovery import Substitute
-from alhena.chat.turn import InvalidResponseError, ModelTraits, Turn
+from alhena.chat.turn import AnswerCollector, InvalidResponseError, ModelTraits
 from alhena.errors import ModelError, StreamCutError
 from alhena.models.errors import DailyQuotaError, QuotaError
 from alhena.models.retry import RetryingGenerator
@@ -122,7 +122,7 @@ class Service(ScriptedGenerator):
         self.checked += 1
 
 
-def answered(draw: st.DrawFn, turn: Turn) -> tuple[Part, ...]:
+def answered(draw: st.DrawFn, turn: AnswerCollector) -> tuple[Part, ...]:
     """Draws responses to the calls of a turn."""
     done: list[tuple[Part, ...]] = []
     for call in turn.calls:

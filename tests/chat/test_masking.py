@@ -16,8 +16,8 @@ from alhena.chat.masking import (
     Gauge,
     Keep,
     MaskingLimits,
+    mask_results,
     maskable_tokens,
-    masked,
     prefix_sums,
     preview,
     to_mask,
@@ -150,7 +150,7 @@ class Shelf:
 
 def alone(content: Content, keep: Keep) -> Content:
     """A content with its first part masked."""
-    return masked({7: content}, {7: frozenset({0})}, keep).get(7, content)
+    return mask_results({7: content}, {7: frozenset({0})}, keep).get(7, content)
 
 
 def test_a_masked_result_is_not_masked_again_but_one_that_pretends_to_be_is():
@@ -177,7 +177,7 @@ def test_only_what_gets_shorter_is_masked_and_other_forms_are_kept_as_json():
 
 def test_each_mask_names_the_file_of_its_own_result():
     contents = {n: result(f"{n}" * 9_000, call_id=f"c{n}") for n in range(4)}
-    changed = masked(contents, dict.fromkeys((3, 1), frozenset({0})), Shelf())
+    changed = mask_results(contents, dict.fromkeys((3, 1), frozenset({0})), Shelf())
     assert changed.keys() == {1, 3}
     for n, content in changed.items():
         text = str(content)

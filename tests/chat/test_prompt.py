@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from alhena.chat.prompt import (
     SECTIONS,
     PromptFacts,
-    composed_prompt,
+    compose_prompt,
     environment_context,
     system_instruction,
 )
@@ -50,7 +50,7 @@ FACTS = st.builds(
 
 @given(names=st.sets(st.sampled_from(NAMES)), facts=FACTS)
 def test_no_line_speaks_of_a_tool_that_is_not_there(names: set[str], facts: PromptFacts):
-    text = composed_prompt(declared(*sorted(names)), facts)
+    text = compose_prompt(declared(*sorted(names)), facts)
     told = set(re.findall(r"`(\w+)`", text)) & BUILT_IN
     assert told <= names
     assert "${" not in text
@@ -63,9 +63,9 @@ def test_no_line_speaks_of_a_tool_that_is_not_there(names: set[str], facts: Prom
 
 
 def test_every_part_names_only_tools_that_exist():
-    every = frozenset(re.findall(r"`(\w+)`", composed_prompt(declared(*NAMES), SESSION)))
+    every = frozenset(re.findall(r"`(\w+)`", compose_prompt(declared(*NAMES), SESSION)))
     planning = PromptFacts(headless=False, plan=True)
-    every |= frozenset(re.findall(r"`(\w+)`", composed_prompt(declared(*NAMES), planning)))
+    every |= frozenset(re.findall(r"`(\w+)`", compose_prompt(declared(*NAMES), planning)))
     snake = {name for name in every if "_" in name}
     assert snake <= BUILT_IN
     assert {"replace", "run_shell_command", "exit_plan_mode", "ask_user"} <= every
@@ -76,14 +76,14 @@ def test_the_same_facts_give_the_same_text_and_others_another():
         PromptFacts(headless=headless, plan=plan, repository=repository)
         for headless, plan, repository in product((False, True), repeat=3)
     ]
-    texts = [composed_prompt(declared(*NAMES), kind) for kind in kinds]
-    assert texts == [composed_prompt(declared(*NAMES), kind) for kind in kinds]
+    texts = [compose_prompt(declared(*NAMES), kind) for kind in kinds]
+    assert texts == [compose_prompt(declared(*NAMES), kind) for kind in kinds]
     assert len(set(texts)) == len(kinds)
 
 
 def test_what_nobody_approves_is_told_without_anybody_who_could():
     told = {
-        (headless, unasked): composed_prompt(
+        (headless, unasked): compose_prompt(
             declared(*NAMES), PromptFacts(headless=headless, unasked=unasked)
         )
         for headless, unasked in product((False, True), repeat=2)
@@ -98,23 +98,23 @@ def test_what_nobody_approves_is_told_without_anybody_who_could():
 @pytest.mark.parametrize("name", ["write_file", "replace", "smart_edit", "run_shell_command"])
 def test_who_can_change_nothing_is_told_how_to_find_out(name: str):
     facts = PromptFacts(headless=True)
-    looking = headings(composed_prompt(declared("read_file", "glob"), facts))
+    looking = headings(compose_prompt(declared("read_file", "glob"), facts))
     assert looking[:3] == ["What always holds", "Finding out", "Using tools"]
-    working = headings(composed_prompt(declared("read_file", name), facts))
+    working = headings(compose_prompt(declared("read_file", name), facts))
     assert working[1:3] == ["Changing software", "New programs"]
     without = PromptFacts(headless=True, without=frozenset({"workflows"}))
-    assert "Finding out" not in headings(composed_prompt(declared("read_file"), without))
+    assert "Finding out" not in headings(compose_prompt(declared("read_file"), without))
 
 
 def test_what_tells_of_touched_places_is_named_as_it_is_told():
-    text = composed_prompt(declared(*NAMES), SESSION)
+    text = compose_prompt(declared(*NAMES), SESSION)
     assert f"`{DISCOVERED}`" in text
 
 
 def test_the_sandbox_is_told_where_commands_can_be_run():
     def told(name: str, sandbox: str = "", contained: str = "") -> str:
         facts = PromptFacts(headless=False, sandbox=sandbox, contained=contained)
-        return composed_prompt(declared(name), facts)
+        return compose_prompt(declared(name), facts)
 
     shell = "run_shell_command"
     assert "run in a sandbox (bwrap, read-only)" in told(shell, "bwrap, read-only")
@@ -126,29 +126,29 @@ def test_the_sandbox_is_told_where_commands_can_be_run():
 
 @pytest.mark.requirement("CHAT-04")
 def test_every_tool_is_listed_and_five_hundred_do_not_swell_the_prompt():
-    few = composed_prompt(declared("glob", "mine"), SESSION)
+    few = compose_prompt(declared("glob", "mine"), SESSION)
     assert "# Tools\n- glob: Does a thing.\n- mine: Does a thing.\n\n# Once more" in few
     long = declared(*(f"server__tool_{number}" for number in range(500)), description="x y " * 900)
-    text = composed_prompt([*declared(*NAMES), *long], SESSION)
+    text = compose_prompt([*declared(*NAMES), *long], SESSION)
     assert len(text.encode()) <= MOST
     assert all(f"- {name}: Does a thing.\n" in text for name in NAMES)
     listed = set(re.findall(r"server__tool_\d+", text))
     (more,) = re.findall(r", and (\d+) more$", text, re.MULTILINE)
     assert len(listed) + int(more) == 500
     assert all(len(line) < 1_000 for line in text.split("\n"))
-    assert "There are none: answer" in composed_prompt([], SESSION)
+    assert "There are none: answer" in compose_prompt([], SESSION)
 
 
 def test_the_bound_is_one_of_bytes():
     chinese = declared(*(f"tool_{number}" for number in range(100)), description="漢字" * 900)
-    assert len(composed_prompt([*declared(*NAMES), *chinese], SESSION).encode()) <= MOST
+    assert len(compose_prompt([*declared(*NAMES), *chinese], SESSION).encode()) <= MOST
 
 
 @pytest.mark.parametrize("section", sorted(set(SECTIONS.values()) - {"plan"}))
 def test_each_section_can_be_left_out_by_itself(section: str):
-    whole = composed_prompt(declared(*NAMES), SESSION)
+    whole = compose_prompt(declared(*NAMES), SESSION)
     facts = PromptFacts(headless=False, repository=True, without=frozenset({section}))
-    less = composed_prompt(declared(*NAMES), facts)
+    less = compose_prompt(declared(*NAMES), facts)
     assert len(less) < len(whole)
     assert set(less.split("\n")) < set(whole.split("\n"))
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from alhena.chat.chat import ALONE, Admission, Chat, ChatServices, Outlets
+from alhena.chat.chat import ALONE, AdmittedRequest, Chat, ChatServices, Outlets
 from alhena.chat.history import History
 from alhena.chat.recovery import NUDGE_CUT, NUDGE_EMPTY, NUDGE_THOUGHTS, TOOLS_DONE
 from alhena.chat.turn import InvalidResponseError, ModelTraits
@@ -258,10 +258,10 @@ class Between:
         self.admitted = 0
         self._answer = answer
 
-    async def admit(self, request: GenerateContentRequest) -> Admission:
+    async def admit(self, request: GenerateContentRequest) -> AdmittedRequest:
         self.admitted += 1
         given = self._answer
-        return Admission(request, given and msgspec.convert(given, GenerateContentResponse))
+        return AdmittedRequest(request, given and msgspec.convert(given, GenerateContentResponse))
 
     async def review(
         self, request: GenerateContentRequest, chunks: Sequence[GenerateContentResponse]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from alhena.chat.chat import ALONE, Admission, Chat, ChatServices, Outlets
+from alhena.chat.chat import ALONE, AdmittedRequest, Chat, ChatServices, Outlets
 from alhena.chat.history import History
 from alhena.chat.turn import ModelTraits
 from alhena.events import Event
@@ -29,11 +29,11 @@ class Sends:
         self.contents = tuple(map(EncodedContent, contents))
         self.admitted = 0
 
-    async def admit(self, request: GenerateContentRequest) -> Admission:
+    async def admit(self, request: GenerateContentRequest) -> AdmittedRequest:
         self.admitted += 1
         if self.admitted > 1:
-            return Admission(request)
-        return Admission(
+            return AdmittedRequest(request)
+        return AdmittedRequest(
             GenerateContentRequest(
                 model=request.model, contents=self.contents, config=request.config
             )

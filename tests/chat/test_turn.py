@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from alhena.chat.turn import InvalidResponseError, Turn, thought_event
+from alhena.chat.turn import AnswerCollector, InvalidResponseError, thought_event
 from alhena.errors import StreamCutError
 from alhena.events import ContentEvent, Event, ThoughtEvent, ToolCallRequestEvent
 from alhena.wire.content import CallIds
@@ -9,9 +9,9 @@ from alhena.wire.response import GenerateContentResponse
 from tests.support.server import call, chunk
 
 
-def fed(*chunks: dict) -> tuple[Turn, list[Event]]:
+def fed(*chunks: dict) -> tuple[AnswerCollector, list[Event]]:
     events: list[Event] = []
-    turn = Turn("p#1", CallIds("token"), events.append)
+    turn = AnswerCollector("p#1", CallIds("token"), events.append)
     for item in chunks:
         turn.feed(msgspec.convert(item, GenerateContentResponse))
     turn.announce_calls()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.commands import CustomCommands, Source
+from alhena.commands import CommandFolder, CustomCommands
 from alhena.errors import InputError
 
 
@@ -16,8 +16,8 @@ def written(folder: Path, name: str, content: str | bytes = 'prompt = "p"') -> P
     return path
 
 
-def of(name: str, folder: Path, *, follows: bool = False) -> Source:
-    return Source(name=name, folder=folder, follows=follows)
+def of(name: str, folder: Path, *, follows: bool = False) -> CommandFolder:
+    return CommandFolder(name=name, folder=folder, follows=follows)
 
 
 def test_names_come_from_paths(tmp_path: Path) -> None:
@@ -95,12 +95,12 @@ def test_a_broken_file_is_named_with_its_problem_and_the_others_work(
         found.read(bad)
     assert told in caught.value.message
     assert str(path) in caught.value.message
-    assert told.split("(", 1)[0].strip() in found.described(bad)
-    assert "\x1b" not in found.described(good)
-    assert "says" in found.described(good)
+    assert told.split("(", 1)[0].strip() in found.describe_command(bad)
+    assert "\x1b" not in found.describe_command(good)
+    assert "says" in found.describe_command(good)
 
 
 def test_a_pipe_is_no_command_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.toml")
     found = CustomCommands([of("user", tmp_path)])
-    assert found.described(found.files["a"]).startswith("broken: ")
+    assert found.describe_command(found.files["a"]).startswith("broken: ")

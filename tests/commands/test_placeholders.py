@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from alhena.commands import CustomCommands, Source
+from alhena.commands import CommandFolder, CustomCommands
 from alhena.commands.placeholders import check_placeholders, with_arguments
 from alhena.errors import InputError
 from tests.support.each import for_each
@@ -420,7 +420,7 @@ def test_an_unsafe_command_is_refused_when_its_file_is_read(tmp_path: Path) -> N
     (tmp_path / "find.toml").write_text(
         "prompt = \"!{bash -c 'grep {{args}} .'}\"\n", encoding="utf-8"
     )
-    commands = CustomCommands([Source(name="user", folder=tmp_path)])
+    commands = CustomCommands([CommandFolder(name="user", folder=tmp_path)])
     file = commands.find("find")
     assert file is not None
     with pytest.raises(InputError) as refused:

@@ -5,9 +5,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from alhena.commands import (
-    Arguments,
+    ArgumentsPlaceholder,
     File,
-    Shell,
+    ShellPlaceholder,
     Text,
     parse,
     takes_arguments,
@@ -18,8 +18,10 @@ PLAIN = st.text(st.characters(exclude_characters="{}!@", exclude_categories=["Cs
 PIECES = st.lists(
     st.one_of(
         PLAIN.map(lambda text: (text, Text(text))),
-        st.just(("{{args}}", Arguments())),
-        PLAIN.map(str.strip).filter(bool).map(lambda each: (f"!{{ {each} }}", Shell(each))),
+        st.just(("{{args}}", ArgumentsPlaceholder())),
+        PLAIN.map(str.strip)
+        .filter(bool)
+        .map(lambda each: (f"!{{ {each} }}", ShellPlaceholder(each))),
         PLAIN.map(str.strip).filter(bool).map(lambda each: (f"@{{{each}}}", File(each))),
     )
 )
@@ -52,13 +54,14 @@ def test_any_template_is_parsed_or_refused_with_the_index_of_what_is_open(templa
         assert "Unclosed injection starting at index" in refusal
         return
     assert takes_arguments(pieces) == any(
-        isinstance(each, Arguments) or (isinstance(each, Shell) and "{{args}}" in each.command)
+        isinstance(each, ArgumentsPlaceholder)
+        or (isinstance(each, ShellPlaceholder) and "{{args}}" in each.command)
         for each in pieces
     )
     assert sum(len(each.text) for each in pieces if isinstance(each, Text)) <= len(template)
 
 
 def test_braces_within_an_injection_are_balanced() -> None:
-    assert parse("!{awk '{print $1}'}.") == (Shell("awk '{print $1}'"), Text("."))
+    assert parse("!{awk '{print $1}'}.") == (ShellPlaceholder("awk '{print $1}'"), Text("."))
     with pytest.raises(InputError, match="index 4"):
         parse("see !{echo {a}")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from alhena.config.checking import MOVED, value_at, with_value
 from alhena.config.effective_settings import Place, open_place
-from alhena.config.layers import LayerFile, LayerKind, layered
+from alhena.config.layers import LayerFile, LayerKind, merge_layers
 from alhena.config.settings import Settings, known_keys
 from alhena.errors import ConfigError
 from tests.config.places import user, workspace, write
@@ -123,7 +123,7 @@ def test_no_document_of_a_workspace_permits_more_than_the_users(
         for kind, value in ((LayerKind.USER, mine), (LayerKind.WORKSPACE, theirs))
     )
     try:
-        before, after = layered((own,), {}).settings, layered((other, own), {}).settings
+        before, after = merge_layers((own,), {}).settings, merge_layers((other, own), {}).settings
     except ConfigError:
         return
     assert_no_laxer(before, after)

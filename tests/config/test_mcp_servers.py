@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from alhena.config.effective_settings import open_place
-from alhena.config.mcp_servers import McpServer, Transport, configured_servers
+from alhena.config.mcp_servers import McpServer, McpTransport, configured_servers
 from alhena.config.settings import settings_of
-from alhena.mcp.listing import hashed_name, names_to_refuse, valid_name
+from alhena.mcp.listing import add_name_hash, names_to_refuse, valid_name
 
 
 def configured(entries: dict[str, Any], environ: dict[str, str] | None = None, **mcp: Any) -> Any:
@@ -21,16 +21,16 @@ def configured(entries: dict[str, Any], environ: dict[str, str] | None = None, *
 @pytest.mark.parametrize(
     ("entry", "transport"),
     [
-        ({"command": "x"}, Transport.STDIO),
-        ({"command": "x", "type": "stdio"}, Transport.STDIO),
-        ({"httpUrl": "http://a/", "url": "http://b/"}, Transport.HTTP),
-        ({"url": "http://a/", "command": "x"}, Transport.HTTP_OR_SSE),
-        ({"url": "http://a/", "type": "http"}, Transport.HTTP),
-        ({"url": "http://a/", "type": "streamable-http"}, Transport.HTTP),
-        ({"url": "http://a/", "type": "sse"}, Transport.SSE),
+        ({"command": "x"}, McpTransport.STDIO),
+        ({"command": "x", "type": "stdio"}, McpTransport.STDIO),
+        ({"httpUrl": "http://a/", "url": "http://b/"}, McpTransport.HTTP),
+        ({"url": "http://a/", "command": "x"}, McpTransport.HTTP_OR_SSE),
+        ({"url": "http://a/", "type": "http"}, McpTransport.HTTP),
+        ({"url": "http://a/", "type": "streamable-http"}, McpTransport.HTTP),
+        ({"url": "http://a/", "type": "sse"}, McpTransport.SSE),
     ],
 )
-def test_the_keys_choose_the_transport(entry: dict[str, Any], transport: Transport) -> None:
+def test_the_keys_choose_the_transport(entry: dict[str, Any], transport: McpTransport) -> None:
     assert configured({"s": entry}).servers["s"].transport is transport
 
 
@@ -160,7 +160,7 @@ def test_a_tool_is_excluded_by_every_name_that_it_may_be_called_by() -> None:
     for tool, name in (
         ("a", "a(b)"), ("a", "s__a"), ("a", "mcp_s_a"), ("a/b", "a_b"), ("a/b", "s__a_b"),
         ("9a", "_9a"), (long, valid_name(long)), (long, f"s__{long}"),
-        ("a", hashed_name("s__a", ("s", "a"))),
+        ("a", add_name_hash("s__a", ("s", "a"))),
     ):  # fmt: skip
         server = configured({"s": {"command": "x", "excludeTools": [name]}}).servers["s"]
         assert not server.takes(tool, names_to_refuse(("s", tool))), name

@@ -3,9 +3,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.config.checking import renewed
+from alhena.config.checking import rename_old_keys
 from alhena.config.documents import names_in
-from alhena.config.layers import UNION, expanded, merged
+from alhena.config.layers import UNION, expand_variables, merge_values
 
 NAMES = st.sampled_from(
     [
@@ -42,38 +42,39 @@ def test_nothing_of_a_higher_layer_gets_lost(lower: dict[str, Any], higher: dict
             isinstance(value, dict) and all(value[name] == given[name] for name in given)
         )
 
-    found = merged(lower, higher)
+    found = merge_values(lower, higher)
     assert holds(found, higher, "")
     assert set(found) == set(lower) | set(higher)
 
 
 @given(DOCUMENTS)
 def test_an_empty_layer_changes_nothing(document: dict[str, Any]) -> None:
-    assert merged(document, {}) == document
-    assert merged({}, document) == document
+    assert merge_values(document, {}) == document
+    assert merge_values({}, document) == document
 
 
 @given(st.lists(st.text(max_size=3)), st.lists(st.text(max_size=3)))
 def test_a_list_of_what_is_denied_has_the_entries_of_all_layers_once(
     lower: list[str], higher: list[str]
 ) -> None:
-    found = merged({"tools": {"exclude": lower}}, {"tools": {"exclude": higher}})["tools"][
+    found = merge_values({"tools": {"exclude": lower}}, {"tools": {"exclude": higher}})["tools"][
         "exclude"
     ]
     assert set(found) == {*lower, *higher}
     assert len(found) == len(set(found))
     assert (
-        merged({"tools": {"core": lower}}, {"tools": {"core": higher}})["tools"]["core"] == higher
+        merge_values({"tools": {"core": lower}}, {"tools": {"core": higher}})["tools"]["core"]
+        == higher
     )
-    chained = merged({"hooks": {"E": lower}}, {"hooks": {"E": higher}})["hooks"]["E"]
+    chained = merge_values({"hooks": {"E": lower}}, {"hooks": {"E": higher}})["hooks"]["E"]
     assert chained == lower + higher
     assert "tools.exclude" in UNION
 
 
 @given(DOCUMENTS)
 def test_without_variables_in_it_a_document_stays_as_it_is(document: dict[str, Any]) -> None:
-    assert expanded(document, {}) == {**expanded(document, {})}
-    found = expanded(document, {"V": "$V", "W": "${W:-d}"})
+    assert expand_variables(document, {}) == {**expand_variables(document, {})}
+    found = expand_variables(document, {"V": "$V", "W": "${W:-d}"})
     assert found == document
 
 
@@ -95,8 +96,8 @@ def test_the_three_forms_of_a_variable() -> None:
         ("${A", "${A"),
         ("$$A", "$1"),
     ]:
-        assert expanded(text, environ) == result, text
-    assert expanded("$A ${A:-d} $LONG_NAME2", environ, withheld={"A"}) == "$A ${A:-d} two"
+        assert expand_variables(text, environ) == result, text
+    assert expand_variables("$A ${A:-d} $LONG_NAME2", environ, withheld={"A"}) == "$A ${A:-d} two"
     assert names_in([r"\$A $B", {"x": "${c:-d}"}]) == {"B", "C"}
 
 
@@ -104,7 +105,7 @@ def test_keys_are_not_expanded_and_commands_of_hooks_are_left_to_their_shell() -
     hook = {"command": "echo '$A'", "env": {"B": "$A"}, "name": "$A"}
     document = {"$A": "$A", "hooks": {"BeforeTool": [{"matcher": "$A", "hooks": [hook]}]},
                 "mcpServers": {"s": {"command": "$A", "args": ["$A"]}}}  # fmt: skip
-    found = expanded(document, {"A": "1"})
+    found = expand_variables(document, {"A": "1"})
     assert found == {
         "$A": "1",
         "hooks": {
@@ -121,7 +122,7 @@ def test_keys_are_not_expanded_and_commands_of_hooks_are_left_to_their_shell() -
 
 def test_old_keys_are_read_as_the_new_ones() -> None:
     document = {"model": "m", "theme": "t", "coreTools": ["a"], "sandbox": True, "mine": 1}
-    found, moved = renewed(document)
+    found, moved = rename_old_keys(document)
     assert found == {
         "mine": 1,
         "model": {"name": "m"},
@@ -138,7 +139,7 @@ def test_old_keys_are_read_as_the_new_ones() -> None:
 
 
 def test_where_both_stand_the_new_key_counts_and_no_restriction_is_lost() -> None:
-    found, _ = renewed(
+    found, _ = rename_old_keys(
         {"coreTools": ["a"], "excludeTools": ["x"], "tools": {"core": ["b"], "exclude": ["y"]}}
     )
     assert found == {"tools": {"core": ["b"], "exclude": ["y", "x"]}}

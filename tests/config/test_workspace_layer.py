@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from alhena.config.mcp_servers import OF_WORKSPACE, configured_servers
 from alhena.config.settings import Settings, known_keys
-from alhena.config.workspace_layer import ELSEWHERE, FREE, RULES, restricted
+from alhena.config.workspace_layer import ELSEWHERE, FREE, RULES, restrict_document
 from tests.config.places import opened, user, workspace
 
 FOR_OTHERS = {
@@ -362,7 +362,7 @@ JSON = st.recursive(
 def test_no_value_of_any_kind_gets_past_what_is_for_others(values: dict[str, Any]) -> None:
     holding = msgspec.json.decode(msgspec.json.encode(Settings()))
     for key in FOR_OTHERS & values.keys():
-        kept, refusals = restricted(nested(key, values[key]), holding)
+        kept, refusals = restrict_document(nested(key, values[key]), holding)
         same = values[key] == at(Settings(), key)
         assert bool(refusals) is not same
         if not same:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.config.extension_parts import pinned
+from alhena.config.extension_parts import pin_parts
 from alhena.errors import InputError
 from alhena.extensions.installation import accept
 from tests.config.places import write
@@ -212,7 +212,7 @@ def test_a_linked_one_keeps_no_restrictions_of_an_older_one(home: Path):
 
 
 def test_what_changes_while_it_is_read_is_not_accepted(place: Path, home: Path):
-    shown = pinned(place)
+    shown = pin_parts(place)
     (place / "helper.py").write_text("changed")
     with pytest.raises(InputError, match="changed while you read"):
         accept("guard", {"HOME": str(home)}, shown)

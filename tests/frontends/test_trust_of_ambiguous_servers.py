@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from alhena.config.mcp_servers import McpServer, Transport, server_more, server_words
+from alhena.config.mcp_servers import McpServer, McpTransport, server_more, server_words
 from alhena.config.pinned_entries import bound_entries
 from alhena.config.settings import EnvironmentRedaction
 from alhena.frontends.shared.consent import entry_lines
@@ -68,7 +68,7 @@ def test_the_files_of_a_command_beside_a_url_are_bound(home: Path, project: Path
 
 def test_a_server_whose_url_is_empty_is_told_as_the_command_that_it_is(project: Path) -> None:
     server = McpServer(command="sh", args=("-c", "x"), url="", cwd="/srv", env={"PATH": "/e"})
-    assert (server.address, server.transport) == (None, Transport.STDIO)
+    assert (server.address, server.transport) == (None, McpTransport.STDIO)
     assert server_words(server) == "sh -c x"
     assert server_more(server) == ("in /srv", "PATH=/e")
     assert source_of(server, "/").words == "sh -c x (in /srv, PATH=/e)"

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.hooks.model import HookEvent, HookVerdict, TailCall
-from alhena.hooks.output import aggregate, chained
+from alhena.hooks.output import aggregate, next_input
 
 SOME = st.none() | st.text(min_size=1, max_size=3)
 
@@ -94,12 +94,12 @@ def test_tools_are_chosen_by_none_before_any_before_auto_and_names_together():
 
 @pytest.mark.requirement("HOOK-04")
 def test_the_next_of_a_sequence_is_told_what_was_changed():
-    assert chained(
+    assert next_input(
         HookEvent.BEFORE_AGENT, {"prompt": "p"}, HookVerdict(additional_context="c")
     ) == {"prompt": "p\n\nc"}
-    assert chained(
+    assert next_input(
         HookEvent.BEFORE_MODEL,
         {"llm_request": {"model": "a", "messages": [1]}},
         HookVerdict(llm_request={"model": "b"}),
     ) == {"llm_request": {"model": "b", "messages": [1]}}
-    assert chained(HookEvent.AFTER_TOOL, {"x": 1}, HookVerdict(tool_input={"y": 1})) == {"x": 1}
+    assert next_input(HookEvent.AFTER_TOOL, {"x": 1}, HookVerdict(tool_input={"y": 1})) == {"x": 1}

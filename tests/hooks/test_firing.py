@@ -258,7 +258,7 @@ async def test_hooks_beside_the_session_are_waited_for_and_ended_when_that_is_gi
         finally:
             ended.set()
 
-    heard.hooks.beside(waiting())
+    heard.hooks.run_in_background(waiting())
     settling = asyncio.ensure_future(heard.hooks.settle())
     while not asyncio.all_tasks() - {asyncio.current_task()}:
         await asyncio.sleep(0)
@@ -267,7 +267,7 @@ async def test_hooks_beside_the_session_are_waited_for_and_ended_when_that_is_gi
     await settling
     enough.clear()
     ended.clear()
-    heard.hooks.beside(waiting())
+    heard.hooks.run_in_background(waiting())
     settling = asyncio.ensure_future(heard.hooks.settle())
     for _ in range(3):
         await asyncio.sleep(0)

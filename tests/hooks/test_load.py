@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from alhena.hooks.load import HookDocument, Level, LoadedHooks, load_hooks
+from alhena.hooks.load import HookDocument, HookProblemLevel, LoadedHooks, load_hooks
 from alhena.hooks.model import HookDefinition, HookEvent, HookGroup, HookSource, OnFailure
 from tests.support.each import for_each
 
@@ -147,13 +147,13 @@ def test_a_matcher_that_is_no_pattern_is_told_and_means_that_name():
     value = one()
     value["hooks"]["BeforeTool"][0]["matcher"] = "[a"
     (problem,) = load(value).problems
-    assert problem.level is Level.WARNING
+    assert problem.level is HookProblemLevel.WARNING
     assert load(value).groups[0].matcher == "[a"
 
 
 def test_a_misspelled_on_failure_is_a_warning():
     (problem,) = load(one(on_failure="block")).problems
-    assert problem.level is Level.WARNING
+    assert problem.level is HookProblemLevel.WARNING
     assert str(problem) == "f.json: hooks.BeforeTool[0].hooks[0].on_failure is not known."
 
 
@@ -162,7 +162,7 @@ def test_keys_of_others_are_notes_and_the_older_place_of_the_config_is_read():
     value["hooks"]["disabled"] = ["old"]
     value["hooks"]["enabled"] = False
     loaded = load(value)
-    assert [each.level for each in loaded.problems] == [Level.NOTE]
+    assert [each.level for each in loaded.problems] == [HookProblemLevel.NOTE]
     assert loaded.disabled == {"old"}
     assert not loaded.enabled
 

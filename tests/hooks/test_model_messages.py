@@ -2,8 +2,8 @@ import msgspec
 import pytest
 
 from alhena.hooks.inputs import (
-    changed_request,
-    changed_response,
+    apply_request_changes,
+    apply_response_changes,
     request_for_hooks,
     response_for_hooks,
     synthetic_response,
@@ -76,13 +76,13 @@ def test_a_hook_sees_texts_and_settings_and_nothing_else():
 
 
 def test_what_comes_back_as_it_went_changes_nothing_not_even_a_byte():
-    changed = changed_request(REQUEST, request_for_hooks(REQUEST))
+    changed = apply_request_changes(REQUEST, request_for_hooks(REQUEST))
     assert changed == REQUEST
     assert all(a is b for a, b in zip(changed.contents, REQUEST.contents, strict=True))
 
 
 def test_the_model_and_settings_can_be_changed():
-    changed = changed_request(
+    changed = apply_request_changes(
         REQUEST, {"model": "n", "config": {"temperature": 0.5, "maxOutputTokens": 9}}
     )
     assert changed.model == "n"
@@ -94,32 +94,32 @@ def test_the_model_and_settings_can_be_changed():
 
 def test_an_edited_message_keeps_the_other_parts_of_its_content():
     edited = [MESSAGES[0], {"role": "model", "content": "TWO"}, *MESSAGES[2:]]
-    found = contents(changed_request(REQUEST, {"messages": edited}))
+    found = contents(apply_request_changes(REQUEST, {"messages": edited}))
     assert found[1].parts == (Part(text="thinking", thought=True), Part(text="TWO"), CALL)
     assert (found[0], *found[2:]) == (CONTENTS[0], *CONTENTS[2:])
 
 
 def test_texts_of_one_content_become_one_text():
     edited = [*MESSAGES[:2], {"role": "model", "content": "new"}, MESSAGES[3]]
-    assert contents(changed_request(REQUEST, {"messages": edited}))[3] == text_content(
+    assert contents(apply_request_changes(REQUEST, {"messages": edited}))[3] == text_content(
         "model", "new"
     )
 
 
 def test_a_message_more_takes_its_place_and_one_less_is_gone():
     more = [*MESSAGES, {"role": "user", "content": "six"}]
-    found = contents(changed_request(REQUEST, {"messages": more}))
+    found = contents(apply_request_changes(REQUEST, {"messages": more}))
     assert found == (*CONTENTS, text_content("user", "six"))
     first = [{"role": "user", "content": "zero"}, *MESSAGES]
-    found = contents(changed_request(REQUEST, {"messages": first}))
+    found = contents(apply_request_changes(REQUEST, {"messages": first}))
     assert found == (text_content("user", "zero"), *CONTENTS)
-    found = contents(changed_request(REQUEST, {"messages": MESSAGES[:2] + MESSAGES[3:]}))
+    found = contents(apply_request_changes(REQUEST, {"messages": MESSAGES[:2] + MESSAGES[3:]}))
     assert found == (*CONTENTS[:3], CONTENTS[4])
 
 
 def test_messages_of_other_roles_or_number_replace_the_stretch_they_stand_for():
     new = [MESSAGES[0], {"role": "user", "content": "x"}, {"role": "model", "content": "y"}]
-    found = contents(changed_request(REQUEST, {"messages": [*new, MESSAGES[3]]}))
+    found = contents(apply_request_changes(REQUEST, {"messages": [*new, MESSAGES[3]]}))
     assert found == (
         CONTENTS[0], text_content("user", "x"), text_content("model", "y"), CONTENTS[4]
     )  # fmt: skip
@@ -127,7 +127,7 @@ def test_messages_of_other_roles_or_number_replace_the_stretch_they_stand_for():
 
 def test_a_system_message_joins_the_instruction():
     system = {"role": "system", "content": "and brief"}
-    changed = changed_request(REQUEST, {"messages": [system, *MESSAGES]})
+    changed = apply_request_changes(REQUEST, {"messages": [system, *MESSAGES]})
     assert changed.contents == REQUEST.contents
     instruction = changed.config.system_instruction
     assert instruction is not None
@@ -204,7 +204,7 @@ def test_an_answer_is_shown_without_thoughts_and_calls():
 
 
 def test_a_changed_answer_keeps_thoughts_calls_and_signatures():
-    found = changed_response(CHUNKS, {"text": "******"})
+    found = apply_response_changes(CHUNKS, {"text": "******"})
     assert [chunk.parts for chunk in found] == [
         (Part(text="hm", thought=True), Part(text="******")),
         (Part(text="", thought_signature="c2ln"), CALL),
@@ -212,13 +212,13 @@ def test_a_changed_answer_keeps_thoughts_calls_and_signatures():
     ]
     assert found[2].usage_metadata == CHUNKS[2].usage_metadata
     spelled = {"candidates": [{"content": {"role": "model", "parts": ["a", {"text": "b"}]}}]}
-    assert changed_response(CHUNKS, spelled)[0].parts[1] == Part(text="ab")
+    assert apply_response_changes(CHUNKS, spelled)[0].parts[1] == Part(text="ab")
 
 
 def test_a_text_can_be_given_to_an_answer_without_one_and_a_reason_changed():
-    found = changed_response([response(CALL)], {"text": "so", "candidates": []})
+    found = apply_response_changes([response(CALL)], {"text": "so", "candidates": []})
     assert [part.text for chunk in found for part in chunk.parts] == ["so", None]
-    found = changed_response(CHUNKS, {"candidates": [{"finishReason": "SAFETY"}]})
+    found = apply_response_changes(CHUNKS, {"candidates": [{"finishReason": "SAFETY"}]})
     assert found[-1].finish_reason == "SAFETY"
     assert found[0] == CHUNKS[0]
 

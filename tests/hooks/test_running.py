@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from alhena.config.settings import EnvironmentRedaction
 from alhena.hooks.model import ANSWER_LIMIT, HookRun
-from alhena.hooks.running import HookSurroundings, run_hook, substituted
+from alhena.hooks.running import HookSurroundings, run_hook, substitute_variables
 from alhena.system.child import descendants
 from alhena.system.processes import ProcessGroups
 from tests.hooks.kit import hook, surroundings
@@ -161,12 +161,12 @@ async def test_a_project_of_any_name_is_one_word_however_it_is_written(
 
 @given(st.text(alphabet="$GEMI_CWD{}'\"\\ ab\n", max_size=40))
 def test_a_command_without_the_variables_stays_as_it_is(command: str):
-    assert substituted(command, {"X": "1"}) == command
-    assert substituted(command, {"GEMINI_CWD": "/a b"}).count("/a b") <= command.count("$")
+    assert substitute_variables(command, {"X": "1"}) == command
+    assert substitute_variables(command, {"GEMINI_CWD": "/a b"}).count("/a b") <= command.count("$")
 
 
 def test_a_longer_name_is_another_variable():
-    assert substituted("$GEMINI_CWD2 \\$GEMINI_CWD", {"GEMINI_CWD": "x"}) == (
+    assert substitute_variables("$GEMINI_CWD2 \\$GEMINI_CWD", {"GEMINI_CWD": "x"}) == (
         "$GEMINI_CWD2 \\$GEMINI_CWD"
     )
 

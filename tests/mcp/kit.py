@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
-from alhena.config.layers import expanded
+from alhena.config.layers import expand_variables
 from alhena.config.mcp_servers import configured_servers
 from alhena.config.settings import EnvironmentRedaction, settings_of
-from alhena.mcp.opening import Auth, Surroundings, opener
+from alhena.mcp.opening import Auth, ServerEnvironment, opener
 from alhena.mcp.pins import Pins
 from alhena.mcp.server import Pace, Server
-from alhena.mcp.servers import Outlets, Servers
+from alhena.mcp.servers import ServerOutlets, Servers
 from alhena.system.private_files import PrivateFiles
 from alhena.system.processes import ProcessGroups
 from alhena.tools.builtin.ask_user import Ask
@@ -108,8 +108,8 @@ async def called(rig: Rig, name: str, arguments: dict[str, Any] | None = None) -
     return await made(found, arguments or {}).execute(ExecutionContext(Path("/")))
 
 
-def surroundings(directory: Path, groups: ProcessGroups) -> Surroundings:
-    return Surroundings(
+def surroundings(directory: Path, groups: ProcessGroups) -> ServerEnvironment:
+    return ServerEnvironment(
         environ=os.environ,
         redaction=EnvironmentRedaction(),
         cwd=str(directory),
@@ -133,7 +133,7 @@ async def rigged(
     """Servers of these settings (with variables, as in a file), connected as far as that goes, and
     closed behind the block."""
     around = dict(os.environ) if environ is None else environ
-    document = expanded({"mcpServers": entries, **settings}, around)
+    document = expand_variables({"mcpServers": entries, **settings}, around)
     made = settings_of(document, "test")
     groups = ProcessGroups()
     tools = ToolRegistry() if registry is None else registry
@@ -149,14 +149,14 @@ async def rigged(
         ),
         tools,
         Pins(PrivateFiles(directory / "pins"), said.append),
-        Outlets(warn=said.append, changed=lambda: changes.append(None)),
+        ServerOutlets(warn=said.append, changed=lambda: changes.append(None)),
         pace,
     )
     rig = Rig(servers, tools, groups, said)
     rig.changes = changes
     servers.start()
     try:
-        await servers.settled()
+        await servers.wait_until_settled()
         yield rig
     finally:
         await servers.close()

@@ -11,8 +11,8 @@ import pytest
 
 from alhena.config.mcp_servers import McpServer
 from alhena.mcp.connection import (
+    ListPages,
     McpTimeoutError,
-    Pages,
     Progress,
     ServerEvents,
     Subject,
@@ -33,7 +33,7 @@ class Empty:
     instructions = ""
     subjects: frozenset[Subject] = frozenset()
 
-    async def pages(self, subject: Subject) -> Pages:
+    async def pages(self, subject: Subject) -> ListPages:
         raise AssertionError(subject)
 
     async def call_tool(

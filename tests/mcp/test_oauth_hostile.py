@@ -294,7 +294,7 @@ async def test_the_tokens_of_others_are_kept_as_they_are(home: Path) -> None:
     assert found[:4] == odd
     assert found[4]["theirs"] == {"x": 1}
     assert found[4]["token"]["refreshToken"] == "r"
-    assert files.named("two") is None
+    assert files.find_by_name("two") is None
     assert await files.forget("one")
     assert kept(home) == odd
     assert not await files.forget("one")
@@ -336,7 +336,7 @@ def test_whatever_the_entries_are_they_are_read_or_passed_over(entries: list[Any
     with tempfile.TemporaryDirectory() as directory:
         files = PrivateFiles(Path(directory))
         files.write(FILE, json.dumps(entries).encode("utf-8", "replace"))
-        found = TokenFile(files).named("g")
+        found = TokenFile(files).find_by_name("g")
         if found is not None:
             httpx2.Request("GET", "http://x", headers={"a": f"Bearer {found.access_token}"})
             assert "\n" not in found.access_token
@@ -345,7 +345,9 @@ def test_whatever_the_entries_are_they_are_read_or_passed_over(entries: list[Any
 @given(text=st.text())
 def test_the_place_of_a_url_never_has_its_secrets(text: str) -> None:
     try:
-        shown = http.shown(f"https://user:very-secret@host.example/{text}?token=very-secret")
+        shown = http.describe_origin(
+            f"https://user:very-secret@host.example/{text}?token=very-secret"
+        )
     except SignInError:
         return
     assert "very-secret" not in shown

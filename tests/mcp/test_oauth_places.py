@@ -158,7 +158,7 @@ async def test_a_redirect_to_nowhere_is_told(location: str) -> None:
 async def test_a_server_is_where_it_was_reached_whatever_its_name_means_later() -> None:
     near = Names(["10.0.0.1"])
     async with guard(near, Wire(), "https://mcp.example/mcp") as http:
-        http.reached(PUBLIC)
+        http.record_address(PUBLIC)
         with pytest.raises(SignInError, match="for signing in"):
             await http.send(httpx2.Request("GET", "https://auth.example/"))
 
@@ -167,7 +167,7 @@ async def test_a_sign_in_takes_note_of_where_the_server_was_reached(
     guarded: OAuthServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reached: list[str] = []
-    monkeypatch.setattr(OAuthHttp, "reached", lambda _http, address: reached.append(address))
+    monkeypatch.setattr(OAuthHttp, "record_address", lambda _http, address: reached.append(address))
     await sign(guarded)
     assert reached == ["127.0.0.1"]
 

@@ -13,7 +13,7 @@ from alhena.mcp.connection import McpError, McpLostError, McpTimeoutError
 from alhena.mcp.message_guard import MAX_MESSAGE
 from alhena.mcp.opening import opener
 from alhena.mcp.server import Server, ServerState
-from alhena.mcp.stdio import Lines
+from alhena.mcp.stdio import LineSplitter
 from alhena.tools.contract import ExecutionContext, ToolErrorType
 from alhena.tools.registry import ToolRegistry
 from tests.mcp.kit import called, kitchen, made, odd, rigged, surroundings, tool
@@ -335,7 +335,7 @@ async def test_what_is_logged_is_kept_as_notes_and_bounded(project: Path) -> Non
 
 
 def test_lines_are_whole_whatever_the_pieces() -> None:
-    lines = Lines(limit=10)
+    lines = LineSplitter(limit=10)
     for piece in (b"ab", b"c\n\n  \nde", b"f", b"\nrest"):
         lines.feed(piece)
     assert [lines.take() for _ in range(3)] == [b"abc", b"def", None]

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from alhena.memory import Limits
+from alhena.memory import ImportLimits
 from alhena.memory.files import find_project_root
 from alhena.memory.imports import ImportLoader, ProcessImportsResult, expand, root_source
 
@@ -16,9 +16,9 @@ def put(top: Path, name: str, text: str) -> Path:
 
 
 def imported(
-    path: Path, *allowed: Path, limits: Limits | None = None, **options: Any
+    path: Path, *allowed: Path, limits: ImportLimits | None = None, **options: Any
 ) -> ProcessImportsResult:
     """A file with its imports, which may come from its project and from `allowed`."""
-    limits = limits or Limits()
+    limits = limits or ImportLimits()
     tops = (find_project_root(path.parent), *allowed)
     return expand(root_source(path, limits), ImportLoader(tops, limits), **options)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.memory.files import discovered, unframed
+from alhena.memory.files import frame_discovered, remove_frames
 
 PIECES = [
     *("--- Newly Discovered Project Context ---", "--- End Project Context ---"),
@@ -18,12 +18,12 @@ PIECES = [
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
 def test_no_text_holds_a_line_or_a_tag_of_a_frame(text: str):
-    safe = unframed(text)
+    safe = remove_frames(text)
     assert not re.search(
         r"--[ \t]*(Newly D|End P|Context from:|End of C|Full File)", safe, re.IGNORECASE
     )
     assert not re.search(r"<\s*/?\s*(loaded|project|global)_context", safe, re.IGNORECASE)
-    assert unframed(safe) == safe
+    assert remove_frames(safe) == safe
 
 
 @pytest.mark.parametrize(
@@ -36,11 +36,11 @@ def test_no_text_holds_a_line_or_a_tag_of_a_frame(text: str):
     ],
 )
 def test_other_texts_stay_as_they_are(text: str):
-    assert unframed(text) == text
+    assert remove_frames(text) == text
 
 
 def test_the_frame_begins_and_ends_on_lines_of_its_own():
-    assert discovered("a\nb").split("\n") == [
+    assert frame_discovered("a\nb").split("\n") == [
         "--- Newly Discovered Project Context ---",
         "a",
         "b",

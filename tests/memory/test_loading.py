@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.memory import FILE_LIMIT, Limits, read_memory
-from alhena.memory.imports import PARSE_LIMIT, ImportLoader, Refused, Source, expand
+from alhena.memory import FILE_LIMIT, ImportLimits, read_memory
+from alhena.memory.imports import PARSE_LIMIT, ImportLoader, ImportSource, Refused, expand
 from alhena.system.errors import FilePermissionError, FileTooLargeError
 from tests.memory.kit import imported, put
 
@@ -143,7 +143,7 @@ def test_the_number_of_imports_is_bounded_however_they_multiply(project: Path):
     for level in range(5):
         put(project, f"{level}.md", f"@./{level + 1}.md " * 20)
     put(project, "5.md", "leaf")
-    limits = Limits(imports=100)
+    limits = ImportLimits(imports=100)
     result = imported(project / "0.md", limits=limits)
     assert result.content.count("Imported from") == 100
     assert "more than 500 imports" in result.content
@@ -151,7 +151,7 @@ def test_the_number_of_imports_is_bounded_however_they_multiply(project: Path):
 
 def test_the_size_of_all_imports_together_is_bounded(project: Path):
     put(project, "big.md", "x" * 1000)
-    result = imported(put(project, "GEMINI.md", "@./big.md " * 9), limits=Limits(total=3_500))
+    result = imported(put(project, "GEMINI.md", "@./big.md " * 9), limits=ImportLimits(total=3_500))
     assert result.content.count("x" * 1000) == 3
     assert result.content.count("too large") == 6
 
@@ -159,9 +159,9 @@ def test_the_size_of_all_imports_together_is_bounded(project: Path):
 def test_one_file_past_the_limit_is_not_read(project: Path):
     path = put(project, "GEMINI.md", "x" * (FILE_LIMIT + 1))
     with pytest.raises(FileTooLargeError, match="is too large"):
-        read_memory(path, [project], Limits())
+        read_memory(path, [project], ImportLimits())
     with pytest.raises(FilePermissionError, match="outside the directories"):
-        read_memory(path, [project / "sub"], Limits())
+        read_memory(path, [project / "sub"], ImportLimits())
 
 
 def test_a_text_too_large_to_parse_stays_as_it_is_and_that_is_said(project: Path):
@@ -197,20 +197,20 @@ NAMES = ["a", "b", "c", "d"]
 def test_whatever_files_import_it_ends_and_every_file_is_framed(
     graph: dict[str, list[str]], depth: int, form: str
 ):
-    def source(name: str) -> Source:
+    def source(name: str) -> ImportSource:
         text = " ".join(f"@./{other}" for other in graph.get(name, ()))
-        return Source(f"/{name}", "/", f"[{name}] {text}", name)
+        return ImportSource(f"/{name}", "/", f"[{name}] {text}", name)
 
     class Files(ImportLoader):
         def named(self, written: str, base: str) -> str | None:
             return written
 
-        def load(self, name: str, base: str) -> Source | Refused:
+        def load(self, name: str, base: str) -> ImportSource | Refused:
             assert base == "/"
             name = name.removeprefix("./")
             return Refused("gone") if name == "none" else source(name)
 
-    result = expand(source("a"), Files((), Limits()), format=form, max_depth=depth)
+    result = expand(source("a"), Files((), ImportLimits()), format=form, max_depth=depth)
     opened = result.content.count("<!-- Imported from: ")
     assert opened == result.content.count("<!-- End of import from: ")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from alhena.memory import MemoryFile
-from alhena.memory.files import MemoryKind, find_project_root, printed
+from alhena.memory.files import MemoryKind, find_project_root, format_trees
 from alhena.memory.imports import MAX_DEPTH, validate_import_path
 from tests.memory.kit import imported, put
 
@@ -173,7 +173,7 @@ def test_the_example_tree_is_printed_as_in_the_document(project: Path):
     root = put(project, "GEMINI.md", "@./a.md\n\n@./included.md\n")
     tree = imported(root, max_depth=6).import_tree
     assert (
-        printed([(MemoryKind.PROJECT, tree)], str(project))
+        format_trees([(MemoryKind.PROJECT, tree)], str(project))
         == """\
 Memory Files
  L project: GEMINI.md
@@ -202,7 +202,7 @@ def test_the_flat_form_is_one_linear_document_with_marked_boundaries(project: Pa
         )
     ]
     assert result.content == "\n\n".join(blocks)
-    assert printed([(MemoryKind.PROJECT, result.import_tree)], str(project)).splitlines()[1:] == [
+    assert format_trees([(MemoryKind.PROJECT, result.import_tree)], str(project)).splitlines()[1:] == [
         " L project: GEMINI.md", "            L b.md", "              L c.md"
     ]  # fmt: skip
 

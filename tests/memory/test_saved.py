@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from alhena.memory.saved import SECTION, bullet, insertion, one_line, proposed, save
+from alhena.memory.saved import SECTION, bullet, insertion, one_line, propose_change, save
 from alhena.system.errors import (
     DirectoryTargetError,
     NotRegularFileError,
@@ -140,7 +140,7 @@ def test_a_missing_directory_is_made_and_a_link_is_followed(project: Path) -> No
 
 def test_a_change_can_be_seen_before_it_is_made(project: Path) -> None:
     path = project / "GEMINI.md"
-    change = proposed(path, "tea")
+    change = propose_change(path, "tea")
     assert change is not None
     assert (change.original, change.content) == (None, f"{SECTION}\n- tea\n")
     assert os.listdir(project) == []

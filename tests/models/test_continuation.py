@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.chat.turn import Turn, model_content
+from alhena.chat.turn import AnswerCollector, model_content
 from alhena.errors import StreamCutError
 from alhena.http.connect import parse_endpoint
 from alhena.models.errors import UnusableAnswerError
@@ -321,7 +321,7 @@ def test_an_answer_split_anywhere_is_the_turn_of_the_unsplit_one(data: st.DataOb
     pieces = [
         each for part in whole for each in split(part, data.draw(st.lists(st.integers(1, 5))))
     ]
-    answer, turn = Answer(), Turn("p", CallIds("t"), lambda _event: None)
+    answer, turn = Answer(), AnswerCollector("p", CallIds("t"), lambda _event: None)
     request = REQUEST
     for number, each in enumerate(pieces):
         if number and data.draw(st.booleans()):
@@ -333,7 +333,7 @@ def test_an_answer_split_anywhere_is_the_turn_of_the_unsplit_one(data: st.DataOb
             turn.begin_request()
         turn.feed(answer.feed(msgspec.convert(chunk(each), GenerateContentResponse)))
     turn.feed(answer.feed(msgspec.convert(chunk(finish="STOP"), GenerateContentResponse)))
-    plain = Turn("p", CallIds("t"), lambda _event: None)
+    plain = AnswerCollector("p", CallIds("t"), lambda _event: None)
     plain.feed(msgspec.convert(chunk(*whole, finish="STOP"), GenerateContentResponse))
     assert model_content(turn.parts, sign_calls=True) == model_content(plain.parts, sign_calls=True)
     assert (turn.text, turn.calls, turn.finish_reason) == (plain.text, plain.calls, "STOP")

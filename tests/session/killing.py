@@ -147,7 +147,7 @@ class Witness:
         require(extent.damage is None or extent.damage.size < 100_000)
         self._effects(lines)
         _kept()
-        ends = replay.unanswered()
+        ends = replay.pending_responses()
         errors = [
             str(part.function_response.response.get("error"))
             for part in (() if ends is None else ends.parts)

@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from alhena.session.checkpoints.records import Checkpoint
-from alhena.session.checkpoints.repository import Limits, Repository, Snapshot, Surroundings
+from alhena.session.checkpoints.repository import (
+    Repository,
+    RepositorySettings,
+    Snapshot,
+    SnapshotLimits,
+)
 from alhena.session.checkpoints.restore import Goal, Restoration, restore
 
 EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -16,12 +21,12 @@ EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 def repository(
     project: Path,
-    limits: Limits | None = None,
+    limits: SnapshotLimits | None = None,
     environ: Mapping[str, str] | None = None,
     **options: Any,
 ) -> Repository:
     directory = Path(os.environ["HOME"], ".gemini", "history", "p")
-    around = Surroundings(limits=limits or Limits())
+    around = RepositorySettings(limits=limits or SnapshotLimits())
     return Repository(directory, project, environ or os.environ, around, **options)
 
 
@@ -56,7 +61,7 @@ def saved(project: Path, *named: str, **options: Any) -> Snapshot:
 
 
 def taken(repository: Repository, *named: str) -> Snapshot:
-    with repository.locked():
+    with repository.hold_lock():
         return repository.snapshot(named)
 
 

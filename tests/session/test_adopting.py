@@ -8,7 +8,7 @@ import pytest
 
 from alhena.config.home import claimed_project_temp, project_history, project_temp, root_of
 from alhena.frontends.terminal.entry import PromptHistory
-from alhena.session.adopting import adopt, departed
+from alhena.session.adopting import adopt, find_missing_projects
 from alhena.session.records import SessionError
 from alhena.session.store import project_store
 from alhena.session.tags import project_tags
@@ -102,7 +102,7 @@ def test_what_was_typed_goes_along_and_nothing_is_left_to_a_namesake(
     # Nothing is gone either: it stands under a name that no project is given.
     assert (own.with_name("app-1.1") / "tool-outputs").is_dir()
     assert history.with_name("app-1.1").is_dir()
-    assert departed(os.environ) == ()
+    assert find_missing_projects(os.environ) == ()
 
 
 def test_prompts_that_cannot_be_taken_along_keep_everything_as_it_is(here: Path, gone: Path):
@@ -110,7 +110,7 @@ def test_prompts_that_cannot_be_taken_along_keep_everything_as_it_is(here: Path,
     with pytest.raises(SessionError, match=r"prompt_history\.jsonl"):
         adopt(os.environ, here, str(gone))
     assert project_temp(os.environ, here).name == "app-1"
-    assert departed(os.environ) == (str(gone),)
+    assert find_missing_projects(os.environ) == (str(gone),)
 
 
 def test_where_there_are_no_links_everything_stays_as_it_is(
@@ -125,7 +125,7 @@ def test_where_there_are_no_links_everything_stays_as_it_is(
         adopt(os.environ, here, str(gone))
     assert prompts(here) == ["hello"]
     assert project_temp(os.environ, here).name == "app-1"
-    assert departed(os.environ) == (str(gone),)
+    assert find_missing_projects(os.environ) == (str(gone),)
 
 
 @pytest.mark.parametrize("linked", [True, False])
@@ -190,7 +190,7 @@ def test_a_directory_that_a_person_has_moved_to_another_disk_is_adopted(
     temp = project_temp(os.environ, gone)
     temp.rename(tmp_path / "elsewhere")
     temp.symlink_to(tmp_path / "elsewhere")
-    assert departed(os.environ) == (str(gone),)
+    assert find_missing_projects(os.environ) == (str(gone),)
     adopt(os.environ, here, str(gone))
     assert project_temp(os.environ, here) == temp
     assert len(project_store(os.environ, here).summaries()) == 1

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from alhena.session.transcript import as_markdown, fenced, inline, prose, read_transcript
+from alhena.session.transcript import as_markdown, code_block, inline, prose, read_transcript
 from alhena.wire.content import MODEL, USER, Content, FunctionCall, FunctionResponse, Part
 from tests.session.kit import HEADER, contents, raw, says, write
 from tests.tracing.kit import data_of, exported_page
@@ -97,7 +97,7 @@ def test_prose_is_no_structure_of_the_document_and_nothing_to_carry_out(
     assert headings(document, parser) == HEADINGS
     allowed = [kind for kind in kinds(document, parser) if not kind.startswith("heading")]
     assert [kind for kind in allowed if not ALLOWED.fullmatch(kind)] == []
-    assert "```mermaid\n" not in document.replace(fenced(said)[1], "")
+    assert "```mermaid\n" not in document.replace(code_block(said)[1], "")
 
 
 @pytest.mark.parametrize("name", ["<script>alert(2)</script>", "x\n# User", "`*_[a](b)_*`", "a #"])
@@ -138,7 +138,7 @@ def test_what_nobody_sees_is_written_out_in_both_forms(tmp_path: Path, text: str
     page = exported_page(tmp_path / "s.jsonl").decode()
     for document in (as_markdown(transcript), page):
         assert not set(document) & {*"\x00\x07\x1b\r\x9b\u202e\u2028\u2066\ud800"}
-    for told in ("\n".join(prose(text)), "\n".join(fenced(text)), inline(text)):
+    for told in ("\n".join(prose(text)), "\n".join(code_block(text)), inline(text)):
         assert not set(told) & {*"\x00\x07\x1b\r\x9b\u202e\u2028\u2066\ud800"}
 
 
@@ -148,7 +148,7 @@ def test_what_nobody_sees_is_written_out_in_both_forms(tmp_path: Path, text: str
 )
 def test_what_joins_signs_and_letters_stays(text: str):
     assert prose(text) == [text]
-    assert fenced(f"{text}\r\n{text}\r\n")[1] == f"{text}\n{text}"
+    assert code_block(f"{text}\r\n{text}\r\n")[1] == f"{text}\n{text}"
 
 
 def test_a_page_has_the_text_as_data_alone(tmp_path: Path):

@@ -13,7 +13,7 @@ from alhena.events import (
     ToolCallResponseEvent,
 )
 from alhena.session.records import Happened, KnownRecord
-from alhena.session.replay import Recorder
+from alhena.session.replay import JournalRecorder
 from tests.agent.kit import agent
 from tests.session.kit import replayed
 from tests.support.scripted import ScriptedGenerator
@@ -100,7 +100,7 @@ CHANGE = {"fileDiff": f"+{LONG}", "originalContent": None, "newContent": LONG, "
 )
 def test_of_long_texts_for_people_the_beginning_is_recorded(event: Event):
     records: list[KnownRecord] = []
-    Recorder(records.append).event(event)
+    JournalRecorder(records.append).event(event)
     (happened,) = (bytes(item.event) for item in records if isinstance(item, Happened))
     assert len(happened) < 25_000
     assert b"x" * 10_000 in happened
@@ -109,6 +109,6 @@ def test_of_long_texts_for_people_the_beginning_is_recorded(event: Event):
 
 def test_an_event_is_not_changed_for_those_who_hear_of_it_later():
     event = ToolCallResponseEvent(call_id="c", name="t", status="success", display=CHANGE)
-    Recorder(lambda _record: None).event(event)
+    JournalRecorder(lambda _record: None).event(event)
     assert event.display == CHANGE
     assert CHANGE["newContent"] == LONG

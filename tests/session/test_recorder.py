@@ -29,7 +29,7 @@ from alhena.events import (
 )
 from alhena.session.journal import Disk, scan
 from alhena.session.records import JournalError, KnownRecord, Started, line_of, record_of
-from alhena.session.replay import Recorder, Replay
+from alhena.session.replay import JournalRecorder, Replay
 from alhena.system.files import synchronise
 from alhena.wire.content import (
     MODEL,
@@ -68,7 +68,7 @@ class Played:
     def __init__(self) -> None:
         self.lines: list[bytes] = []
         self.chain = 0
-        self.recorder = Recorder(self.append, clock=lambda: "now")
+        self.recorder = JournalRecorder(self.append, clock=lambda: "now")
         self.append(HEADER)
         self.chat = Chat(
             ScriptedGenerator(),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from alhena.session.checkpoints.records import CheckpointError, LostSnapshotError, NoGitError
-from alhena.session.checkpoints.repository import Limits, Repository, Snapshot
+from alhena.session.checkpoints.repository import Repository, Snapshot, SnapshotLimits
 from tests.session.repositories import (
     EMPTY,
     back,
@@ -70,7 +70,7 @@ def test_large_and_unreadable_things_are_left_out_and_said(project: Path):
     put(project / "large.bin", b"x" * 2_000)
     put(project / "small.txt")
     os.mkfifo(project / "pipe")
-    snapshot = saved(project, limits=Limits(file_bytes=1_000))
+    snapshot = saved(project, limits=SnapshotLimits(file_bytes=1_000))
     assert snapshot.left_out == {"large.bin"}
     assert paths(project, snapshot.tree) == ("small.txt",)
     put(project / "large.bin", "small now\n")
@@ -90,9 +90,9 @@ def test_too_much_is_refused_before_it_is_copied(project: Path):
     for number in range(5):
         put(project / f"{number}.txt", b"x" * 100)
     with pytest.raises(CheckpointError, match="5 new or changed files"):
-        saved(project, limits=Limits(files=4))
+        saved(project, limits=SnapshotLimits(files=4))
     with pytest.raises(CheckpointError, match="MB of new"):
-        saved(project, limits=Limits(bytes=499))
+        saved(project, limits=SnapshotLimits(bytes=499))
     assert not list(Path(os.environ["HOME"], ".gemini/history/p/.git/objects").glob("pack/*.pack"))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from alhena.session.checkpoints.records import CheckpointError
-from alhena.session.checkpoints.repository import Repository, Surroundings
+from alhena.session.checkpoints.repository import Repository, RepositorySettings
 from tests.session.repositories import (
     EMPTY,
     back,
@@ -107,7 +107,7 @@ def test_nor_is_one_of_another_directory_of_the_workspace(project: Path, tmp_pat
     for inside in (tmp_path / "root/bin", tmp_path / "mono/bin"):
         fake(inside, f"touch {mark}")
     path = f"{tmp_path}/root/bin:{tmp_path}/mono/bin:{os.environ['PATH']}"
-    around = Surroundings(others=others)
+    around = RepositorySettings(others=others)
     taken(Repository(tmp_path / "history", project, {**os.environ, "PATH": path}, around))
     assert not mark.exists()
 

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from alhena.session.checkpoints.repository import Limits, Snapshot
+from alhena.session.checkpoints.repository import Snapshot, SnapshotLimits
 from tests.session.repositories import (
     back,
     git,
@@ -91,7 +91,7 @@ def test_an_ignored_file_that_a_call_names_is_kept_and_comes_back(project: Path)
 
 
 def test_a_file_that_has_grown_large_is_not_lost_when_its_old_content_comes_back(project: Path):
-    limits = Limits(file_bytes=1_000)
+    limits = SnapshotLimits(file_bytes=1_000)
     put(project / "a.bin", b"small")
     snapshot = saved(project, limits=limits)
     put(project / "a.bin", b"x" * 5_000)

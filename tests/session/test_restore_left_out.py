@@ -74,7 +74,7 @@ project = Path(sys.argv[1])
 repository = Repository(Path(sys.argv[2]), project, os.environ)
 locked = project / "deep" / sys.argv[3]
 locked.chmod(0)
-with repository.locked():
+with repository.hold_lock():
     snapshot = repository.snapshot()
 locked.chmod(0o755)
 (project / "made.txt").write_text("new", encoding="utf-8")

@@ -8,7 +8,7 @@ from alhena.config.settings import GeneralSettings, SessionRetention, Settings
 from alhena.events import Event, WarningEvent
 from alhena.session.checkpoints.records import Checkpoint, CheckpointFiles
 from alhena.session.records import new_session_id
-from alhena.session.store import open_store, pruned_beside
+from alhena.session.store import open_store, prune_in_background
 from tests.agent.kit import agent
 from tests.session.kit import header_of, turns, write
 from tests.support.patience import PATIENCE_S
@@ -44,13 +44,13 @@ def test_it_is_done_by_a_thread_of_its_own(project: Path):
     temp = project_temp(os.environ, project)
     ids = old_sessions(project, 2)
     heard: list[Event] = []
-    thread = pruned_beside(temp, Settings(), ids[1], heard.append)
+    thread = prune_in_background(temp, Settings(), ids[1], heard.append)
     assert thread is not None
     thread.join(PATIENCE_S)
     assert [item.session_id for item in open_store(temp).summaries()] == [ids[1]]
     wrong = SessionRetention(max_age="soon")
     settings = Settings(general=GeneralSettings(session_retention=wrong))
-    assert pruned_beside(temp, settings, "", heard.append) is None
+    assert prune_in_background(temp, settings, "", heard.append) is None
     (warning,) = heard
     assert isinstance(warning, WarningEvent)
     assert "maxAge" in warning.message

@@ -19,7 +19,7 @@ from alhena.session.records import (
     SessionError,
     new_session_id,
 )
-from alhena.session.store import Retention, SessionStore, outdated, prune, retention
+from alhena.session.store import Retention, SessionStore, find_outdated, prune, retention
 from alhena.session.transcript import as_json, as_markdown, facts, read_transcript
 from alhena.wire.content import MODEL, USER
 from tests.session.kit import AT, HEADER, contents, replayed, says, texts, turns, write
@@ -177,7 +177,7 @@ def test_one_that_was_resumed_after_its_age_was_looked_at_stays(store: SessionSt
 def test_the_oldest_of_too_many_go_but_not_those_of_today():
     sessions = [(str(age), 100 * DAY - age * DAY) for age in (5.0, 0.1, 0.2, 0.3, 3.0)]
     limits = Retention(max_age_s=None, max_count=2, min_s=DAY)
-    assert outdated(sessions, limits, 100 * DAY) == ("5.0", "3.0")
+    assert find_outdated(sessions, limits, 100 * DAY) == ("5.0", "3.0")
 
 
 def test_ages_are_numbers_with_units():

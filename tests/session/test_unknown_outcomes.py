@@ -68,7 +68,7 @@ async def test_what_was_said_of_an_unknown_outcome_is_said_the_same_way_ever_aft
     again, notice, generator = await resumed(project)
     assert again == first
     assert "unknown" not in notice
-    assert replayed(path)[0].unanswered() is None
+    assert replayed(path)[0].pending_responses() is None
     assert conforming(generator)
 
 

@@ -25,7 +25,7 @@ put("gone/private", large, 0o600)
 put("was-file", large)
 put("small", b"old")
 repository = Repository(Path(sys.argv[2]), project, os.environ)
-with repository.locked():
+with repository.hold_lock():
     snapshot = repository.snapshot()
 put("changed", b"new")
 (project / "gone/private").unlink()

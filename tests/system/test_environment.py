@@ -9,7 +9,7 @@ from alhena.config.environment import (
     has_secret_name,
     has_secret_value,
     is_hijacking,
-    sanitised,
+    sanitise_environment,
 )
 from alhena.config.settings import EnvironmentRedaction, settings_of
 from alhena.system.environment import child_environment
@@ -46,7 +46,7 @@ GEMINI_CLI_HOME GIT_CONFIG_COUNT GIT_CONFIG_KEY_0 GITHUB_ENV ISSUE_TITLE EDITOR 
 
 
 def kept(name: str, value: str = "value", rules: EnvironmentRedaction = RULES, **more: str) -> bool:
-    made = sanitised({name: value, **more}, rules)
+    made = sanitise_environment({name: value, **more}, rules)
     assert (name in made.variables) is (name not in made.removed)
     assert made.variables.get(name, value) == value
     return name in made.variables
@@ -147,7 +147,7 @@ def test_the_lists_come_from_the_settings_file() -> None:
 
 def test_switched_off_it_still_removes_what_the_model_is_signed_in_with() -> None:
     environ = dict.fromkeys(CREDENTIALS, "k") | {"MY_TOKEN": "t", "URL": "http://a:b@c"}
-    assert sanitised(environ, OFF).variables == {"MY_TOKEN": "t", "URL": "http://a:b@c"}
+    assert sanitise_environment(environ, OFF).variables == {"MY_TOKEN": "t", "URL": "http://a:b@c"}
 
 
 @pytest.mark.requirement("TOOLS-23")
@@ -162,16 +162,16 @@ def test_in_a_github_action_only_known_names_are_kept(sign: dict[str, str]) -> N
 
 def test_git_settings_are_kept_or_removed_together() -> None:
     settings = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "a.b", "GIT_CONFIG_VALUE_0": "c"}
-    assert sanitised(settings, RULES).variables == settings
+    assert sanitise_environment(settings, RULES).variables == settings
     secret = settings | {"GIT_CONFIG_VALUE_0": "Authorization: basic eA=="}
-    assert sanitised(secret, RULES).variables == {}
+    assert sanitise_environment(secret, RULES).variables == {}
 
 
 @given(st.dictionaries(NAMES, st.text(max_size=40), max_size=8))
 def test_every_variable_is_either_kept_as_it_is_or_named_as_removed(
     environ: dict[str, str],
 ) -> None:
-    made = sanitised(environ, RULES)
+    made = sanitise_environment(environ, RULES)
     assert {**made.variables, **{name: environ[name] for name in made.removed}} == environ
     assert len(made.variables) + len(made.removed) == len(environ)
     assert not any(has_secret_value(value) for value in made.variables.values())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.mcp.stdio import ServedProcess, end_served, start_served
+from alhena.mcp.stdio import ServedProcess, end_served_process, start_served_process
 from alhena.system.processes import Command, ProcessGroups, run_in_background
 from alhena.tools.shell_output import CapturedOutput
 from tests.support.patience import PATIENCE_S
@@ -32,7 +32,7 @@ def wait_unheard(pid: int) -> None:
 
 def served(groups: ProcessGroups, written: bytearray, errors: bytearray) -> ServedProcess:
     script = command("echo an answer; echo no licence >&2; exit 3")
-    return start_served(script, groups, written.extend, errors.extend)
+    return start_served_process(script, groups, written.extend, errors.extend)
 
 
 async def test_another_that_starts_takes_nothing_from_one_that_has_just_ended(
@@ -41,7 +41,7 @@ async def test_another_that_starts_takes_nothing_from_one_that_has_just_ended(
     written, errors = bytearray(), bytearray()
     child = served(groups, written, errors)
     wait_unheard(child.pid)
-    other = start_served(command("exec sleep 60"), groups, written.extend, errors.extend)
+    other = start_served_process(command("exec sleep 60"), groups, written.extend, errors.extend)
     async with asyncio.timeout(PATIENCE_S):
         await child.exited
     groups.unwatch(child.pid)
@@ -63,7 +63,7 @@ async def test_what_was_left_in_the_pipe_is_read_before_it_is_closed(
         if ends == "swept":
             groups.unwatch(child.pid)
         elif ends == "ended":
-            await end_served(child, groups, 0.5)
+            await end_served_process(child, groups, 0.5)
         else:
             await groups.close()
     assert (bytes(written), bytes(errors)) == (b"an answer\n", b"no licence\n")
@@ -78,7 +78,9 @@ async def test_a_background_command_says_its_last_and_how_it_ended(groups: Proce
     background = await run_in_background(script, output, groups=groups, delay=0)
     fifo.write_text("the last word\n", encoding="utf-8")
     wait_unheard(background.pid)
-    other = start_served(command("exec sleep 60"), groups, bytearray().extend, bytearray().extend)
+    other = start_served_process(
+        command("exec sleep 60"), groups, bytearray().extend, bytearray().extend
+    )
     assert background.running or background.exit_code == 4
     async with asyncio.timeout(PATIENCE_S):
         while background.running:

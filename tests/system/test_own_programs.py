@@ -187,7 +187,7 @@ def test_checkpoints_run_nothing_of_the_project(
     mark.unlink(missing_ok=True)
     (repository / "a.txt").write_text("new\n", encoding="utf-8")
     kept = Repository(tmp_path / "kept", repository, os.environ)
-    with kept.locked():
+    with kept.hold_lock():
         kept.snapshot()
     assert not mark.exists()
 

@@ -10,13 +10,13 @@ from alhena.events import (
     ToolCallRequestEvent,
     UserMessageEvent,
 )
-from alhena.telemetry.records import Record, Redaction, Translation
-from alhena.telemetry.telemetry import FileSink, Form, Origin, OutFile, Telemetry
+from alhena.telemetry.records import Redaction, TelemetryRecord, Translation
+from alhena.telemetry.telemetry import FileSink, OutFile, RecordFormatter, RecordOrigin, Telemetry
 from tests.support.disk import descriptors
 from tests.telemetry.reading import Observed
 
 SECOND = 1_000_000_000
-ORIGIN = Origin(session_id="s", installation_id="i")
+ORIGIN = RecordOrigin(session_id="s", installation_id="i")
 
 
 class Gated(OutFile):
@@ -50,7 +50,7 @@ def opened(file: OutFile, *, waiting: int = 100) -> Telemetry:
     translation = Translation(Redaction({}), texts=True)
     clock = iter(range(1000 * SECOND, 2000 * SECOND, SECOND))
     return Telemetry(
-        FileSink(file, Form(ORIGIN), 999 * SECOND),
+        FileSink(file, RecordFormatter(ORIGIN), 999 * SECOND),
         translation,
         name="out.log",
         clock=lambda: next(clock),
@@ -122,7 +122,7 @@ def test_a_write_that_fails_is_told_once_and_later_ones_are_made(tmp_path: Path)
 
 def test_a_record_that_json_cannot_carry_is_lost_and_told_of(tmp_path: Path):
     telemetry = opened(OutFile(tmp_path / "out.log"))
-    telemetry.record(Record("config", "", {"model": object()}))
+    telemetry.record(TelemetryRecord("config", "", {"model": object()}))
     nested: dict[str, object] = {}
     for _ in range(5000):
         nested = {"a": nested}

@@ -27,14 +27,14 @@ from alhena.events import (
 from alhena.telemetry.languages import mime_type, programming_language
 from alhena.telemetry.metrics import BOUNDARIES, Metrics
 from alhena.telemetry.options import TelemetryOptions, telemetry_options
-from alhena.telemetry.records import DETAILS, Record, Redaction, Translation
-from alhena.telemetry.telemetry import Form, Origin
+from alhena.telemetry.records import DETAILS, Redaction, TelemetryRecord, Translation
+from alhena.telemetry.telemetry import RecordFormatter, RecordOrigin
 from alhena.tools.edit.splicing import unified_diff
 from tests.support.each import for_each
 from tests.telemetry.reading import ATTRIBUTES, differences, objects
 
 
-def records(*events: Event, texts: bool = True) -> list[Record]:
+def records(*events: Event, texts: bool = True) -> list[TelemetryRecord]:
     translation = Translation(Redaction({"GEMINI_API_KEY": "k-123456"}), texts=texts)
     return [record for event in events for record in translation.records(event)]
 
@@ -324,8 +324,8 @@ def test_a_distribution_counts_every_value_in_its_bucket(values: list[int]):
     metrics = Metrics()
     for value in values:
         facts = {"function_name": "t", "success": True, "tool_type": "native", "duration_ms": value}
-        metrics.take(Record("tool_call", "", facts), 1)
-    data = Form(Origin(session_id="s", installation_id="i")).metrics(metrics, 2)
+        metrics.take(TelemetryRecord("tool_call", "", facts), 1)
+    data = RecordFormatter(RecordOrigin(session_id="s", installation_id="i")).metrics(metrics, 2)
     (scope,) = objects(data)[0]["scopeMetrics"]
     (latency,) = (m for m in scope["metrics"] if m["descriptor"]["type"] == "HISTOGRAM")
     (point,) = latency["dataPoints"]

@@ -19,8 +19,8 @@ from alhena.events import (
     timestamp,
 )
 from alhena.models.prices import Prices
-from alhena.session.records import Header, KnownRecord, line_of, record_of, relined
-from alhena.session.replay import Recorder
+from alhena.session.records import Header, KnownRecord, line_of, record_of, reseal_line
+from alhena.session.replay import JournalRecorder
 from alhena.session.store import open_store
 from alhena.telemetry.records import Redaction
 from alhena.tracing.page import as_page
@@ -99,7 +99,7 @@ def place(data: bytes, project: Path, session_id: str = "s") -> Path:
     line, chain = line_of(own, 0)
     made = [line]
     for each in lines:
-        line, chain = relined(each, chain)
+        line, chain = reseal_line(each, chain)
         made.append(line)
     temp = project_temp(os.environ, project)
     claim_project_temp(temp, project)
@@ -146,7 +146,7 @@ def long_journal(path: Path, calls: int, result: str = "") -> Path:
         line, chain = line_of(record, chain)
         lines.append(line)
 
-    recorder = Recorder(append, now)
+    recorder = JournalRecorder(append, now)
     recorder.event(UserMessageEvent(prompt_id="s#1", text="Read everything."))
     recorder.history(0, [EncodedContent(text_content(USER, "Read everything."))])
     reason = "allowed by the default policy (reading.toml:6, rule 1)"

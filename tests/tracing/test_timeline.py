@@ -22,10 +22,10 @@ from alhena.events import (
 )
 from alhena.models.prices import Prices
 from alhena.session.records import Continued, Header, KnownRecord, line_of
-from alhena.session.replay import Recorder
+from alhena.session.replay import JournalRecorder
 from alhena.telemetry.records import Redaction
 from alhena.tracing.page import as_page, fitting
-from alhena.tracing.timeline import Kind, Step, Timeline, read_timeline
+from alhena.tracing.timeline import Step, StepKind, Timeline, read_timeline
 from alhena.wire.content import FunctionResponse, Part
 from tests.tracing.kit import data_of, long_journal
 
@@ -41,7 +41,7 @@ class Tape:
         self._now = START
         self._lines: list[bytes] = []
         self._chain = 0
-        self._recorder = Recorder(self._append, self._clock)
+        self._recorder = JournalRecorder(self._append, self._clock)
         self._append(Header(at=self._clock(), version=1, session_id="s", project="/p"))
 
     def at(self, milliseconds: int, *events: Event) -> None:
@@ -129,7 +129,7 @@ def test_a_request_begins_before_its_answer_and_a_prompt_before_its_request(tape
     answer = ApiResponseEvent(model="gemini-2.5-flash", prompt_id="p", duration_ms=400.0)
     tape.at(100, UserMessageEvent(prompt_id="p", text="hi"), answer)
     prompt, model = tape.read().steps
-    assert (prompt.kind, prompt.at, model.at, model.took) == (Kind.PROMPT, 0, 0, 400)
+    assert (prompt.kind, prompt.at, model.at, model.took) == (StepKind.PROMPT, 0, 0, 400)
 
 
 def test_requests_without_a_price_are_counted_and_cost_nothing(tape: Tape):

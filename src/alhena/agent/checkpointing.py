@@ -25,29 +25,29 @@ from alhena.events import CheckpointEvent, Event, WarningEvent
 from alhena.session.adopting import Ownership
 from alhena.session.checkpoints.records import (
     Checkpoint,
+    CheckpointedCall,
     CheckpointError,
     CheckpointFiles,
     NoCheckpointError,
     NoGitError,
-    ToolCall,
-    TooMuchError,
+    SnapshotLimitError,
     checkpoint_label,
     objects_of,
-    shown,
+    path_text,
     trouble,
 )
 from alhena.session.checkpoints.repository import (
     PATIENCE_S,
     Repository,
+    RepositorySettings,
     Snapshot,
-    Surroundings,
 )
 from alhena.session.checkpoints.restore import (
     EditingTurn,
     Goal,
     Restoration,
     last_turn,
-    named_later,
+    later_trees,
     restore,
 )
 from alhena.session.replay import Replay, conversation_at
@@ -122,7 +122,7 @@ class Checkpoints:
         alone = f":{request.call_id}" if request.is_client_initiated else ""
         self._turn = self._turn or request.prompt_id + alone
         checkpoint = Checkpoint(
-            tool_call=ToolCall(request.name, request.args),
+            tool_call=CheckpointedCall(request.name, request.args),
             message_id=request.prompt_id,
             session_id=self.session_id,
             call_id=request.call_id,
@@ -141,7 +141,7 @@ class Checkpoints:
             return None
         if warning:
             self._tell(warning)
-        for path in snapshot.left_out.intersection(map(shown, named)):
+        for path in snapshot.left_out.intersection(map(path_text, named)):
             self._tell(f"{path} cannot be saved, so it cannot be restored")
         for root in self._roots():
             if not root.is_relative_to(self.project):
@@ -183,13 +183,13 @@ class Checkpoints:
         NoCheckpointError, CheckpointError, and ForeignError for one of another project."""
         found = self.files.find(name, self.all)
         checkpoint = self.files.read(found)
-        self._owner.require(self._owner.said(checkpoint), f"the checkpoint {found}")
+        self._owner.require(self._owner.checkpoint_project(checkpoint), f"the checkpoint {found}")
         return found, checkpoint
 
     def all(self) -> tuple[tuple[str, Checkpoint], ...]:
         """The readable checkpoints of the project with their names, oldest first. Raises
         CheckpointError."""
-        return self._owner.parted(self.files.all())[0]
+        return self._owner.split_by_project(self.files.all())[0]
 
     async def restore(
         self, name: str, checkpoint: Checkpoint, stop: threading.Event
@@ -218,7 +218,7 @@ class Checkpoints:
         found = self.all()
         names = [each for each, _ in found]
         after = found[names.index(name) + 1 :] if name in names else ()
-        return self._back(Goal(checkpoint, named_later(after, checkpoint)), before, stop)
+        return self._back(Goal(checkpoint, later_trees(after, checkpoint)), before, stop)
 
     def conversation(self, name: str, checkpoint: Checkpoint) -> Replay | None:
         """Like `remembered`, in this thread."""
@@ -261,7 +261,7 @@ class Checkpoints:
         done = restore(self._repository(stop), goal, keep)
         # Where that cannot be noted it is said again to no effect, as if it had been broken off.
         with suppress(CheckpointError, NoCheckpointError):
-            self.files.note_done(names[0])
+            self.files.mark_complete(names[0])
         return names[0], done
 
     async def _carried(
@@ -292,7 +292,7 @@ class Checkpoints:
 
     def _repository(self, stop: threading.Event) -> Repository:
         """The repository of the project. `stop` cancels its work. Raises CheckpointError."""
-        around = Surroundings(others=tuple(self._roots()), patience_s=self._patience_s)
+        around = RepositorySettings(others=tuple(self._roots()), patience_s=self._patience_s)
         try:
             return Repository(self._history, self.project, self._environ, around, stop)
         except OSError as error:
@@ -300,7 +300,7 @@ class Checkpoints:
 
     def _ended(self, first: str, named: tuple[str, ...], stop: threading.Event) -> None:
         repository = self._repository(stop)
-        with repository.locked():
+        with repository.hold_lock():
             self.files.note_end(first, repository.snapshot(named).tree)
 
     def _saved(
@@ -310,7 +310,7 @@ class Checkpoints:
         tool = "" if checkpoint.tool_call is None else checkpoint.tool_call.name
         checkpoint = msgspec.structs.replace(checkpoint, paths=named)
         repository = self._repository(stop)
-        with repository.locked():
+        with repository.hold_lock():
             snapshot = repository.snapshot(named)
             name = self._write(checkpoint, snapshot, checkpoint_label(tool, named))
         return name, snapshot, repository.warning
@@ -347,7 +347,7 @@ class Checkpoints:
     def _warn(self, error: AlhenaError) -> None:
         """Warns that there is no checkpoint; turns checkpoints off if a new attempt would fail
         too."""
-        self._off = isinstance(error, NoGitError | TooMuchError)
+        self._off = isinstance(error, NoGitError | SnapshotLimitError)
         what = "no checkpoints are made in this session" if self._off else "no checkpoint was made"
         self._tell(f"{what}: {error}")
 

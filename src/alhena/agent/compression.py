@@ -9,7 +9,7 @@ from alhena.agent.toolset.model_access import PLAIN, SessionModel
 from alhena.agent.toolset.toolset import Toolset
 from alhena.chat.chat import Chat, Outlets
 from alhena.chat.compression import CompressionOptions, CompressionServices, ContextRoom, Trigger
-from alhena.chat.masking import MaskingLimits, said
+from alhena.chat.masking import MaskingLimits, result_text
 from alhena.config.settings import ModelConfigSettings
 from alhena.models.catalogue import ANTHROPIC, LEAST_OUTPUT, bare_name, model_info
 from alhena.models.generator import ContentGenerator
@@ -136,7 +136,7 @@ def _worded(part: Part) -> Part:
         args = msgspec.json.encode(call.args or {}).decode("utf-8")
         return Part(text=f"[Calls {call.name} with {args}]")
     if response is not None:
-        return Part(text=f"[Result of {response.name}]\n{said(response)[1]}")
+        return Part(text=f"[Result of {response.name}]\n{result_text(response)[1]}")
     return part
 
 

@@ -19,7 +19,7 @@ from alhena.chat.prompt import (
     SECTIONS,
     EnvironmentFacts,
     PromptFacts,
-    composed_prompt,
+    compose_prompt,
     environment_context,
     system_instruction,
     with_full_context,
@@ -92,7 +92,7 @@ class SessionPrompt:
             plan=bench.authority.modes.planning,
             unasked=bench.authority.modes.mode is ApprovalMode.YOLO,
         )
-        return composed_prompt(bench.registry.function_declarations(), facts)
+        return compose_prompt(bench.registry.function_declarations(), facts)
 
     def instruction(self, bench: Toolset) -> Content:
         """The system instruction of now, with what the user wants every session to know."""
@@ -109,9 +109,9 @@ def _of_skills(bench: Toolset) -> str:
     """The list of skills; "" where none can be activated."""
     if bench.skills is None or "activate_skill" not in bench.registry.names:
         return ""
-    from alhena.skills.files import listed
+    from alhena.skills.files import describe_skills
 
-    return listed(bench.skills)
+    return describe_skills(bench.skills)
 
 
 def _of_servers(bench: Toolset) -> str:

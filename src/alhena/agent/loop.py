@@ -12,7 +12,7 @@ from alhena.agent.run import wait_until_done
 from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.toolset import SessionLinks, at_once
 from alhena.chat.chat import Chat
-from alhena.chat.turn import ChantingError, Turn
+from alhena.chat.turn import AnswerCollector, ChantingError
 from alhena.config.settings import BudgetSettings, Settings
 from alhena.events import Event
 from alhena.models.providers.select import ChosenGenerator
@@ -162,7 +162,7 @@ class TurnGuard:
         for limit in self._limits:
             await limit.check()
 
-    async def send(self, chat: Chat, parts: tuple[Part, ...]) -> Turn:
+    async def send(self, chat: Chat, parts: tuple[Part, ...]) -> AnswerCollector:
         """Runs a model turn, which counts. Raises what `Chat.send` raises."""
         for limit in self._limits:
             limit.take()
@@ -271,7 +271,7 @@ async def run_prompt(
     scheduler: "Callable[[], Scheduler]",
     guard: TurnGuard,
     parts: tuple[Part, ...],
-) -> Turn:
+) -> AnswerCollector:
     """Runs a prompt to its last turn, as far as `guard` allows. Every call gets exactly one
     response, also if the run is cancelled, a limit is reached, a person refuses a call or a tool
     stops it: the responses are then recorded without asking the model again."""

@@ -15,7 +15,7 @@ from alhena.config.settings import Settings
 from alhena.errors import AlhenaError
 from alhena.events import ApiRequestEvent, Event, RunFinishedEvent, UserMessageEvent, WarningEvent
 from alhena.session.records import VERSION, Header, JournalError, new_session_id, now
-from alhena.session.store import LATEST, Resumed, project_store, pruned_beside
+from alhena.session.store import LATEST, Resumed, project_store, prune_in_background
 from alhena.system.errors import printable
 from alhena.values import Value
 from alhena.version import __version__
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from alhena.chat.chat import Chat
     from alhena.session.journal import Disk, Journal
     from alhena.session.records import KnownRecord
-    from alhena.session.replay import Recorder
+    from alhena.session.replay import JournalRecorder
 
 Place = tuple[Path, Mapping[str, str], Settings]
 """A session's directory, environment and effective settings."""
@@ -71,7 +71,7 @@ class Recording:
         self._emit = emit
         self._disk = disk
         self._journal: Journal | None = None
-        self._recorder: Recorder | None = None
+        self._recorder: JournalRecorder | None = None
         self._waiting: list[Change] | None = []
         self._prompted = False
         self._asked = False
@@ -272,10 +272,10 @@ class Recording:
         return str(error).rstrip(".")
 
     def _start(self, journal: "Journal") -> None:
-        from alhena.session.replay import Recorder
+        from alhena.session.replay import JournalRecorder
 
         self._journal = journal
-        self._recorder = Recorder(journal.add)
+        self._recorder = JournalRecorder(journal.add)
         waiting, self._waiting = self._waiting or (), None
         for change in waiting:
             self._take(change)
@@ -370,7 +370,7 @@ def begin(
         temp = project_temp(environ, cwd)
 
         def prune() -> "Thread | None":
-            return pruned_beside(temp, settings, own_id, emit)
+            return prune_in_background(temp, settings, own_id, emit)
 
         recording = Recording(own_id, temp, cwd, emit, disk, prune)
     none = () if resume is None else ("No previous sessions found for this project.",)
@@ -413,7 +413,7 @@ def resumed(
     return Beginning(
         session_id=session_id,
         recording=recording,
-        contents=(*kept, *told_behind(found, kept, replay.unanswered())),
+        contents=(*kept, *told_behind(found, kept, replay.pending_responses())),
         kept=kept,
         opening=0 if replay.header is None else replay.header.opening,
         prompts=replay.prompts,

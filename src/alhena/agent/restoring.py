@@ -271,7 +271,7 @@ def _go_back(session: Session, name: str, remembered: Replay) -> None:
         chat.replace_history(contents)
         if remembered.model:
             chat.continue_from(remembered.model, remembered.version)
-    ends = remembered.unanswered(UNDONE)
+    ends = remembered.pending_responses(UNDONE)
     if ends is not None:
         chat.history.add_user(ends.parts)
         if calls.calls:
@@ -335,7 +335,7 @@ def _record(resumed: Resumed, remembered: Replay, name: str, kept: str, files: R
     made = CheckpointEvent(name=kept, tree=files.before)
     journal.append(Happened(at=now(), event=msgspec.Raw(encode_value(made))))
     journal.append(undone_record(name, open_calls(remembered)))
-    ends = remembered.unanswered(UNDONE)
+    ends = remembered.pending_responses(UNDONE)
     told = told_behind(resumed, remembered.contents, ends)
     contents = (*remembered.contents, *told)
     present = resumed.replay.contents

@@ -22,8 +22,8 @@ from alhena.agent.session import Session
 from alhena.agent.session_factory import open_session
 from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.toolset import Toolset
-from alhena.chat.prompt import changed_memory
-from alhena.chat.turn import Turn
+from alhena.chat.prompt import memory_change_part
+from alhena.chat.turn import AnswerCollector
 from alhena.errors import AlhenaError, InputError, InterruptedRunError
 from alhena.events import (
     ApiRequestEvent,
@@ -215,7 +215,7 @@ async def _build_parts(session: Session, prompt_id: str, prompt: Prompt) -> tupl
     before = prompt.before
     changed = None if session.bench.memory is None else session.bench.memory.take_changes()
     if changed:
-        before = (changed_memory(changed), *before)
+        before = (memory_change_part(changed), *before)
     parts: tuple[Part, ...] = (Part(text=prompt.text),)
     if session.prompt_hooks is not None:
         parts = await session.prompt_hooks.begin(prompt.text, session.chat)
@@ -253,7 +253,7 @@ def _begin(session: Session, prompt_id: str, prompt: Prompt, *, turns: int = 0) 
 
 
 async def _ask_hooks(
-    session: Session, channel: EventChannel, prompt_id: str, turn: Turn
+    session: Session, channel: EventChannel, prompt_id: str, turn: AnswerCollector
 ) -> tuple[Part, ...]:
     """The parts to send after an answer that a hook blocked; none after any other."""
     hooks = session.prompt_hooks
@@ -351,7 +351,7 @@ class SessionRunner:
     @property
     def history(self) -> tuple[Content, ...]:
         """The conversation so far."""
-        return self._opened().chat.exported()
+        return self._opened().chat.export_contents()
 
     @property
     def model(self) -> str:

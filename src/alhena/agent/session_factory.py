@@ -32,7 +32,7 @@ from alhena.agent.toolset.model_access import (
 from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.toolset import SessionLinks, Toolset
 from alhena.chat.chat import Chat, Outlets
-from alhena.chat.history import imported
+from alhena.chat.history import import_contents
 from alhena.config.home import installation_id_path
 from alhena.config.settings import Settings
 from alhena.errors import ConfigError, InputError
@@ -208,7 +208,7 @@ def open_contents(
         skip=options.skip_trust,
         extensions=options.extensions,
     )
-    given = imported(options.history, model)
+    given = import_contents(options.history, model)
     first = begun.opening_contents or given or first_contents(workspace, place, memory.project_text)
     memory.began_with([entry.content for entry in begun.contents] or first)
     length = 0 if options.history else len(first)

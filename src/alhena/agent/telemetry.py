@@ -15,8 +15,16 @@ from alhena.config.home import installation_id_path
 from alhena.distribution import install_command
 from alhena.models.providers.select import ChosenGenerator
 from alhena.telemetry.options import TelemetryOptions, installation_id, is_installed
-from alhena.telemetry.records import Record, Redaction, Translation
-from alhena.telemetry.telemetry import CLOSE_S, FileSink, Form, Origin, OutFile, Sink, Telemetry
+from alhena.telemetry.records import Redaction, TelemetryRecord, Translation
+from alhena.telemetry.telemetry import (
+    CLOSE_S,
+    FileSink,
+    OutFile,
+    RecordFormatter,
+    RecordOrigin,
+    Sink,
+    Telemetry,
+)
 from alhena.version import __version__
 
 OTLP_CLOSE_S = 1.0
@@ -61,7 +69,7 @@ def open_session_telemetry(
         reason = f"cannot write to {options.outfile}: {error.strerror or error}"
         told.bench.warnings.append(f"telemetry: {reason}; nothing is recorded.")
         return None
-    sink = FileSink(outfile, Form(_origin(told)), time.time_ns())
+    sink = FileSink(outfile, RecordFormatter(_origin(told)), time.time_ns())
     return _begun(sink, told, channel, name=str(options.outfile), texts=options.texts)
 
 
@@ -140,21 +148,21 @@ class _ModeRecords:
         self._mode, self._since = self._modes.mode, time.monotonic()
         switched = {"from_mode": before.value, "to_mode": self._mode.value}
         said = f"Approval mode changed from {before.value} to {self._mode.value}."
-        self._telemetry.record(Record("plan.approval_mode_switch", said, switched))
+        self._telemetry.record(TelemetryRecord("plan.approval_mode_switch", said, switched))
 
     def ended(self) -> None:
         duration = round((time.monotonic() - self._since) * 1000)
         named = {"mode": self._mode.value, "duration_ms": duration}
         said = f"Approval mode {self._mode.value} was on for {duration}ms."
-        self._telemetry.record(Record("plan.approval_mode_duration", said, named))
+        self._telemetry.record(TelemetryRecord("plan.approval_mode_duration", said, named))
 
 
-def _origin(told: Told) -> Origin:
+def _origin(told: Told) -> RecordOrigin:
     number, problem = installation_id(installation_id_path(told.bench.options.environ))
     if problem:
         reason = f"the installation's id cannot be kept: {problem}"
         told.bench.warnings.append(f"telemetry: {reason}.")
-    return Origin(
+    return RecordOrigin(
         session_id=told.bench.links.session_id,
         installation_id=number,
         interactive=told.bench.authority.context.interactive,
@@ -162,7 +170,7 @@ def _origin(told: Told) -> Origin:
     )
 
 
-def config_record(told: Told, *, texts: bool) -> Record:
+def config_record(told: Told, *, texts: bool) -> TelemetryRecord:
     """The record of the session's configuration."""
     settings = told.bench.settings
     attributes: dict[str, Any] = {
@@ -184,7 +192,7 @@ def config_record(told: Told, *, texts: bool) -> Record:
         "extension_ids": "",
         "worktree_active": False,
     }
-    return Record(
+    return TelemetryRecord(
         "config", "CLI configuration loaded.", attributes | dict(told.bench.options.facts)
     )
 

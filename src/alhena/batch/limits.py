@@ -95,7 +95,7 @@ class Limiter:
                 (model, self._clock() + seconds, boot_id()),
             )
 
-    def reached(self) -> str | None:
+    def describe_reached_limit(self) -> str | None:
         """The total limit that is reached, as a sentence."""
         limit = self._shared.total_cost
         if limit is not None:
@@ -129,7 +129,7 @@ class Limiter:
         with self._queue.transaction() as db:
             if db.execute("SELECT 1 FROM requests WHERE n = ?", (number,)).fetchone():
                 return number, 0.0
-            reason = self.reached()
+            reason = self.describe_reached_limit()
             if reason is not None:
                 raise SharedLimitError(reason, remedy="Resume with a higher limit.")
             now = self._clock()
@@ -187,15 +187,15 @@ class GatedGenerator(MeteredGenerator):
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """The whole answer. Raises what admitting does, too."""
-        return await super().generate(self._paced(request))
+        return await super().generate(self._add_pause(request))
 
     def stream(
         self, request: GenerateContentRequest
     ) -> AsyncGenerator[GenerateContentResponse, None]:
         """The answer chunk by chunk. Raises what admitting does, too."""
-        return super().stream(self._paced(request))
+        return super().stream(self._add_pause(request))
 
-    def _paced(self, request: GenerateContentRequest) -> GenerateContentRequest:
+    def _add_pause(self, request: GenerateContentRequest) -> GenerateContentRequest:
         """The request, whose answer may make all tasks wait."""
 
         def pause(seconds: float) -> None:
@@ -213,7 +213,7 @@ class GatedGenerator(MeteredGenerator):
     def _charge(self, number: int, model: str, usage: UsageMetadata | None, /) -> None:
         self._limiter.charge(number, self._token, model, usage)
 
-    def _refused(self, model: str, error: AlhenaError) -> None:
+    def _delay_model(self, model: str, error: AlhenaError) -> None:
         """Makes all tasks wait as long as the service wants of one."""
         seconds = hint_of(error)
         if isinstance(error, QuotaError) and not isinstance(error, SpentQuotaError) and seconds:

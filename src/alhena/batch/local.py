@@ -84,7 +84,7 @@ class LocalEngine:
         try:
             while True:
                 over = self._is_over()
-                found = tuple(self._queue.ended_after(after))
+                found = tuple(self._queue.results_after(after))
                 after = found[-1].place if found else after
                 yield found
                 if over and not found:
@@ -127,7 +127,7 @@ class LocalEngine:
             await asyncio.sleep(TICK_S)
         for holder, process in list(self._processes.items()):
             if process.poll() is not None:
-                self._ended(holder, process)
+                self._handle_exit(holder, process)
         self._take_back()
 
     def _is_over(self) -> bool:
@@ -135,7 +135,7 @@ class LocalEngine:
             return self._inside.done()
         return not self._processes or self._queue.is_over()  # a worker may be stopped for good
 
-    def _ended(self, holder: str, process: "subprocess.Popen[bytes]") -> None:
+    def _handle_exit(self, holder: str, process: "subprocess.Popen[bytes]") -> None:
         """A worker process has ended. Raises AlhenaError."""
         del self._processes[holder]
         if process.stdin is not None:

@@ -58,7 +58,7 @@ async def run_many(
     if concurrency < 1:
         raise ValueError(f"concurrency has to be at least 1, not {concurrency}")
     if run_dir is not None:
-        outcomes = _kept(tasks, agent, concurrency, current_directory() / run_dir)
+        outcomes = _run_in_directory(tasks, agent, concurrency, current_directory() / run_dir)
     else:
         outcomes = _plain(tasks, agent, concurrency)
     try:
@@ -68,24 +68,24 @@ async def run_many(
         await outcomes.aclose()
 
 
-async def _kept(
+async def _run_in_directory(
     tasks: Iterable[GivenTask], agent: Callable[[], Agent], concurrency: int, directory: Path
 ) -> AsyncGenerator[Outcome, None]:
     """The outcomes of a run with a directory."""
     from alhena.batch.engine import RunConfig, Shared
     from alhena.batch.local import LocalEngine
-    from alhena.batch.tasks import given_tasks
+    from alhena.batch.tasks import check_given_tasks
 
     cwd = current_directory()
     listed = list(tasks)
-    given = given_tasks(map(_fields, listed), cwd)
+    given = check_given_tasks(map(_fields, listed), cwd)
     named = {each.id: task for each, task in zip(given, listed, strict=True)}
     config = RunConfig(
         out=str(directory / "results.jsonl"),
         cwd=str(cwd),
         shared=Shared(concurrency=concurrency),
     )
-    with _opened(directory, given, config) as queue:
+    with _open_run(directory, given, config) as queue:
         engine = LocalEngine(queue, config, lambda _task, _cwd: agent())
         engine.resume()
         events = engine.events()
@@ -98,7 +98,7 @@ async def _kept(
             await events.aclose()
 
 
-def _opened(directory: Path, tasks: "list[Task]", config: Any) -> "AbstractContextManager[Queue]":
+def _open_run(directory: Path, tasks: "list[Task]", config: Any) -> "AbstractContextManager[Queue]":
     from alhena.batch.queue import FILE
     from alhena.batch.run import new_run, old_run
 
@@ -143,7 +143,7 @@ async def _plain(
     tasks: Iterable[GivenTask], agent: Callable[[], Agent], concurrency: int
 ) -> AsyncGenerator[Outcome, None]:
     """The outcomes of a run that keeps nothing."""
-    waiting = _numbered(tasks)
+    waiting = _number_tasks(tasks)
     ended: asyncio.Queue[Outcome | BaseException | None] = asyncio.Queue(concurrency)
     workers = [asyncio.create_task(_work(waiting, agent, ended)) for _ in range(concurrency)]
     left = concurrency
@@ -162,15 +162,15 @@ async def _plain(
         await asyncio.wait(workers)
 
 
-def _numbered(tasks: Iterable[GivenTask]) -> Iterator[tuple[str, Any, Any, Any]]:
+def _number_tasks(tasks: Iterable[GivenTask]) -> Iterator[tuple[str, Any, Any, Any]]:
     """The tasks as they are asked for: id, task, prompt, output."""
-    from alhena.batch.tasks import made_id
+    from alhena.batch.tasks import content_id
 
     known: dict[str, str] = {}
     for task in tasks:
         given = _fields(task)
         prompt, schema = given.get("prompt"), given.get("output_schema")
-        name = given.get("id") or made_id({"prompt": str(prompt)}, known)
+        name = given.get("id") or content_id({"prompt": str(prompt)}, known)
         known[name] = ""
         yield name, task, prompt, str if schema is None else schema
 

@@ -14,7 +14,7 @@ _DRAW_S = 0.2
 _WIDTH = 100
 
 
-class Progress:
+class RunProgress:
     """Tells of a run as it goes. `write` takes text for standard error."""
 
     def __init__(

@@ -102,7 +102,7 @@ class Queue:
         for name in (made, directory / f"{FILE}.new-wal", directory / f"{FILE}.new-shm"):
             name.unlink(missing_ok=True)
         encode = msgspec.json.Encoder().encode
-        with _translated(directory):
+        with _translate_errors(directory):
             db = sqlite3.connect(made, isolation_level=None)
             try:
                 db.executescript(_SCHEMA)
@@ -125,7 +125,7 @@ class Queue:
     def transaction(self, *, durable: bool = False) -> Generator[sqlite3.Connection]:
         """A transaction of the only writer; a `durable` one is on the disk at its end."""
         durable = durable and self.durable
-        with _translated(self.place):
+        with _translate_errors(self.place):
             if durable:
                 self._db.execute("PRAGMA synchronous = FULL")
             self._db.execute("BEGIN IMMEDIATE")
@@ -142,7 +142,7 @@ class Queue:
 
     def rows(self, query: str, *values: Any) -> list[Any]:
         """The rows of a query."""
-        with _translated(self.place):
+        with _translate_errors(self.place):
             return self._db.execute(query, values).fetchall()
 
     def fact(self, name: str) -> Any:
@@ -235,7 +235,7 @@ class Queue:
                 (time.monotonic(), token),
             )
 
-    def ended_after(self, place: int, most: int = 1000) -> list[Ended]:
+    def results_after(self, place: int, most: int = 1000) -> list[Ended]:
         """Results in order of completion, behind the one of this number."""
         found = self.rows(
             "SELECT id, place, status, kind, result FROM tasks WHERE place > ?"
@@ -260,7 +260,7 @@ def _expire(db: sqlite3.Connection, now: float, boot: str) -> None:
 
 
 @contextmanager
-def _translated(place: Place) -> Generator[None]:
+def _translate_errors(place: Place) -> Generator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
@@ -271,7 +271,7 @@ def _translated(place: Place) -> Generator[None]:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    with _translated(path.parent):
+    with _translate_errors(path.parent):
         db = sqlite3.connect(path, isolation_level=None, timeout=PATIENCE_S)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")

@@ -19,10 +19,10 @@ import msgspec
 
 from alhena.batch.queue import Claim
 from alhena.batch.ray_nodes import (
-    Answer,
-    Call,
     Mailbox,
     Remote,
+    RemoteAnswer,
+    RemoteCall,
     clear_node,
     load_ray,
     run_task,
@@ -43,16 +43,16 @@ class Order(msgspec.Struct, kw_only=True, omit_defaults=True):
     the run is `over`."""
 
     claim: Claim | None = None
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[RemoteAnswer, ...] = ()
     stop: bool = False
     over: bool = False
 
 
-class Report(msgspec.Struct, kw_only=True, omit_defaults=True):
+class AttemptReport(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Calls of attempts; or the end of the attempt known by `token`, whose process may be `dead`,
     or `lost` with its node; or an error that ends the run, as exit code, message and remedy."""
 
-    calls: tuple[Call, ...] = ()
+    calls: tuple[RemoteCall, ...] = ()
     token: int | None = None
     how: EndKind = "free"
     fatal: tuple[int, str, str | None] | None = None
@@ -86,11 +86,11 @@ class Driver:
                 if ref == self._calls:
                     self._take_calls()
                 else:
-                    self._report(self._ended(ref, self._running.pop(ref)))
+                    self._report(self._read_report(ref, self._running.pop(ref)))
         if self._over:
             self._clear()
 
-    def answer(self, answers: tuple[Answer, ...]) -> None:
+    def answer(self, answers: tuple[RemoteAnswer, ...]) -> None:
         """Passes answers on to attempts; from any thread."""
         for each in answers:
             self._remote.mailbox.answer.remote(each.id, bytes(each.value))
@@ -99,8 +99,10 @@ class Driver:
         """Reports the calls that have come; none is a sign of life."""
         try:
             found = self._ray.get(self._calls)
-            calls = (Call(number, method, msgspec.Raw(data)) for number, method, data in found)
-            self._report(Report(calls=tuple(calls)))
+            calls = (
+                RemoteCall(number, method, msgspec.Raw(data)) for number, method, data in found
+            )
+            self._report(AttemptReport(calls=tuple(calls)))
         except self._ray.exceptions.ActorUnavailableError:
             time.sleep(_TICK_S)  # it is starting again
         self._calls = self._remote.mailbox.take.remote()
@@ -137,21 +139,23 @@ class Driver:
         ]
         self._ray.wait(refs, num_returns=len(refs), timeout=_CLEAR_S)
 
-    def _ended(self, ref: Any, claim: Claim) -> Report:
+    def _read_report(self, ref: Any, claim: Claim) -> AttemptReport:
         """The report of an attempt that has ended. Raises what shows that the cluster is lost."""
         exceptions = self._ray.exceptions
         try:
-            return Report(token=claim.token, fatal=self._ray.get(ref))
+            return AttemptReport(token=claim.token, fatal=self._ray.get(ref))
         except exceptions.TaskCancelledError:
-            return Report(token=claim.token)
+            return AttemptReport(token=claim.token)
         except exceptions.RayTaskError as error:
             message = f"a node cannot run tasks: {error.cause!r}."
-            return Report(fatal=(1, message, "See the logs of Ray."))
+            return AttemptReport(fatal=(1, message, "See the logs of Ray."))
         except (exceptions.WorkerCrashedError, exceptions.OutOfMemoryError):
             dead = "free" if self._stopped else "dead"
-            return Report(token=claim.token, how=dead if self._is_known_dead(claim) else "lost")
+            return AttemptReport(
+                token=claim.token, how=dead if self._is_known_dead(claim) else "lost"
+            )
         except exceptions.NodeDiedError:
-            return Report(token=claim.token, how="lost")
+            return AttemptReport(token=claim.token, how="lost")
 
     def _is_known_dead(self, claim: Claim) -> bool:
         """True when the node of an attempt is alive, and so knows that its process is not."""
@@ -166,7 +170,7 @@ class Driver:
     def _is_alive(self, node: str) -> bool:
         return any(each["NodeID"] == node and each["Alive"] for each in self._ray.nodes())
 
-    def _report(self, report: Report) -> None:
+    def _report(self, report: AttemptReport) -> None:
         self._reports.write(msgspec.json.encode(report) + b"\n")
         self._reports.flush()
 
@@ -215,7 +219,7 @@ def main(directory: str, address: str) -> NoReturn:
             ray.shutdown()
         except AlhenaError as error:
             fatal = (error.exit_code, error.message, error.remedy)
-            reports.write(msgspec.json.encode(Report(fatal=fatal)) + b"\n")
+            reports.write(msgspec.json.encode(AttemptReport(fatal=fatal)) + b"\n")
     reports.flush()
     os._exit(0)  # the thread that hears is in the way of an orderly end
 

@@ -21,8 +21,8 @@ from alhena.batch.limits import Limiter
 from alhena.batch.local import TICK_S, engine_error
 from alhena.batch.overview import usage_of_task
 from alhena.batch.queue import Claim, Ended
-from alhena.batch.ray_driver import Order, Report
-from alhena.batch.ray_nodes import Answer, Call, load_ray
+from alhena.batch.ray_driver import AttemptReport, Order
+from alhena.batch.ray_nodes import RemoteAnswer, RemoteCall, load_ray
 from alhena.batch.stored_queue import StoredQueue
 from alhena.batch.worker import limiter_of
 from alhena.errors import AlhenaError
@@ -52,15 +52,15 @@ class Desk:
             "delay": (limiter.delay, tuple[str, float]),
         }
 
-    def answer(self, calls: Iterable[Call]) -> list[Answer]:
+    def answer(self, calls: Iterable[RemoteCall]) -> list[RemoteAnswer]:
         """The answers; what was changed is written when they are returned. Raises QueueError, also
         when another process has taken over the run."""
         self._queue.require_latest()
-        answers: list[Answer] = []
+        answers: list[RemoteAnswer] = []
         for call in calls:
             method, kind = self._methods[call.method]
             value = method(*msgspec.json.decode(call.arguments, type=kind))
-            answers.append(Answer(call.id, msgspec.Raw(msgspec.json.encode(value))))
+            answers.append(RemoteAnswer(call.id, msgspec.Raw(msgspec.json.encode(value))))
             self._spent |= method == self._limiter.delay
         if self._spent:
             self._queue.save()
@@ -99,7 +99,7 @@ class RayEngine:
         self._desk = Desk(queue_, limiter_of(queue_, config), config.lease)
         self._reported = asyncio.Event()
         self._driver: subprocess.Popen[bytes] | None = None
-        self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
+        self._reports: queue.SimpleQueue[AttemptReport] = queue.SimpleQueue()
         self._running: dict[int, Claim] = {}
         self._stopping = False
         self._heard = 0.0
@@ -139,7 +139,7 @@ class RayEngine:
                 over = self._queue.is_over() or (self._stopping and not self._running)
                 # A look counts all tasks; attempts wait for their answers meanwhile.
                 if over or time.monotonic() - looked > TICK_S:
-                    found = tuple(self._queue.ended_after(after))
+                    found = tuple(self._queue.results_after(after))
                     after = found[-1].place if found else after
                     yield found
                     if over and not found:
@@ -158,7 +158,7 @@ class RayEngine:
             self._order(Order(stop=True))
 
     def _listen(self, stdout: IO[bytes], loop: asyncio.AbstractEventLoop) -> None:
-        decode = msgspec.json.Decoder(Report).decode
+        decode = msgspec.json.Decoder(AttemptReport).decode
         with open(stdout.fileno(), "rb", closefd=False) as lines, stdout:
             for line in lines:
                 self._reports.put(decode(line))

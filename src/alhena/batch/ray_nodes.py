@@ -29,7 +29,7 @@ from alhena.batch.queue import Claim
 from alhena.batch.store import Place, Store, open_store, usable
 from alhena.batch.stored_queue import RUN, make_node_folder
 from alhena.batch.worker import Lease, Worker, task_folder
-from alhena.batch.worktree import noted_tree, remove_tree
+from alhena.batch.worktree import find_earlier_tree, remove_tree
 from alhena.errors import AlhenaError, ConfigError
 from alhena.session.journal import Disk
 from alhena.version import __version__
@@ -54,7 +54,7 @@ def load_ray() -> Any:
         ) from error
 
 
-class Call(msgspec.Struct, frozen=True):
+class RemoteCall(msgspec.Struct, frozen=True):
     """A method that the desk offers, with its arguments. `id` is the caller's."""
 
     id: int
@@ -62,7 +62,7 @@ class Call(msgspec.Struct, frozen=True):
     arguments: msgspec.Raw
 
 
-class Answer(msgspec.Struct, frozen=True):
+class RemoteAnswer(msgspec.Struct, frozen=True):
     """The value that a call returns."""
 
     id: int
@@ -265,7 +265,7 @@ class OneTask:
             folder.mkdir(parents=True, exist_ok=True)
             with suppress(FileNotFoundError, msgspec.DecodeError):
                 first, latest = msgspec.json.decode(note.read_bytes(), type=tuple[int, int])
-            if last > latest or noted_tree(folder) is None:
+            if last > latest or find_earlier_tree(folder) is None:
                 remove_tree(folder, os.environ)
                 first = self._attempt
             note.write_bytes(msgspec.json.encode((first, self._attempt)))
@@ -324,7 +324,7 @@ def run_task(remote: Remote, claim: bytes) -> tuple[int, str, str | None] | None
     return None
 
 
-def _prepared(remote: Remote) -> tuple[Store, Path]:
+def _prepare_node(remote: Remote) -> tuple[Store, Path]:
     """The run directory, and the run's folder on this node. Raises ConfigError, QueueError."""
     if remote.version != __version__:
         raise ConfigError(
@@ -343,14 +343,14 @@ def _prepared(remote: Remote) -> tuple[Store, Path]:
 
 def clear_node(remote: Remote) -> None:
     """Removes what a run that is over has left on this node. Raises AlhenaError."""
-    _, folder = _prepared(remote)
+    _, folder = _prepare_node(remote)
     for note in folder.glob("tasks/*/tree.json"):
         remove_tree(note.parent, os.environ)
     shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _run(remote: Remote, claim: Claim) -> None:
-    store, folder = _prepared(remote)
+    store, folder = _prepare_node(remote)
     config = msgspec.json.decode(remote.config, type=RunConfig)
     task = claim.task
     trees = config.worktree or task.repo is not None

@@ -44,7 +44,7 @@ def report_of(queue: Queue) -> Report:
     found = counts(queue)
     results: list[TaskResult] = []
     place = 0
-    while ended := queue.ended_after(place):
+    while ended := queue.results_after(place):
         results += (result_of(each.result) for each in ended)
         place = ended[-1].place
     spans = sorted(each.duration_s for each in results if each.status != "cancelled")
@@ -102,7 +102,7 @@ def _as_html(report: Report, title: str, links: Mapping[str, str]) -> str:
     numbers = "".join(_row(label, value) for label, value in report.numbers)
     failures = "".join(_row(kind, n) for kind, n in report.failures)
     tasks = "".join(
-        f'<tr class="{each.status}"><td>{_linked(each.id, links)}</td>'
+        f'<tr class="{each.status}"><td>{_task_link(each.id, links)}</td>'
         f"{_cells(each.status, each.kind or '')}"
         f'<td class="n">{each.duration_s:.1f}</td><td class="n">{_cost(each.cost_usd)}</td>'
         f"{_cells(each.attempts, (each.error or each.answer or '')[:300])}</tr>"
@@ -122,7 +122,7 @@ def _row(*values: Any) -> str:
     return f"<tr>{_cells(*values)}</tr>"
 
 
-def _linked(task_id: str, links: Mapping[str, str]) -> str:
+def _task_link(task_id: str, links: Mapping[str, str]) -> str:
     name = html.escape(task_id)
     return f'<a href="{quote(links[task_id])}">{name}</a>' if task_id in links else name
 

@@ -106,7 +106,7 @@ class ResultsFile:
     def rewrite(self, queue: Queue) -> None:
         """Replaces the file by the results in the queue, all at once. Raises QueueError."""
         with self._writing():
-            self._replace(queue.ended_after(0, -1))
+            self._replace(queue.results_after(0, -1))
 
     def _replace(self, ended: Iterable[Ended]) -> None:
         made = path_within(self.path.parent, f"{self.path.name}.new")

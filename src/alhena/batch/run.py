@@ -71,17 +71,17 @@ def new_run(directory: Place, tasks: Iterable[Task], config: RunConfig) -> Gener
             f"cannot make the run directory {directory}: {error.strerror}.",
             remedy="Name another by --run-dir.",
         ) from error
-    with _held(directory):
+    with _hold_directory(directory):
         if has_run(directory):
             raise RunDirectoryError(
                 f"{directory} has a run already.",
                 remedy=f"alhena batch resume {directory}, or name another by --run-dir.",
             )
         if config.engine == "ray" or isinstance(directory, str):
-            from alhena.batch.stored_queue import create_files, open_stored
+            from alhena.batch.stored_queue import create_files, open_stored_queue
 
             create_files(directory, tasks, msgspec.json.encode(config))
-            queue = open_stored(directory)
+            queue = open_stored_queue(directory)
         else:
             queue = Queue.create(directory, tasks, msgspec.json.encode(config))
         try:
@@ -91,7 +91,7 @@ def new_run(directory: Place, tasks: Iterable[Task], config: RunConfig) -> Gener
 
 
 @contextmanager
-def _held(place: Place) -> Generator[None]:
+def _hold_directory(place: Place) -> Generator[None]:
     """Holds a run directory for a block: a folder by its lock. An object store has none, so who
     comes last takes the run from the others, whose workers are refused then."""
     if isinstance(place, Path):
@@ -112,7 +112,7 @@ def old_run(directory: Place, tasks: Iterable[Task] = ()) -> Generator[Queue]:
         raise RunDirectoryError(
             f"there is no run in {directory}.", remedy="Name the directory of --run-dir."
         )
-    with _held(directory):
+    with _hold_directory(directory):
         if isinstance(directory, Path):
             end_orphans(directory)
         queue = open_queue(directory)
@@ -139,9 +139,9 @@ def open_queue(directory: Place) -> Queue:
         raise RunDirectoryError(
             f"there is no run in {directory}.", remedy="Name the directory of --run-dir."
         )
-    from alhena.batch.stored_queue import open_stored
+    from alhena.batch.stored_queue import open_stored_queue
 
-    return open_stored(directory)
+    return open_stored_queue(directory)
 
 
 def config_of(queue: Queue) -> RunConfig:
@@ -171,7 +171,7 @@ def clear_trees(queue: Queue) -> None:
             forget_trees(Path(place), folder.name, os.environ)
 
 
-class Head:
+class RunDriver:
     """Carries out a run: starts the engine, writes results, keeps the shared limit of time.
     `tell` is given each look at the run: its counts and new results."""
 
@@ -215,7 +215,7 @@ class Head:
                 self._tell(counts(self._queue), found)
         finally:
             results.close()
-        return self._end(limiter.reached())
+        return self._end(limiter.describe_reached_limit())
 
     def _end(self, reached: str | None) -> Counts:
         found = counts(self._queue)
@@ -232,7 +232,7 @@ class Head:
     def _keep_limits(self, limiter: "Limiter") -> None:
         """Starts no further task when a limit is reached. An answer on its way is paid for, and its
         task has it; only the limit of time ends what runs."""
-        reached, late = limiter.reached(), limiter.late() is not None
+        reached, late = limiter.describe_reached_limit(), limiter.late() is not None
         if reached is not None and (self._limit is None or late > self._late):
             self._engine.cancel(running=late)
             self._limit, self._late = reached, late

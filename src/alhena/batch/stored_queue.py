@@ -58,7 +58,7 @@ class Stored(msgspec.Struct, frozen=True):
     result: msgspec.Raw
 
 
-class Spending(msgspec.Struct, kw_only=True):
+class RunSpending(msgspec.Struct, kw_only=True):
     """Money and seconds of the run; requests under way or of the last minute as (number, tokens,
     cost, under way); seconds until models may be asked again; and by key what tasks without a
     result have taken."""
@@ -198,7 +198,7 @@ class StoredQueue(Queue):
         )
         found = self.rows(query, now)
         delays = self.rows("SELECT model, until FROM delays")
-        state = Spending(
+        state = RunSpending(
             spent=self.fact("spent"),
             elapsed=self.fact("elapsed") or 0.0,
             requests=self.rows("SELECT n, tokens, cost, open FROM requests"),
@@ -269,7 +269,7 @@ def make_node_folder(store: Store) -> Path:
     return folder
 
 
-def open_stored(place: Place) -> StoredQueue:
+def open_stored_queue(place: Place) -> StoredQueue:
     """The queue of a run, as its files are now. Raises RunDirectoryError, QueueError."""
     store = open_store(place)
     with usable(place):
@@ -304,7 +304,7 @@ def _load(queue: Queue, store: Store) -> None:
         msgspec.json.decode(store.read(f"results/{key}") or b"", type=Stored) for key in ended
     ]
     holders = {key: store.read(f"claims/{at_work[key]}") for key in at_work.keys() - ended}
-    spending = msgspec.json.decode(newest(store, "limits") or b"{}", type=Spending)
+    spending = msgspec.json.decode(newest(store, "limits") or b"{}", type=RunSpending)
     with queue.transaction() as db:
         db.executemany(
             "UPDATE tasks SET attempts = ?, crashes = ?, holder = ? WHERE id = ?",
@@ -314,7 +314,7 @@ def _load(queue: Queue, store: Store) -> None:
             ],
         )
         for key, taken in spending.tasks.items():
-            _set_taken(db, ids[key], taken)
+            _set_usage(db, ids[key], taken)
         for place, each in enumerate(sorted(stored, key=lambda each: each.place), 1):
             _set_result(db, each.result, place)
         facts = {"spent": spending.spent, "elapsed": spending.elapsed}
@@ -337,10 +337,10 @@ def _set_result(db: Connection, data: msgspec.Raw, place: int) -> None:
         (result.status, result.kind, bytes(data), place, result.id),
     )
     used = {name: result.usage.get(name, 0) for name in _USED}
-    _set_taken(db, result.id, {**used, "cost": result.cost_usd, "elapsed": result.duration_s})
+    _set_usage(db, result.id, {**used, "cost": result.cost_usd, "elapsed": result.duration_s})
 
 
-def _set_taken(db: Connection, task_id: str, taken: Mapping[str, Any]) -> None:
+def _set_usage(db: Connection, task_id: str, taken: Mapping[str, Any]) -> None:
     """Notes what a task has taken."""
     names = ", ".join(f"{name} = ?" for name in _TAKEN)
     values = (*(taken[name] for name in _TAKEN), task_id)

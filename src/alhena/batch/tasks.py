@@ -68,14 +68,14 @@ def read_tasks(source: str, stdin: BinaryIO | None, cwd: Path) -> list[Task]:
         if source == "-":
             if stdin is None:
                 raise TaskFileError("standard input is closed.", remedy="Pipe the tasks in.")
-            return checked(_json_lines("-", stdin), cwd)
+            return check_tasks(_json_lines("-", stdin), cwd)
         path = cwd / source
         if path.is_dir():
-            return checked(_folder(path), cwd)
+            return check_tasks(_folder(path), cwd)
         with path.open("rb") as file:
             if path.suffix.lower() == ".csv":
-                return checked(_csv(source, file), cwd)
-            return checked(_json_lines(source, file), cwd)
+                return check_tasks(_csv(source, file), cwd)
+            return check_tasks(_json_lines(source, file), cwd)
     except OSError as error:
         raise TaskFileError(
             f"cannot read the tasks of {source}: {error.strerror or error}.",
@@ -98,19 +98,19 @@ def each_file(pattern: str, template: str, cwd: Path) -> list[Task]:
     if not names:
         raise TaskFileError(f"no file matches {pattern!r}.", remedy="Check the pattern.")
     prompts = ({"id": name, "prompt": template.replace("{path}", name)} for name in names)
-    return checked(((name, fields) for name, fields in zip(names, prompts, strict=True)), cwd)
+    return check_tasks(((name, fields) for name, fields in zip(names, prompts, strict=True)), cwd)
 
 
-def given_tasks(tasks: Iterable[str | Mapping[str, Any]], cwd: Path) -> list[Task]:
+def check_given_tasks(tasks: Iterable[str | Mapping[str, Any]], cwd: Path) -> list[Task]:
     """The tasks of a program: prompts, or mappings of fields. Raises TaskFileError."""
     given = (
         (f"tasks[{index}]", {"prompt": task} if isinstance(task, str) else task)
         for index, task in enumerate(tasks)
     )
-    return checked(given, cwd)
+    return check_tasks(given, cwd)
 
 
-def checked(numbered: Iterable[Numbered], cwd: Path) -> list[Task]:
+def check_tasks(numbered: Iterable[Numbered], cwd: Path) -> list[Task]:
     """The tasks, directories absolute, ids unique. Raises TaskFileError with all problems."""
     tasks: list[Task] = []
     problems: list[str] = []
@@ -154,7 +154,7 @@ def _task(fields: object, cwd: Path, places: Mapping[str, str]) -> tuple[str | N
         if name not in Task.__struct_fields__:
             return f"{name}: unknown field", None
     if "id" not in given:
-        given["id"] = made_id(given, places)
+        given["id"] = content_id(given, places)
     for name in ("cwd", "repo"):
         if isinstance(given.get(name), str):
             given[name] = os.path.normpath(cwd / os.path.expanduser(given[name]))
@@ -179,7 +179,7 @@ def _unusable(task: Task) -> str | None:
     return None
 
 
-def made_id(given: Mapping[str, Any], places: Mapping[str, str]) -> str:
+def content_id(given: Mapping[str, Any], places: Mapping[str, str]) -> str:
     """An id made of the content; equal tasks are numbered."""
     data = msgspec.json.encode(given, order="sorted")
     made = base = hashlib.sha256(data).hexdigest()[:12]

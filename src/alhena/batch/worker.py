@@ -28,7 +28,7 @@ from alhena.batch.overview import usage_of_task
 from alhena.batch.queue import Claim, Queue
 from alhena.batch.results import TaskResult, lost_task, with_usage
 from alhena.batch.tasks import Task, TaskLimits
-from alhena.batch.worktree import Tree, noted_tree, open_tree, remove_tree
+from alhena.batch.worktree import Tree, find_earlier_tree, open_tree, remove_tree
 from alhena.config.effective_settings import open_place
 from alhena.config.home import BATCH_TASK, PROJECT_TEMP
 from alhena.errors import AlhenaError, InputError, InterruptedRunError
@@ -201,7 +201,7 @@ class Worker:
         except (asyncio.CancelledError, LostLeaseError):
             pass
         else:
-            result = await self._patched(lease, result)
+            result = await self._add_patch(lease, result)
             taken = self._usage(token)
             attempts = taken.get("attempts", 0) - lease.claim.lost
             whole = with_usage(result, {**taken, "attempts": attempts}, calls)
@@ -222,7 +222,7 @@ class Worker:
         one."""
         task = lease.claim.task
         if lease.claim.lost:
-            lease.tree = noted_tree(task_folder(self._queue.directory, task))
+            lease.tree = find_earlier_tree(task_folder(self._queue.directory, task))
             return lost_task(task), 0
         try:
             cwd = Path(task.cwd or self._config.cwd)
@@ -273,7 +273,7 @@ class Worker:
         resumes = _copy_journal(folder, task.key, lease.claim.attempt)
         while True:
             lease.agent = agent = self._make(task, cwd)
-            adapted = partial(self._adapted, lease, folder, session_id, resumes)
+            adapted = partial(self._attempt_options, lease, folder, session_id, resumes)
             agent.session.adaptations.append(adapted)
             try:
                 async with agent:
@@ -285,7 +285,7 @@ class Worker:
                 _set_aside(folder)
                 resumes = False
 
-    def _adapted(
+    def _attempt_options(
         self,
         lease: Lease,
         folder: Path,
@@ -322,7 +322,7 @@ class Worker:
         """The calls that write a journal."""
         return Disk(write=lease.write)
 
-    async def _patched(self, lease: Lease, result: TaskResult) -> TaskResult:
+    async def _add_patch(self, lease: Lease, result: TaskResult) -> TaskResult:
         """The result with the changes in the worktree, if there is one."""
         if lease.tree is None:
             return result
@@ -340,7 +340,7 @@ class Worker:
 
 def agent_of(config: RunConfig, task: Task, cwd: Path) -> Agent:
     """The agent of a task by the flags of a run. Raises ConfigError, InputError, TypeError."""
-    limits = merged(config.limits, task.limits)
+    limits = merge_limits(config.limits, task.limits)
     return Agent(
         task.model or config.model,
         approval_mode=task.approval_mode or config.approval_mode,
@@ -381,7 +381,7 @@ def _spent(taken: Mapping[str, Any]) -> Spent:
     )
 
 
-def merged(given: TaskLimits, own: TaskLimits | None) -> TaskLimits:
+def merge_limits(given: TaskLimits, own: TaskLimits | None) -> TaskLimits:
     """The limits of a task: its own, and where it has none the given ones."""
     stated: Mapping[str, Any] = {} if own is None else msgspec.structs.asdict(own)
     return msgspec.structs.replace(

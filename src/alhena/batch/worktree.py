@@ -56,12 +56,12 @@ def open_tree(folder: Path, task: Task, cwd: Path, environ: Mapping[str, str]) -
     """The files of a task whose folder in the run directory this is; True if they were made now.
     Raises InputError."""
     with alone(folder / _LOCK) as held:  # an earlier attempt, or its git, may still be at it
-        found = noted_tree(folder)
+        found = find_earlier_tree(folder)
         if found is not None:
             return found, False
         _remove(folder, environ)
         try:
-            made = _made(folder / _PLACE, task, cwd, environ, held)
+            made = _create_tree(folder / _PLACE, task, cwd, environ, held)
         except OSError as error:
             raise InputError(f"{cwd} cannot be copied: {error}") from error
         part = folder / f"{_NOTE}.part"
@@ -76,9 +76,9 @@ def remove_tree(folder: Path, environ: Mapping[str, str]) -> None:
         _remove(folder, environ)
 
 
-def noted_tree(folder: Path) -> Tree | None:
+def find_earlier_tree(folder: Path) -> Tree | None:
     """The files that an earlier attempt at a task left, if any."""
-    found = _noted(folder)
+    found = _read_note(folder)
     return found if found is not None and os.path.isdir(found.top) else None
 
 
@@ -92,7 +92,7 @@ def forget_trees(repository: Path, place: str, environ: Mapping[str, str]) -> No
             run_git(repository, environ, "worktree", "remove", "--force", "--force", path)
 
 
-def _noted(folder: Path) -> Tree | None:
+def _read_note(folder: Path) -> Tree | None:
     try:
         return msgspec.json.decode((folder / _NOTE).read_bytes(), type=Tree)
     except (OSError, msgspec.DecodeError):
@@ -100,7 +100,7 @@ def _noted(folder: Path) -> Tree | None:
 
 
 def _remove(folder: Path, environ: Mapping[str, str]) -> None:
-    found = _noted(folder)
+    found = _read_note(folder)
     shutil.rmtree(folder / _PLACE, ignore_errors=True)
     if found is not None and found.repository and os.path.isdir(found.repository):
         repository = Path(found.repository)
@@ -110,7 +110,7 @@ def _remove(folder: Path, environ: Mapping[str, str]) -> None:
     (folder / _NOTE).unlink(missing_ok=True)
 
 
-def _made(
+def _create_tree(
     place: Path, task: Task, cwd: Path, environ: Mapping[str, str], held: tuple[int, ...]
 ) -> Tree:
     place.mkdir(parents=True)
@@ -122,7 +122,7 @@ def _made(
     except InputError:
         if task.repo:
             raise
-        return _copied(cwd, place, environ)
+        return _copy_directory(cwd, place, environ)
     tree = make_worktree(start, environ, place, commit or "HEAD", lock=True, held=held)
     return Tree(
         top=str(tree.top),
@@ -138,7 +138,7 @@ def _inner(tree: Worktree, cwd: Path) -> Path:
     return tree.top if inner.startswith("..") else Path(os.path.normpath(tree.top / inner))
 
 
-def _copied(cwd: Path, place: Path, environ: Mapping[str, str]) -> Tree:
+def _copy_directory(cwd: Path, place: Path, environ: Mapping[str, str]) -> Tree:
     """A copy of a directory, with a repository beside it that knows how it began."""
     top, store = place / (cwd.name or "copy"), place / "base.git"
     skipped = shutil.ignore_patterns("*.run") if (place.is_relative_to(cwd)) else None

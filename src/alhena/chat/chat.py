@@ -13,10 +13,10 @@ from alhena.chat.history import CUT_OFF, ENDED_EARLY, History
 from alhena.chat.turn import (
     BROKEN_OFF,
     UNSIGNED,
+    AnswerCollector,
     ChantingError,
     InvalidResponseError,
     ModelTraits,
-    Turn,
     model_content,
     traits_of,
 )
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from alhena.chat.recovery import Fallback, Recovery, Substitute
 
 
-class Account:
+class RequestEvents:
     """Events of one request; its duration counts from construction. `role`: the part of the program
     that sends it; with `texts` the events include the request and the response."""
 
@@ -69,7 +69,7 @@ class Account:
         self._finish_reason = ""
         self._start = time.perf_counter()
 
-    def sent(self) -> ApiRequestEvent:
+    def request_event(self) -> ApiRequestEvent:
         """The event for sending the request."""
         request = self._request
         return ApiRequestEvent(
@@ -81,12 +81,12 @@ class Account:
             continues=self._continues,
         )
 
-    def failed(self, error: AlhenaError) -> ApiErrorEvent:
+    def error_event(self, error: AlhenaError) -> ApiErrorEvent:
         """The event for a failed request."""
         return ApiErrorEvent(
             model=self._request.model,
             prompt_id=self._request.prompt_id,
-            duration_ms=self._elapsed(),
+            duration_ms=self._elapsed_ms(),
             error_type=error.kind,
             message=error.message,
             status=error.status if isinstance(error, ModelError) else None,
@@ -106,13 +106,13 @@ class Account:
         """True if the service said how many tokens the request took."""
         return self._usage.prompt_token_count > 0
 
-    def answered(self) -> ApiResponseEvent:
+    def response_event(self) -> ApiResponseEvent:
         """The event for a complete response."""
         usage = self._usage
         return ApiResponseEvent(
             model=self._model_version or self._request.model,
             prompt_id=self._request.prompt_id,
-            duration_ms=self._elapsed(),
+            duration_ms=self._elapsed_ms(),
             finish_reason=self._finish_reason,
             input_tokens=usage.prompt_token_count,
             output_tokens=usage.candidates_token_count,
@@ -126,7 +126,7 @@ class Account:
             service_tier=usage.service_tier or self._request.config.service_tier or "",
         )
 
-    def _elapsed(self) -> float:
+    def _elapsed_ms(self) -> float:
         return round((time.perf_counter() - self._start) * 1000, 3)
 
 
@@ -236,7 +236,7 @@ class Chat:
         *,
         adapt: Adapt | None = None,
         hears_chanting: bool = True,
-    ) -> Turn:
+    ) -> AnswerCollector:
         """Runs one model turn: appends `parts`, streams the answer, appends it. `adapt` changes the
         settings of its requests.
 
@@ -264,7 +264,9 @@ class Chat:
         self._sent, self._answer, turn = None, Answer(), None
         try:
             while True:
-                turn = turn or Turn(prompt_id, self._ids, emit, hears_chanting=hears_chanting)
+                turn = turn or AnswerCollector(
+                    prompt_id, self._ids, emit, hears_chanting=hears_chanting
+                )
                 request = self._request((prompt_id, session_id), adapt)
                 try:
                     await self._ask(request, turn)
@@ -331,7 +333,7 @@ class Chat:
         self.history.restate(lambda content: for_another_model(content, sign_calls=sign))
         self.signers = frozenset({bare_name(self.model.name)})
 
-    def exported(self, start: int = 0) -> tuple[Content, ...]:
+    def export_contents(self, start: int = 0) -> tuple[Content, ...]:
         """The contents from `start`, for another conversation: they say who made their
         signatures."""
         names = tuple(sorted(self.signers))
@@ -340,7 +342,7 @@ class Chat:
             for content in (entry.content for entry in self.history.contents[start:])
         )
 
-    def _take(self, turn: Turn) -> None:
+    def _take(self, turn: AnswerCollector) -> None:
         """Announces the calls of a usable turn and appends it to the history."""
         turn.announce_calls()
         if turn.calls and not self._interposed:
@@ -360,7 +362,9 @@ class Chat:
             self._outlets.emit(WarningEvent(message=shortfall))
         self._outlets.emit(FinishedEvent(finish_reason=turn.finish_reason or ""))
 
-    async def _next_turn(self, error: AlhenaError, turn: Turn, prompt_id: str) -> Turn | None:
+    async def _next_turn(
+        self, error: AlhenaError, turn: AnswerCollector, prompt_id: str
+    ) -> AnswerCollector | None:
         """As `_recover`. The text of an answer that took several requests stays with the prompt
         when it fails, unless the service withdrew it."""
         try:
@@ -371,7 +375,9 @@ class Chat:
                 self.history.add_model(text_content(MODEL, turn.text, ENDED_EARLY))
             raise
 
-    async def _recover(self, error: AlhenaError, turn: Turn, prompt_id: str) -> Turn | None:
+    async def _recover(
+        self, error: AlhenaError, turn: AnswerCollector, prompt_id: str
+    ) -> AnswerCollector | None:
         """Returns when the next attempt is due: of another model, or with a shorter history, if
         need be. Returns the turn if the answer continues where it broke off. Raises the error if
         there is no further attempt."""
@@ -409,7 +415,7 @@ class Chat:
             return None
         return turn if turn.stays else None
 
-    def _mends_signatures(self, error: AlhenaError, turn: Turn, prompt_id: str) -> bool:
+    def _mends_signatures(self, error: AlhenaError, turn: AnswerCollector, prompt_id: str) -> bool:
         """Removes the signatures that the service refused, or misses; False if that was tried."""
         missing = isinstance(error, InvalidResponseError) and error.reason == UNSIGNED
         if self._mended or self._interposed or not (missing or isinstance(error, SignatureError)):
@@ -463,7 +469,7 @@ class Chat:
         policy = self._retrying.policy
         return min(policy.broken_attempts, policy.max_attempts) > 1
 
-    async def _ask(self, request: GenerateContentRequest, turn: Turn) -> None:
+    async def _ask(self, request: GenerateContentRequest, turn: AnswerCollector) -> None:
         """Checks and sends one request, through the interposer, if any, and those for the rest of
         its answer, which they are sent for until it has ended."""
         between, answer = self.services.interposer, self._answer
@@ -491,12 +497,14 @@ class Chat:
             for response in await between.review(self._sent[0], answer.chunks):
                 turn.feed(response)
 
-    async def _exchange(self, request: GenerateContentRequest, turn: Turn | None) -> None:
+    async def _exchange(
+        self, request: GenerateContentRequest, turn: AnswerCollector | None
+    ) -> None:
         """Sends one request, streams what it brings to the `turn`, if any, and emits its
         events."""
         emit = self._outlets.emit
-        account = Account(request, role=self._outlets.role, texts=self._outlets.texts)
-        emit(account.sent())
+        account = RequestEvents(request, role=self._outlets.role, texts=self._outlets.texts)
+        emit(account.request_event())
         if turn is not None:
             turn.begin_request()
         stream = self._generator.stream(request)
@@ -508,18 +516,18 @@ class Chat:
                     turn.feed(chunk)
                 await self._outlets.pace()
         except ChantingError:
-            emit(account.answered())  # as far as it was wanted
+            emit(account.response_event())  # as far as it was wanted
             raise
         except AlhenaError as error:
             # What a broken connection brought up to a token is kept, and has its price.
             is_kept = self._answer.has_progressed and account.is_counted
-            emit(account.answered() if is_kept else account.failed(error))
+            emit(account.response_event() if is_kept else account.error_event(error))
             raise
         finally:
             close = getattr(stream, "aclose", None)
             if close is not None:
                 await close()
-        emit(account.answered())
+        emit(account.response_event())
 
     def _for_its_model(self, request: GenerateContentRequest) -> GenerateContentRequest:
         """The request without signatures of another model than the one that it is for now."""
@@ -549,7 +557,7 @@ class Chat:
         return request
 
 
-class Admission(msgspec.Struct, frozen=True):
+class AdmittedRequest(msgspec.Struct, frozen=True):
     """The request to send; with an `answer`, nothing is sent."""
 
     request: GenerateContentRequest
@@ -562,7 +570,7 @@ class Interposer(Protocol):
 
     reviews_answers: bool
 
-    async def admit(self, request: GenerateContentRequest) -> Admission:
+    async def admit(self, request: GenerateContentRequest) -> AdmittedRequest:
         """Reviews a request before it is sent. The history keeps the original."""
         ...
 

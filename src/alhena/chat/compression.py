@@ -14,15 +14,15 @@ from alhena.chat import summary as asking
 from alhena.chat.chat import Chat
 from alhena.chat.estimates import content_tokens, media_tokens
 from alhena.chat.history import History
-from alhena.chat.masking import Gauge, Keep, MaskingLimits, masked, prefix_sums, to_mask
+from alhena.chat.masking import Gauge, Keep, MaskingLimits, mask_results, prefix_sums, to_mask
 from alhena.chat.summary import (
     Ask,
     Cut,
-    assembled,
+    assemble_conversation,
+    count_changed_parts,
     find_cut,
     media_in_words,
-    parts_changed,
-    shortened,
+    shorten_results,
     summary_content,
     whole_cut,
     without_beginning,
@@ -170,7 +170,7 @@ class ContextRoom:
             event = await self.compress("auto", total)
             total += event.new_tokens - event.original_tokens
         if total > self.window * FULL:
-            parts = self._fitted(parts, total)
+            parts = self._fit_parts(parts, total)
         return parts
 
     async def refit(self, error: AlhenaError) -> bool:
@@ -190,11 +190,11 @@ class ContextRoom:
             self._amend(media_in_words(history.contents, len(history) - 1), known)
             if gauge.history_tokens < known <= self.window * FULL:
                 return True
-        gauge.replaced(used)
+        gauge.record_replacement(used)
         if self._threshold:
             await self.compress("auto")
         if gauge.history_tokens > self.window * FULL:
-            self._fitted((), gauge.history_tokens)
+            self._fit_parts((), gauge.history_tokens)
         return gauge.history_tokens < used
 
     async def compress(self, trigger: Trigger, total: int | None = None) -> CompressedEvent:
@@ -252,12 +252,12 @@ class ContextRoom:
             return total
         try:
             async with asyncio.timeout(COUNT_S):
-                counted = await self._services.count(gauge.unmeasured(parts))
+                counted = await self._services.count(gauge.unmeasured_contents(parts))
         except (AlhenaError, TimeoutError):
             return total
         if counted <= 0:
             return total
-        gauge.counted(parts, counted)
+        gauge.record_count(parts, counted)
         return total - fresh + counted
 
     def _mask(self, limits: MaskingLimits, *, always: bool = False) -> None:
@@ -266,7 +266,7 @@ class ContextRoom:
         entries = history.contents
         places = to_mask(entries, limits)
         old = {index: entries[index].content for index in places}
-        changed = masked(old, places, self._services.keep, always=always)
+        changed = mask_results(old, places, self._services.keep, always=always)
         self._amend(changed, gauge.history_tokens, min(gauge.scale, PLAUSIBLE))
 
     def _without_last_media(
@@ -305,11 +305,11 @@ class ContextRoom:
             return
         history, gauge = self._chat.history, self._gauge
         before = gauge.overhead + gauge.sums[-1]
-        count = parts_changed(changed, history.contents)
+        count = count_changed_parts(changed, history.contents)
         history.amend(changed)
         gauge.follow()
         after = gauge.overhead + gauge.sums[-1]
-        gauge.replaced(max(0, tokens - int((before - after) * scale)))
+        gauge.record_replacement(max(0, tokens - int((before - after) * scale)))
         self._services.emit(
             OutputsMaskedEvent(
                 results=count,
@@ -361,7 +361,7 @@ class ContextRoom:
         if lead is None:
             return CompressionStatus.FAILED_EMPTY, before
         gauge = self._gauge
-        fresh = assembled(entries, self._opening, cut, lead)
+        fresh = assemble_conversation(entries, self._opening, cut, lead)
         estimated = prefix_sums(fresh)[-1]
         pending = max(0, before - gauge.history_tokens)
         scale = gauge.scale if gauge.scale <= PLAUSIBLE else 1.0
@@ -374,17 +374,17 @@ class ContextRoom:
     def _replace(self, fresh: tuple[EncodedContent, ...], tokens: int) -> None:
         """Puts another conversation, which needs so many tokens, in the place of this one."""
         self._chat.history = self._history = History(fresh)
-        self._gauge.replaced(tokens)
+        self._gauge.record_replacement(tokens)
         self._services.after()
 
-    def _fitted(self, parts: tuple[Part, ...], total: int) -> tuple[Part, ...]:
+    def _fit_parts(self, parts: tuple[Part, ...], total: int) -> tuple[Part, ...]:
         """`parts` as they can be sent, behind a history from which as much is left out as has to
         be; without any, the history can be sent as it ends. Nothing is asked of anybody. Raises
         ContextOverflowError."""
         gauge, full = self._gauge, int(self.window * FULL)
         content = EncodedContent(Content(role=USER, parts=parts)).content
         counted, most = max(0, total - gauge.history_tokens), int(self.window * RESULTS_SHARE)
-        content, pending = shortened(content, counted, most, self._services.keep)
+        content, pending = shorten_results(content, counted, most, self._services.keep)
         self._require_room(pending)
         self._mask(MaskingLimits(protected=0, least=1, latest=bool(parts)), always=True)
         for start in (len(self._chat.history) - 1, self._opening):
@@ -395,7 +395,7 @@ class ContextRoom:
             # What has to stay takes that much: no result is spared.
             self._mask(MaskingLimits(protected=0, least=1, latest=False), always=True)
             room = max(0, full - gauge.history_tokens)
-            content, pending = shortened(content, pending, room, self._services.keep)
+            content, pending = shorten_results(content, pending, room, self._services.keep)
         left = gauge.history_tokens + pending
         if left < total:
             self._tell_truncated(total, left)

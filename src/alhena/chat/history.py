@@ -73,18 +73,18 @@ class History:
         if not answers and self._entries and self._entries[-1].content.role == USER:
             self._entries.append(EncodedContent(text_content(MODEL, INTERRUPTED)))
         self._entries.append(EncodedContent(Content(role=USER, parts=parts)))
-        self._changed(length)
+        self._notify_watch(length)
 
     def add_model(self, content: Content) -> None:
         """Appends a model content."""
         self._entries.append(EncodedContent(content))
-        self._changed(len(self._entries) - 1)
+        self._notify_watch(len(self._entries) - 1)
 
     def rollback(self, length: int) -> None:
         """Removes the contents after the first `length`."""
         if length < len(self._entries):
             del self._entries[length:]
-            self._changed(length)
+            self._notify_watch(length)
 
     def restate(self, change: Callable[[Content], Content]) -> None:
         """Applies `change` to every content, for a switch to another model; unchanged contents keep
@@ -103,7 +103,7 @@ class History:
         for index, content in contents.items():
             self._entries[index] = EncodedContent(content)
         self.restatements += 1
-        self._changed(min(contents))
+        self._notify_watch(min(contents))
 
     def add_automatic_calls(self, history: Sequence[Content], turn: Content | None) -> None:
         """Adds calls that the server made itself (automaticFunctionCallingHistory).
@@ -122,9 +122,9 @@ class History:
                 known.add(encoded)
         self._entries.extend(fresh)
         if fresh:
-            self._changed(length)
+            self._notify_watch(length)
 
-    def _changed(self, keep: int) -> None:
+    def _notify_watch(self, keep: int) -> None:
         if self.watch is not None:
             self.watch(keep, self._entries[keep:])
 
@@ -158,7 +158,7 @@ def curate(contents: Sequence[Content]) -> tuple[Content, ...]:
     return tuple(kept)
 
 
-def _curated(entries: list[EncodedContent]) -> list[EncodedContent]:
+def _curate_entries(entries: list[EncodedContent]) -> list[EncodedContent]:
     contents = [entry.content for entry in entries]
     kept = curate(contents)
     if len(kept) == len(entries):
@@ -172,7 +172,7 @@ def _sound(entries: list[EncodedContent], checker: RequestChecker) -> list[Encod
     The last may be calls still to be answered."""
     if _keeps_the_rules(entries, checker):
         return entries  # turns that curation drops break rules themselves (C2, C3)
-    kept = _curated(entries)
+    kept = _curate_entries(entries)
     if len(kept) < len(entries) and _keeps_the_rules(kept, checker):
         return kept
     from alhena.wire.conformance.repair import repair
@@ -205,9 +205,9 @@ def _answers(content: Content) -> bool:
     return any(part.function_response for part in content.parts)
 
 
-def imported(contents: Sequence[Content], model: str) -> tuple[Content, ...]:
+def import_contents(contents: Sequence[Content], model: str) -> tuple[Content, ...]:
     """The contents of another conversation, for `model`: without what other models signed, as far
-    as they say so (`Chat.exported`)."""
+    as they say so (`Chat.export_contents`)."""
     sign, own = model_info(model).needs_signatures, bare_name(model)
     found: list[Content] = []
     for content in contents:

@@ -61,7 +61,7 @@ class OwnWords:
         self._texts = sorted(texts, key=lambda form: (-len(form), form))
         self._words = escaped.difference(self._texts)
 
-    def taken_from(self, said: str) -> str:
+    def mask_words(self, said: str) -> str:
         """A text as JSON, with the placeholder for each of these words, and for the whole path that
         ends with one."""
         if len(said) <= 2 * READ:
@@ -167,7 +167,7 @@ class CallLoops:
             exact.add(hash((head, args, texts)))
             guesses.add(hash((head, texts)))
             if guess:
-                texts = tuple(map(OwnWords(call.args).taken_from, texts))
+                texts = tuple(map(OwnWords(call.args).mask_words, texts))
             unquoted.add(hash((head, texts)))
         self._exact.append(hash(frozenset(exact)))
         self._guesses.append(hash(frozenset(guesses)))

@@ -75,7 +75,7 @@ def to_mask(entries: Sequence[EncodedContent], limits: MaskingLimits) -> dict[in
     return found if prunable >= limits.least else {}
 
 
-def masked(
+def mask_results(
     contents: Mapping[int, Content],
     places: Mapping[int, frozenset[int]],
     keep: Keep,
@@ -92,7 +92,9 @@ def masked(
             response = parts[place].function_response
             if response is not None and _is_worth_it(response):
                 found.append((index, place, response))
-    texts = [(response.name, response.id or "", said(response)[1]) for _, _, response in found]
+    texts = [
+        (response.name, response.id or "", result_text(response)[1]) for _, _, response in found
+    ]
     changed: dict[int, list[Part]] = {}
     for (index, place, response), path in zip(found, keep(texts), strict=True):
         mask = _mask(response, path)
@@ -121,7 +123,7 @@ def preview(name: str, text: str) -> str:
     return _ends(text, _END)
 
 
-def said(response: FunctionResponse) -> tuple[str, str]:
+def result_text(response: FunctionResponse) -> tuple[str, str]:
     """Under which key a result says something, and what; as JSON when it is not one text."""
     if len(response.response) == 1:
         (key, value), *_ = response.response.items()
@@ -131,13 +133,13 @@ def said(response: FunctionResponse) -> tuple[str, str]:
 
 
 def _is_worth_it(response: FunctionResponse) -> bool:
-    text = said(response)[1]
+    text = result_text(response)[1]
     return text_tokens(preview(response.name, text)) + len(OPEN) <= text_tokens(text)
 
 
 def _mask(response: FunctionResponse, path: str | None) -> FunctionResponse | None:
     """The masked result; None when it would not be shorter."""
-    key, text = said(response)
+    key, text = result_text(response)
     where = "It could not be kept on the disk." if path is None else f"{FULL_AT}{path}"
     shown = preview(response.name, text)
     mask = f"{OPEN}\n{shown}\n\nOutput too large. {where}\n{CLOSE}"
@@ -226,7 +228,7 @@ class Gauge:
         estimated = self._overhead + self._sums[-1]
         return self.history_tokens / estimated if estimated else 1.0
 
-    def unmeasured(self, parts: tuple[Part, ...]) -> tuple[EncodedContent, ...]:
+    def unmeasured_contents(self, parts: tuple[Part, ...]) -> tuple[EncodedContent, ...]:
         """Contents that the service has not counted yet, with `parts` as the next to send."""
         length = 0 if self._measure is None else self._measure[0]
         pending = (EncodedContent(Content(role=USER, parts=parts)),) if parts else ()
@@ -239,7 +241,7 @@ class Gauge:
         media = self._media[-1] - self._media[length] + media_tokens(pending)
         return self._sums[-1] - self._sums[length] + content_tokens(pending), media
 
-    def counted(self, parts: tuple[Part, ...], tokens: int) -> None:
+    def record_count(self, parts: tuple[Part, ...], tokens: int) -> None:
         """Records that the uncounted contents and the next `parts` need so many. They
         are taken to be spread over it as it was estimated to be; unless a text would have to be
         more than twice its estimate: then the media are what is more."""
@@ -250,9 +252,9 @@ class Gauge:
             now = old + more * (media - media_tokens(pending)) // media
         else:
             now = old * tokens // max(1, fresh)
-        self.replaced(self.history_tokens - old + now)
+        self.record_replacement(self.history_tokens - old + now)
 
-    def replaced(self, tokens: int) -> None:
+    def record_replacement(self, tokens: int) -> None:
         """Takes note of a history that took the place of the last one and needs about `tokens`."""
         self.follow()
         self._measure = (len(self._entries), tokens)

@@ -56,14 +56,14 @@ class PromptFacts(msgspec.Struct, frozen=True, kw_only=True):
     without: frozenset[str] = frozenset()
 
 
-def composed_prompt(declarations: Sequence[FunctionDeclaration], facts: PromptFacts) -> str:
+def compose_prompt(declarations: Sequence[FunctionDeclaration], facts: PromptFacts) -> str:
     """The system prompt, of the texts in `prompts/` that concern this session. It lists the tools
     that are there, and a line about a tool is included only if that is one of them; the same
     facts always give the same text (CHAT-04)."""
     names = frozenset(item.name for item in declarations)
     values = {"tools": _listing(declarations), "sandbox": facts.sandbox or facts.contained}
     texts = (
-        _filled(_text(part), names, values)
+        _fill_template(_text(part), names, values)
         for section, part in _parts(facts, names)
         if part and section not in facts.without
     )
@@ -121,7 +121,7 @@ def with_full_context(context: Content, text: str) -> Content:
     return msgspec.structs.replace(context, parts=(*context.parts, Part(text=text)))
 
 
-def changed_memory(text: str) -> Part:
+def memory_change_part(text: str) -> Part:
     """Part sent before a prompt after the project's context files changed."""
     return Part(text=_with_memory("changed_memory", text))
 
@@ -138,7 +138,7 @@ def _around_memory(name: str) -> tuple[str, str]:
     return before, after
 
 
-def told_of_project(contents: Sequence[Content]) -> str | None:
+def last_sent_memory(contents: Sequence[Content]) -> str | None:
     """The project's context files as last sent in the conversation; None if never sent."""
     changed, began = _around_memory("changed_memory"), _around_memory("project_memory")
     for index in range(len(contents) - 1, -1, -1):
@@ -181,7 +181,7 @@ def _parts(facts: PromptFacts, names: frozenset[str]) -> tuple[tuple[str, str], 
     )
 
 
-def _filled(text: str, names: frozenset[str], values: Mapping[str, str]) -> str:
+def _fill_template(text: str, names: frozenset[str], values: Mapping[str, str]) -> str:
     """A text with its values and names of tools, without the lines that speak of tools that are not
     there, and without headings that nothing is left of."""
     kept: list[str] = []

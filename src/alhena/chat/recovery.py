@@ -16,7 +16,7 @@ from alhena.wire.request import GenerateContentConfig
 from alhena.wire.response import FinishReason
 
 if TYPE_CHECKING:
-    from alhena.chat.turn import ModelTraits, Turn
+    from alhena.chat.turn import AnswerCollector, ModelTraits
     from alhena.models.retry import Patience
 
 NUDGE_EMPTY = (
@@ -85,7 +85,9 @@ class Recovery:
         self._patience: Patience = retrying.patience()
         self._last: AlhenaError | None = None
 
-    async def after(self, error: AlhenaError, turn: "Turn", model: str) -> Substitute | None:
+    async def after(
+        self, error: AlhenaError, turn: "AnswerCollector", model: str
+    ) -> Substitute | None:
         """Waits until the next attempt is due; returns the model to use instead, or None for the
         same one. Raises `error` if there is no further attempt."""
         if isinstance(error, RecordingError) and self._last is not None:
@@ -137,7 +139,9 @@ class Recovery:
             and self._fallback.offers(model, error)
         )
 
-    async def _substitute(self, error: AlhenaError, turn: "Turn", model: str) -> Substitute:
+    async def _substitute(
+        self, error: AlhenaError, turn: "AnswerCollector", model: str
+    ) -> Substitute:
         """The model to use instead. Raises `error` if there is none."""
         found = None
         if self._fallback is not None and isinstance(error, ModelError):
@@ -172,7 +176,7 @@ def with_word(contents: tuple[EncodedContent, ...], word: str) -> tuple[EncodedC
     return (*contents[:-1], EncodedContent(msgspec.structs.replace(last, parts=parts)))
 
 
-def _nudge(error: AlhenaError, turn: "Turn") -> str | None:
+def _nudge(error: AlhenaError, turn: "AnswerCollector") -> str | None:
     """The message to a model that ended its turn without text or in the middle of a call."""
     if not isinstance(error, InvalidResponseError):
         return None

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from alhena.chat.estimates import content_tokens, part_tokens, response_tokens, text_tokens
-from alhena.chat.masking import Keep, masked, preview, said
+from alhena.chat.masking import Keep, mask_results, preview, result_text
 from alhena.errors import AlhenaError
 from alhena.wire.conformance.history import has_calls, has_responses, slice_history, split_point
 from alhena.wire.content import (
@@ -84,7 +84,7 @@ def snapshot(answer: str) -> str:
     return f"{_OPEN}{body.rstrip()}\n{_CLOSE}" if _without_tags(body) else ""
 
 
-def checked(summary: str, answer: str) -> str:
+def choose_summary(summary: str, answer: str) -> str:
     """The summary corrected by the model's second answer, unless that is no summary or so short
     that it must be incomplete."""
     found = snapshot(answer)
@@ -108,7 +108,7 @@ async def summary_of(ask: Ask, entries: Sequence[EncodedContent], room: int, ans
     if not summary or sum(content_tokens(entry.content) for entry in check) > room + answer:
         return summary
     try:
-        return checked(summary, await ask(check, instruction))
+        return choose_summary(summary, await ask(check, instruction))
     except AlhenaError:  # the summary that is there is good enough to go on from
         return summary
 
@@ -151,7 +151,7 @@ def _short_result(part: Part) -> Part:
     response = part.function_response
     if response is None:
         return part
-    key, text = said(response)
+    key, text = result_text(response)
     fresh = msgspec.structs.replace(
         response, response={key: preview(response.name, text)}, parts=None
     )
@@ -275,7 +275,7 @@ def last_prompt(entries: Sequence[EncodedContent], opening: int, before: int) ->
     return next((i for i in range(before - 1, opening - 1, -1) if _is_prompt(entries[i])), None)
 
 
-def assembled(
+def assemble_conversation(
     entries: Sequence[EncodedContent], opening: int, cut: Cut, lead: EncodedContent
 ) -> tuple[EncodedContent, ...]:
     """Assembles the conversation: its opening, `lead`, which says what was left out, and the
@@ -335,7 +335,7 @@ MEDIA_NOTE = (
 _KINDS = frozenset({"audio", "image", "video"})
 
 
-def shortened(content: Content, counted: int, most: int, keep: Keep) -> tuple[Content, int]:
+def shorten_results(content: Content, counted: int, most: int, keep: Keep) -> tuple[Content, int]:
     """The content to send, with its tokens, given that `counted` are counted: shortens tool results
     to `most` if possible. Masks the longest first; if that is not enough, replaces media by text.
     Masking keeps the tokens counted beyond the estimate; replacing media drops them, because they
@@ -364,7 +364,7 @@ def media_in_words(entries: Sequence[EncodedContent], start: int) -> dict[int, C
     return found
 
 
-def parts_changed(changed: Mapping[int, Content], entries: Sequence[EncodedContent]) -> int:
+def count_changed_parts(changed: Mapping[int, Content], entries: Sequence[EncodedContent]) -> int:
     """The number of parts of some contents that differ from those at their places."""
     return sum(
         now is not was
@@ -429,7 +429,7 @@ def with_short_results(content: Content, most: int, keep: Keep) -> Content:
             break
         tokens -= sizes[place]
         chosen.add(place)
-    return masked({0: content}, {0: frozenset(chosen)}, keep, always=True).get(0, content)
+    return mask_results({0: content}, {0: frozenset(chosen)}, keep, always=True).get(0, content)
 
 
 def without_beginning(
@@ -449,4 +449,4 @@ def without_beginning(
             tokens += sums[cut.prompt + 1] - sums[cut.prompt]
         if tokens <= most:
             break
-    return None if chosen is None else assembled(entries, opening, chosen, lead)
+    return None if chosen is None else assemble_conversation(entries, opening, chosen, lead)

@@ -134,7 +134,7 @@ _TOO_SHORT_TO_CHANT = 500
 """Characters in which `chat.chanting` finds nothing yet, so that it need not be there."""
 
 
-class Turn:
+class AnswerCollector:
     """Collects a streamed answer. `parts` are what came, thoughts included; `calls` are ready to be
     scheduled; ids the model did not give are set on the parts too, so they match everywhere."""
 

@@ -26,11 +26,11 @@ class Text(msgspec.Struct, frozen=True):
     text: str
 
 
-class Arguments(msgspec.Struct, frozen=True):
+class ArgumentsPlaceholder(msgspec.Struct, frozen=True):
     """`{{args}}` outside of a shell command."""
 
 
-class Shell(msgspec.Struct, frozen=True):
+class ShellPlaceholder(msgspec.Struct, frozen=True):
     """`!{command}`, whose output takes its place; `{{args}}` may occur in it."""
 
     command: str
@@ -42,7 +42,7 @@ class File(msgspec.Struct, frozen=True):
     path: str
 
 
-Piece = Text | Arguments | Shell | File
+Piece = Text | ArgumentsPlaceholder | ShellPlaceholder | File
 
 
 def parse(template: str) -> tuple[Piece, ...]:
@@ -54,7 +54,7 @@ def parse(template: str) -> tuple[Piece, ...]:
             pieces.append(Text(template[at : found.start()]))
         at = found.end()
         if found[0] == ARGUMENTS:
-            pieces.append(Arguments())
+            pieces.append(ArgumentsPlaceholder())
             continue
         end = _end(template, at)
         if end is None:
@@ -64,7 +64,7 @@ def parse(template: str) -> tuple[Piece, ...]:
             )
         inner = template[at:end].strip()
         if inner:
-            pieces.append(Shell(inner) if found[0] == "!{" else File(inner))
+            pieces.append(ShellPlaceholder(inner) if found[0] == "!{" else File(inner))
         at = end + 1
     if at < len(template):
         pieces.append(Text(template[at:]))
@@ -84,7 +84,8 @@ def _end(template: str, at: int) -> int | None:
 def takes_arguments(pieces: tuple[Piece, ...]) -> bool:
     """True if `{{args}}` occurs in a template."""
     return any(
-        isinstance(piece, Arguments) or (isinstance(piece, Shell) and ARGUMENTS in piece.command)
+        isinstance(piece, ArgumentsPlaceholder)
+        or (isinstance(piece, ShellPlaceholder) and ARGUMENTS in piece.command)
         for piece in pieces
     )
 
@@ -94,7 +95,7 @@ _MAX_SEGMENT = 50
 _UNNAMED = re.compile(r"[^A-Za-z0-9_.-]")
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
+class CommandFolder(msgspec.Struct, frozen=True, kw_only=True):
     """A folder of command files. `name` prefixes its commands where names collide; symlinks may
     lead out of the folder only with `follows`."""
 
@@ -106,7 +107,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 class CommandFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file and the name of its command, without prefix."""
 
-    source: Source
+    source: CommandFolder
     name: str
     path: Path
 
@@ -118,15 +119,17 @@ class CustomCommand(msgspec.Struct, frozen=True, kw_only=True):
     pieces: tuple[Piece, ...]
 
 
-def sources_of(place: Place) -> tuple[Source, ...]:
+def sources_of(place: Place) -> tuple[CommandFolder, ...]:
     """The folders of the project, if it is trusted, of the user and of extensions, the stronger
     first."""
     user = config_home(place.environ) / "commands"
     project = place.cwd / ".gemini" / "commands"
-    found = [Source(name="user", folder=user, follows=True)]
+    found = [CommandFolder(name="user", folder=user, follows=True)]
     if place.trust.trusted and os.path.realpath(project) != os.path.realpath(user):
-        found.insert(0, Source(name="workspace", folder=project))
-    found += [Source(name=each.name, folder=each.folder / "commands") for each in place.extensions]
+        found.insert(0, CommandFolder(name="workspace", folder=project))
+    found += [
+        CommandFolder(name=each.name, folder=each.folder / "commands") for each in place.extensions
+    ]
     return tuple(found)
 
 
@@ -134,13 +137,13 @@ class CustomCommands:
     """The commands of some sources, the stronger first. A name in `taken`, or of a stronger source,
     is prefixed. `problems` name the files that are not used, and those with another name."""
 
-    def __init__(self, sources: Iterable[Source], taken: Container[str] = ()) -> None:
+    def __init__(self, sources: Iterable[CommandFolder], taken: Container[str] = ()) -> None:
         self.problems: list[str] = []
         self._by_name: dict[str, CommandFile] = {}
         self._prefixed: dict[str, CommandFile] = {}
         self._read: dict[Path, CustomCommand] = {}
         for source in sources:
-            for file in self._found(source):
+            for file in self._find_files(source):
                 self._add(file, taken)
 
     @property
@@ -158,7 +161,7 @@ class CustomCommands:
             self._read[file.path] = _read(file)
         return self._read[file.path]
 
-    def described(self, file: CommandFile) -> str:
+    def describe_command(self, file: CommandFile) -> str:
         """The description of a command, or why its file cannot be used."""
         try:
             return one_line(self.read(file).description, 200)
@@ -179,7 +182,7 @@ class CustomCommands:
             self._problem(file.path, f"is the command /{name}: /{file.name} is another one")
         self._by_name.setdefault(name, file)
 
-    def _found(self, source: Source) -> Iterator[CommandFile]:
+    def _find_files(self, source: CommandFolder) -> Iterator[CommandFile]:
         """The command files of a source, in alphabetical order."""
         top = os.path.realpath(source.folder)
         for path in self._walk(source.folder):
@@ -193,11 +196,11 @@ class CustomCommands:
         """The TOML files below a folder; each real folder is entered once."""
         entered: set[str] = set()
 
-        def failed(error: OSError) -> None:
+        def note_failure(error: OSError) -> None:
             if not isinstance(error, FileNotFoundError):
                 self._problem(Path(error.filename), f"cannot be read: {error.strerror}")
 
-        for folder, folders, names in os.walk(top, onerror=failed, followlinks=True):
+        for folder, folders, names in os.walk(top, onerror=note_failure, followlinks=True):
             folders.sort()
             if (real := os.path.realpath(folder)) in entered:
                 folders.clear()
@@ -219,7 +222,7 @@ def _read(file: CommandFile) -> CustomCommand:
     try:
         data = read_content(file.path, MAX_BYTES, follows=file.source.follows)
         document = tomllib.loads(data.decode("utf-8-sig"))
-        return _parsed(document)
+        return _parse_command(document)
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise _broken(file, f"not valid UTF-8 (at line {line})") from error
@@ -229,7 +232,7 @@ def _read(file: CommandFile) -> CustomCommand:
         raise _broken(file, error.message, error.remedy) from error
 
 
-def _parsed(document: dict[str, object]) -> CustomCommand:
+def _parse_command(document: dict[str, object]) -> CustomCommand:
     prompt, description = document.get("prompt"), document.get("description", "")
     if not isinstance(prompt, str) or not prompt.strip():
         raise InputError("The 'prompt' field is required, a string.")
@@ -237,7 +240,7 @@ def _parsed(document: dict[str, object]) -> CustomCommand:
         raise InputError("The 'description' field must be a string.")
     pieces = parse(prompt)
     for piece in pieces:
-        if isinstance(piece, Shell):
+        if isinstance(piece, ShellPlaceholder):
             check_placeholders(piece.command)
     return CustomCommand(description=description or "a custom command", pieces=pieces)
 

@@ -70,11 +70,11 @@ def with_arguments(command: str, arguments: str) -> str:
     if "\0" in arguments:
         raise InputError("The arguments contain a NUL character.", remedy="Leave it out.")
     first, *rest = command.split(ARGUMENTS)
-    texts = (_escaped(node.type, arguments) for node in nodes)
+    texts = (_escape_arguments(node.type, arguments) for node in nodes)
     return first + "".join(f"{text}{after}" for text, after in zip(texts, rest, strict=True))
 
 
-def _escaped(kind: str, arguments: str) -> str:
+def _escape_arguments(kind: str, arguments: str) -> str:
     if kind == "raw_string":
         return arguments.replace("'", "'\\''")
     if kind == "string_content":

@@ -97,13 +97,13 @@ def plain_message(text: str) -> str:
 
 
 def _remedy(path: tuple[str, ...], message: str) -> str:
-    allowed = _allowed(path) if message.startswith("Invalid enum value") else ()
+    allowed = _accepted_words(path) if message.startswith("Invalid enum value") else ()
     if allowed:
         return f"Write {', '.join(allowed[:-1])} or {allowed[-1]}, or remove the key."
     return "Correct that value or remove the key."
 
 
-def _allowed(path: tuple[str, ...]) -> tuple[str, ...]:
+def _accepted_words(path: tuple[str, ...]) -> tuple[str, ...]:
     """The words that a key accepts; none for a key with other values."""
     kind: Any = Settings
     for name in path:
@@ -159,7 +159,7 @@ RESTRICTING = frozenset({"tools.exclude", "mcp.excluded", "advanced.excludedEnvV
 """Lists of which no entry may be lost."""
 
 
-def renewed(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+def rename_old_keys(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """`document` with new keys, and the renamed keys (new -> old).
 
     If both exist the new key wins; restricting lists are combined.

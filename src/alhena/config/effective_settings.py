@@ -87,10 +87,10 @@ def folder_trust(
         return FolderTrust(True, "--skip-trust was given")
     if not enabled:
         return FolderTrust(True, "security.folderTrust.enabled is false")
-    return _listed(folder, trusted_folders_path(environ))
+    return _read_trust(folder, trusted_folders_path(environ))
 
 
-def _listed(folder: Path, file: Path) -> FolderTrust:
+def _read_trust(folder: Path, file: Path) -> FolderTrust:
     found: tuple[int, bool, str] | None = None
     entries = trust_entries(file)
     place = Path(os.path.realpath(folder))
@@ -130,7 +130,7 @@ def trust_entries(file: Path) -> tuple[tuple[str, TrustLevel], ...]:
     except FileNotFoundError:
         return ()
     except (NotReadableError, IsADirectoryError) as error:
-        raise _damaged(file, error.strerror or str(error)) from error
+        raise _damaged_file_error(file, error.strerror or str(error)) from error
     except OSError as error:
         raise ConfigError(
             f"cannot read the trusted folders in {file}: {error.strerror or error}.",
@@ -144,7 +144,7 @@ def trust_entries(file: Path) -> tuple[tuple[str, TrustLevel], ...]:
         text = strip_comments(data.decode("utf-8-sig"))
         words = msgspec.json.decode(text.encode("utf-8"), type=dict[str, str])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise _damaged(file, str(error).replace("`", "")) from error
+        raise _damaged_file_error(file, str(error).replace("`", "")) from error
     try:
         levels = msgspec.convert(words, dict[str, TrustLevel])
     except msgspec.ValidationError as error:  # possibly from another program: ignored
@@ -156,7 +156,7 @@ def trust_entries(file: Path) -> tuple[tuple[str, TrustLevel], ...]:
     return tuple((path, level) for path, level in levels.items() if os.path.isabs(path))
 
 
-def _damaged(file: Path, why: str) -> DamagedError:
+def _damaged_file_error(file: Path, why: str) -> DamagedError:
     return DamagedError(
         f"{file}: the trusted folders cannot be used: {why}.",
         remedy=f"{_FORM}; correct it, or begin a new one: alhena trust moves the file aside.",
@@ -200,14 +200,14 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         """The blocked MCP servers, each with the reason."""
         if not self.pending:
             return {}
-        from alhena.config.pinned_entries import held_words
+        from alhena.config.pinned_entries import blocked_entry_reason
 
-        return {each.server: held_words(each) for each in self.pending if each.server}
+        return {each.server: blocked_entry_reason(each) for each in self.pending if each.server}
 
-    def named(self, path: tuple[str, ...], value: Any) -> Any:
+    def name_secrets(self, path: tuple[str, ...], value: Any) -> Any:
         """A value at a path of the settings for display: values of secret variables are replaced by
         their names."""
-        return self.secret_variables().named(path, value)
+        return self.secret_variables().name_secrets(path, value)
 
     def secret_variables(self) -> "SecretVariables":
         """The secret variables of the settings and .env files here."""
@@ -245,7 +245,7 @@ def open_place(
     Raises ConfigError for an unusable file, with its line and the remedy.
     """
     own = _own_files(environ)
-    base = _layered(own, environ, None)
+    base = _merge_files(own, environ, None)
     settings = Settings() if base is None else base.settings
     enabled = settings.security.folder_trust.enabled
 
@@ -261,21 +261,21 @@ def open_place(
     of_user = environ
     if users is not None and users.variables:
         of_user = {**environ, **users.variables}
-        base = _layered(own, of_user, None)
+        base = _merge_files(own, of_user, None)
     variables, texts = _with(of_user, project)
     workspace = _workspace_file(cwd, environ, unread, trusted=trust.trusted)
     restricts = ""
     if workspace is not None and not trust.trusted:
         base, restricts = _with_restrictions(base, own, workspace, of_user)
     elif workspace is not None:
-        base = _layered((*own, workspace), of_user, texts)
+        base = _merge_files((*own, workspace), of_user, texts)
         if base is not None and trust.lasting:
             dotenv = {} if project is None else project.admitted
             acceptance = _acceptance(base, (cwd, environ), texts, dotenv)
             pending = () if acceptance is None else acceptance.pending
             if pending:
                 held = frozenset(each.path for each in pending)
-                base = _layered((*own, workspace), of_user, texts, held)
+                base = _merge_files((*own, workspace), of_user, texts, held)
     if base is not None:
         settings = base.settings
     if not trust.trusted:
@@ -293,11 +293,11 @@ def open_place(
         unread=tuple(dict.fromkeys(unread)),
         pending=pending,
         acceptance=acceptance,
-        warnings=(*warnings, *_held_back(pending)),
+        warnings=(*warnings, *_blocked_entry_warnings(pending)),
         notes=(*_notes_on(layers), *(note for each in found for note in each.notes)),
     )
     place = _with_extensions(place, of_user, extensions)
-    return place if not place.unread else _told(place, restricts)
+    return place if not place.unread else _with_trust_notice(place, restricts)
 
 
 def _notes_on(layers: "Iterable[Layer]") -> Iterator[str]:
@@ -318,7 +318,7 @@ def _with_restrictions(
 ) -> "tuple[Layered | None, str]":
     """The settings with what an untrusted workspace's file can only restrict, and words on it; as
     they are where the file cannot be used."""
-    from alhena.config.checking import renewed
+    from alhena.config.checking import rename_old_keys
     from alhena.config.documents import parse_settings
     from alhena.config.workspace_layer import restricting
 
@@ -326,11 +326,13 @@ def _with_restrictions(
         document = parse_settings(workspace.path, workspace.data)
         if not isinstance(document, dict):
             return base, ""
-        kept = restricting(renewed(cast("dict[str, Any]", document))[0])
+        kept = restricting(rename_old_keys(cast("dict[str, Any]", document))[0])
         if not kept:
             return base, ""
         part = msgspec.structs.replace(workspace, data=msgspec.json.encode(kept))
-        return _layered((*own, part), environ, None), " What settings.json only restricts holds."
+        return _merge_files(
+            (*own, part), environ, None
+        ), " What settings.json only restricts holds."
     except ConfigError as error:
         return base, f" What it restricts is not known: {error.message}"
 
@@ -365,7 +367,7 @@ def _with(
     return ProjectEnvironment(environ, found.own), ProjectEnvironment(environ, found.variables)
 
 
-def _told(place: Place, restricts: str) -> Place:
+def _with_trust_notice(place: Place, restricts: str) -> Place:
     """Adds the notice about ignored files; `restricts` are words on restrictions that hold."""
     names = ", ".join(place.unread)
     if place.trust.known:
@@ -398,7 +400,7 @@ def _own_files(environ: Mapping[str, str]) -> "tuple[LayerFile, ...]":
     )
 
 
-def _layered(
+def _merge_files(
     files: "tuple[LayerFile, ...]",
     environ: Mapping[str, str],
     workspace_environ: Mapping[str, str] | None,
@@ -406,9 +408,9 @@ def _layered(
 ) -> "Layered | None":
     if not files:
         return None
-    from alhena.config.layers import layered
+    from alhena.config.layers import merge_layers
 
-    return layered(files, environ, workspace_environ, held)
+    return merge_layers(files, environ, workspace_environ, held)
 
 
 def _acceptance(
@@ -429,7 +431,7 @@ def _acceptance(
     return acceptance if acceptance.entries else None
 
 
-def _held_back(pending: "tuple[Bound, ...]") -> list[str]:
+def _blocked_entry_warnings(pending: "tuple[Bound, ...]") -> list[str]:
     """Warnings about blocked entries."""
     if not pending:
         return []

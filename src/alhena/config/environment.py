@@ -157,7 +157,9 @@ class SanitisedEnvironment(msgspec.Struct, frozen=True):
     removed: tuple[str, ...]
 
 
-def sanitised(environ: Mapping[str, str], rules: EnvironmentRedaction) -> SanitisedEnvironment:
+def sanitise_environment(
+    environ: Mapping[str, str], rules: EnvironmentRedaction
+) -> SanitisedEnvironment:
     """Removes secrets from `environ`. A name in `rules.allowed` is kept whatever its value.
 
     If GITHUB_SHA is set (or SURFACE is Github) only names known to be harmless are kept.
@@ -335,25 +337,25 @@ class SecretVariables:
         self._variables = sorted(found, key=lambda pair: (-len(pair[1]), pair))
         self._written = tuple(written)
 
-    def named(self, path: tuple[str, ...], value: Any) -> Any:
+    def name_secrets(self, path: tuple[str, ...], value: Any) -> Any:
         """Replaces values of secret variables at a path of the settings by `${NAME}`, if a settings
         file refers to them there. `value` is plain."""
         meant = {name for written in self._written for name in names_in(value_on(written, path))}
         texts = {held: f"${{{name}}}" for name, held in self._variables if name.upper() in meant}
         if not texts:
             return value
-        return _replaced(value, re.compile("|".join(map(re.escape, texts))), texts)
+        return _replace_texts(value, re.compile("|".join(map(re.escape, texts))), texts)
 
 
-def _replaced(value: Any, pattern: re.Pattern[str], texts: dict[str, str]) -> Any:
+def _replace_texts(value: Any, pattern: re.Pattern[str], texts: dict[str, str]) -> Any:
     match value:
         case str():
             return pattern.sub(lambda found: texts[found[0]], value)
         case list() | tuple():
-            return [_replaced(item, pattern, texts) for item in cast("list[Any]", value)]
+            return [_replace_texts(item, pattern, texts) for item in cast("list[Any]", value)]
         case dict():
             members = cast("dict[str, Any]", value)
-            return {name: _replaced(item, pattern, texts) for name, item in members.items()}
+            return {name: _replace_texts(item, pattern, texts) for name, item in members.items()}
         case _:
             return value
 

@@ -70,7 +70,7 @@ class Installation(Value, frozen=True, kw_only=True, rename="camel"):
     allow_pre_release: bool = False
 
 
-class Pin(Value, frozen=True, kw_only=True):
+class ExtensionPin(Value, frozen=True, kw_only=True):
     """The accepted state of an installed extension: the digests of its `parts` by their names;
     `files` is a digest of their sizes and times. `next` are the parts that are about to take their
     place."""
@@ -119,7 +119,7 @@ def hooks_in(document: Any) -> Iterator[dict[str, Any]]:
                     yield object_in(hook)
 
 
-def substituted(value: Any, folder: Path, workspace: Path) -> Any:
+def substitute_paths(value: Any, folder: Path, workspace: Path) -> Any:
     """A JSON value with `${extensionPath}`, `${workspacePath}`, `${/}` and `${pathSeparator}`
     replaced."""
     texts = {
@@ -131,10 +131,10 @@ def substituted(value: Any, folder: Path, workspace: Path) -> Any:
     if isinstance(value, str):
         return _VARIABLE.sub(lambda found: texts[found[1]], value)
     if isinstance(value, list):
-        return [substituted(each, folder, workspace) for each in cast("list[Any]", value)]
+        return [substitute_paths(each, folder, workspace) for each in cast("list[Any]", value)]
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
-        return {key: substituted(each, folder, workspace) for key, each in members.items()}
+        return {key: substitute_paths(each, folder, workspace) for key, each in members.items()}
     return value
 
 

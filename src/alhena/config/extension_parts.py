@@ -19,11 +19,11 @@ from alhena.config.extension_manifest import (
     HOOKS,
     MANIFEST,
     METADATA,
-    Pin,
+    ExtensionPin,
     array_in,
     hooks_in,
     object_in,
-    substituted,
+    substitute_paths,
 )
 from alhena.config.pinned_entries import CODE, DATA, file_digest, named_files
 from alhena.display_text import first_of
@@ -50,34 +50,39 @@ _BUILD = frozenset(
 _IMPORT = re.compile(r"(?<![\w@])@([^\s`]+)")
 
 
-def pinned(folder: Path) -> Pin:
+def pin_parts(folder: Path) -> ExtensionPin:
     """The state of an extension's parts as they are now."""
-    parts = {name: _digest(folder / name) for name in sorted({*_walked(folder), *_named(folder)})}
-    return Pin(parts=parts, files=_times(folder, parts))
+    parts = {
+        name: _digest(folder / name)
+        for name in sorted({*_known_parts(folder), *_referenced_files(folder)})
+    }
+    return ExtensionPin(parts=parts, files=_times(folder, parts))
 
 
-def is_as_pinned(folder: Path, pin: Pin) -> bool:
+def is_as_pinned(folder: Path, pin: ExtensionPin) -> bool:
     """True when every part is as it was accepted."""
-    if pin.files and pin.files == _times(folder, {*_walked(folder), *pin.parts}):
+    if pin.files and pin.files == _times(folder, {*_known_parts(folder), *pin.parts}):
         return True
-    return not _changed(folder, pin.parts) or bool(pin.next and not _changed(folder, pin.next))
+    return not _changed_parts(folder, pin.parts) or bool(
+        pin.next and not _changed_parts(folder, pin.next)
+    )
 
 
-def describe_changes(folder: Path, pin: Pin) -> str:
+def describe_changes(folder: Path, pin: ExtensionPin) -> str:
     """The names of the parts that are not as they were accepted."""
-    return first_of(_changed(folder, pin.parts), MAX_NAMED)
+    return first_of(_changed_parts(folder, pin.parts), MAX_NAMED)
 
 
 def is_up_to_date(folder: Path, content: Path) -> bool:
     """True when an installed extension has all that newly fetched content has, and no part more."""
     new = set(_files(content))
     same = all(_digest(folder / name) == _digest(content / name) for name in new)
-    return same and new.issuperset(pinned(folder).parts)
+    return same and new.issuperset(pin_parts(folder).parts)
 
 
-def _changed(folder: Path, accepted: Mapping[str, str]) -> list[str]:
-    named = _named(folder)
-    now = {*_walked(folder), *(name for name, strict in named.items() if strict)}
+def _changed_parts(folder: Path, accepted: Mapping[str, str]) -> list[str]:
+    named = _referenced_files(folder)
+    now = {*_known_parts(folder), *(name for name, strict in named.items() if strict)}
     beside = {os.path.dirname(name) for name in accepted}
     found = [name for name, digest in accepted.items() if _digest(folder / name) != digest]
     for name in now.difference(accepted):
@@ -87,7 +92,7 @@ def _changed(folder: Path, accepted: Mapping[str, str]) -> list[str]:
     return sorted(found)
 
 
-def _walked(folder: Path) -> Iterator[str]:
+def _known_parts(folder: Path) -> Iterator[str]:
     """The parts that are known by their names and permissions."""
     for name, entry in _files(folder).items():
         top, _, rest = name.partition("/")
@@ -127,18 +132,18 @@ def _files(folder: Path) -> dict[str, os.DirEntry[str]]:
     return found
 
 
-def _named(folder: Path) -> dict[str, bool]:
+def _referenced_files(folder: Path) -> dict[str, bool]:
     """The files of the folder that its servers, hooks and agents name, and its context files; true
     where they surely are no data of a program."""
     manifest = object_in(_document(folder, MANIFEST))
     found = dict.fromkeys(_context(folder, manifest.get("contextFileName")), True)
     commands: list[Any] = list(object_in(manifest.get("mcpServers")).values())
     commands += hook_commands(_document(folder, HOOKS))
-    for name in _walked(folder):
+    for name in _known_parts(folder):
         if name.startswith("agents/") and _is_read(name):
             commands += _text(folder / name).splitlines()
     for each in commands:
-        named, loose = named_files(_substituted(each, folder), folder)
+        named, loose = named_files(_substitute_folder(each, folder), folder)
         for name in named:
             found[name] = found.get(name, False) or name not in loose
     found.pop(".env", None)
@@ -171,8 +176,8 @@ def hook_commands(document: Any) -> Iterator[str]:
             yield command
 
 
-def _substituted(value: Any, folder: Path) -> Any:
-    return substituted(value, folder, folder)
+def _substitute_folder(value: Any, folder: Path) -> Any:
+    return substitute_paths(value, folder, folder)
 
 
 def _document(folder: Path, name: str) -> Any:

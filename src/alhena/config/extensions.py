@@ -17,18 +17,18 @@ from alhena.config.documents import parse_settings, read_limited
 from alhena.config.env_files import parse_env
 from alhena.config.extension_manifest import (
     HOOKS,
+    ExtensionPin,
     Installation,
     Manifest,
-    Pin,
     hooks_in,
     manifest_document,
     manifest_of,
     read_installation,
     read_json,
-    substituted,
+    substitute_paths,
 )
 from alhena.config.home import config_home
-from alhena.config.layers import expanded
+from alhena.config.layers import expand_variables
 from alhena.config.settings import Settings
 from alhena.display_text import one_line
 from alhena.errors import ConfigError
@@ -96,7 +96,7 @@ class Extension(Value, frozen=True, kw_only=True):
             return None
         except OSError as error:
             raise ConfigError(f"{path} cannot be read: {error.strerror or error}.") from error
-        document = substituted(parse_settings(path, data), place or self.folder, workspace)
+        document = substitute_paths(parse_settings(path, data), place or self.folder, workspace)
         for hook in hooks_in(document):
             env = hook.get("env")
             hook["env"] = {**self.environ, **(cast("dict[str, Any]", env) if env else {})}
@@ -194,9 +194,9 @@ def read_enablement(environ: Mapping[str, str]) -> dict[str, list[str]]:
     return {name: entry.get("overrides", []) for name, entry in found.items()}
 
 
-def read_pins(environ: Mapping[str, str]) -> dict[str, Pin]:
+def read_pins(environ: Mapping[str, str]) -> dict[str, ExtensionPin]:
     """The accepted states by name. Raises ConfigError."""
-    return read_json(pins_path(environ), dict[str, Pin])
+    return read_json(pins_path(environ), dict[str, ExtensionPin])
 
 
 def read_secrets(environ: Mapping[str, str]) -> dict[str, dict[str, str]]:
@@ -232,13 +232,13 @@ class _Loader:
             folder = Path(installation.source) if installation and linked else home
             document = manifest_document(folder)
             values = self._values(home, manifest_of(folder, document))
-            document = expanded(document, {**self._environ, **values})
-            manifest = manifest_of(folder, substituted(document, folder, self._workspace))
+            document = expand_variables(document, {**self._environ, **values})
+            manifest = manifest_of(folder, substitute_paths(document, folder, self._workspace))
         except ConfigError as error:
-            return self._held(home.name, str(error))
+            return self._reduce_to_restrictions(home.name, str(error))
         if manifest.name != home.name:
             why = f"its manifest says {manifest.name}; the names have to match"
-            return self._held(home.name, why)
+            return self._reduce_to_restrictions(home.name, why)
         found = Extension(
             manifest=manifest,
             home=home,
@@ -253,7 +253,7 @@ class _Loader:
             if why.is_problem:
                 self._problem(found.name, why.text)
             return msgspec.structs.replace(found, why=why.text)
-        return self._held(home.name, why.text, found)
+        return self._reduce_to_restrictions(home.name, why.text, found)
 
     def _why_off(self, extension: Extension) -> "_WhyOff | None":
         """The reason why an extension is not used; None if it is."""
@@ -270,11 +270,11 @@ class _Loader:
         why = self._unusable
         pin = self._pins.get(name)
         if not why and pin is not None and not extension.linked:
-            why = self._why_changed(extension, pin)
+            why = self._change_reason(extension, pin)
         why = why or _broken_policy(extension.folder)
         return _WhyOff(why) if why else None
 
-    def _why_changed(self, extension: Extension, pin: Pin) -> str:
+    def _change_reason(self, extension: Extension, pin: ExtensionPin) -> str:
         from alhena.config.extension_parts import describe_changes, is_as_pinned
 
         if is_as_pinned(extension.folder, pin):
@@ -286,7 +286,9 @@ class _Loader:
             f"alhena extensions update {extension.name}"
         )
 
-    def _held(self, name: str, why: str, found: Extension | None = None) -> Extension | None:
+    def _reduce_to_restrictions(
+        self, name: str, why: str, found: Extension | None = None
+    ) -> Extension | None:
         """An extension that a person wants and that cannot be used, reduced to what it restricts,
         as it was accepted; None if nothing is known of it."""
         folder = restrictions_path(name, self._environ)

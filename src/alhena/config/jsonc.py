@@ -105,7 +105,7 @@ def with_value(text: str, path: tuple[str, ...], value: Any) -> str:
     """
     if not text.strip():
         text = "{}\n"
-    clean, start, _ = _opened(text)
+    clean, start, _ = _parse_text(text)
     return _set(text, clean, start, path, value)
 
 
@@ -114,7 +114,7 @@ def without_value(text: str, path: tuple[str, ...]) -> str:
     values included; other comments stay. Raises JsonEditError when the text is not a JSON object.
     """
     while True:
-        clean, start, value = _opened(text)
+        clean, start, value = _parse_text(text)
         if not isinstance(value, dict):
             raise JsonEditError("contains something else than an object")
         for key in path[:-1]:
@@ -128,7 +128,7 @@ def without_value(text: str, path: tuple[str, ...]) -> str:
         text = _cut(text, clean, start, names.index(path[-1]))
 
 
-def _opened(text: str) -> tuple[str, int, Any]:
+def _parse_text(text: str) -> tuple[str, int, Any]:
     """The text with comments as spaces, the start of its value, and the value. Raises
     JsonEditError."""
     clean = strip_comments(text)
@@ -166,7 +166,7 @@ def _set(text: str, clean: str, start: int, path: tuple[str, ...], value: Any) -
             raise JsonEditError(f"contains something else than an object as {where}")
         found = [span for name, span in _members_edit(clean, start) if name == key]
         if not found:
-            return _inserted(text, clean, start, path[depth:], value)
+            return _insert_member(text, clean, start, path[depth:], value)
         start, end = found[-1]  # the last one of a repeated key is used
     old = text[start:end]
     if _has_comment(old, clean[start:end]):
@@ -174,7 +174,7 @@ def _set(text: str, clean: str, start: int, path: tuple[str, ...], value: Any) -
     return text[:start] + json.dumps(value, ensure_ascii=False) + text[end:]
 
 
-def _inserted(text: str, clean: str, start: int, path: tuple[str, ...], value: Any) -> str:
+def _insert_member(text: str, clean: str, start: int, path: tuple[str, ...], value: Any) -> str:
     """`text` with a new member at the start of the object at `start`."""
     for key in reversed(path[1:]):
         value = {key: value}

@@ -11,7 +11,7 @@ import msgspec
 
 from alhena.config.checking import (
     REFERENCE_KEYS,
-    renewed,
+    rename_old_keys,
     similar_key,
     unused_keys,
     wrong_values,
@@ -72,7 +72,7 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def written(self) -> dict[str, Any]:
         """All of the file, with renamed keys and unexpanded variables."""
-        return renewed(cast("dict[str, Any]", parse_settings(self.path, self.data)))[0]
+        return rename_old_keys(cast("dict[str, Any]", parse_settings(self.path, self.data)))[0]
 
     def says(self, path: tuple[str, ...]) -> bool:
         """True when there is an effective value at a path."""
@@ -102,7 +102,7 @@ class Layered(msgspec.Struct, frozen=True, kw_only=True):
     layers: tuple[Layer, ...]
 
 
-def layered(
+def merge_layers(
     files: tuple[LayerFile, ...],
     environ: Mapping[str, str],
     workspace_environ: Mapping[str, str] | None = None,
@@ -161,7 +161,7 @@ SHALLOW = frozenset({"mcpServers"})
 """Objects whose members are replaced as a whole by a higher layer."""
 
 
-def merged(lower: Any, higher: Any, key: str = "") -> Any:
+def merge_values(lower: Any, higher: Any, key: str = "") -> Any:
     """Merges `higher` over `lower`; `key` is their dotted key. Neither is changed."""
     if isinstance(lower, dict) and isinstance(higher, dict):
         below, above = cast("dict[str, Any]", lower), cast("dict[str, Any]", higher)
@@ -169,7 +169,7 @@ def merged(lower: Any, higher: Any, key: str = "") -> Any:
             return {**below, **above}
         inner = f"{key}." if key else ""
         found = {
-            name: merged(value, above[name], inner + name) if name in above else value
+            name: merge_values(value, above[name], inner + name) if name in above else value
             for name, value in below.items()
         }
         return found | {name: value for name, value in above.items() if name not in below}
@@ -189,7 +189,7 @@ def _together(layers: Mapping[LayerKind, Layer]) -> dict[str, Any]:
             own = layers[kind].document
             if kind is not LayerKind.USER:  # hooks of other layers are read by `hooks/gather.py`
                 own = {name: value for name, value in own.items() if name != "hooks"}
-            document = merged(document, own)
+            document = merge_values(document, own)
     return document
 
 
@@ -217,9 +217,9 @@ def _read(file: LayerFile, environ: Mapping[str, str], withheld: frozenset[str])
         raise ConfigError(
             f"{file.path}: it has to be an object, not {kind}.", remedy="Write {…} there."
         )
-    document, moved = renewed(cast("dict[str, Any]", value))
+    document, moved = rename_old_keys(cast("dict[str, Any]", value))
     if b"$" in file.data or b"\\u" in file.data:
-        document = cast("dict[str, Any]", expanded(document, environ, withheld=withheld))
+        document = cast("dict[str, Any]", expand_variables(document, environ, withheld=withheld))
     layer = Layer(kind=file.kind, path=file.path, document=document, data=file.data, moved=moved)
     _require_usable(layer)
     notes: tuple[str, ...] = ()
@@ -247,20 +247,22 @@ def _oddities(layer: Layer, odd: list[tuple[str, ...]]) -> Iterator[str]:
     """Warnings on a layer: unknown keys and unsupported restrictions."""
     if odd:
         near = [(path, similar_key(path)) for path in odd[:MAX_NAMED]]
-        named = [_named(layer, path, f"did you mean {key}?" if key else "") for path, key in near]
+        named = [
+            _describe_key(layer, path, f"did you mean {key}?" if key else "") for path, key in near
+        ]
         yield f"{layer.path}: unknown settings (ignored): {first_of(named, MAX_NAMED, len(odd))}."
     for key in _UNSUPPORTED:
         if value_at(layer.document, key) is True:
             yield (
-                f"{layer.path}: {_named(layer, tuple(key.split('.')))} is not supported in this "
-                "version, and restricts nothing."
+                f"{layer.path}: {_describe_key(layer, tuple(key.split('.')))} is not supported in "
+                "this version, and restricts nothing."
             )
 
 
 def _workspace(file: LayerFile, environ: Mapping[str, str], without: Settings) -> Layer:
     """Builds the layer of a workspace from its allowed values."""
     from alhena.config.environment import CREDENTIALS
-    from alhena.config.workspace_layer import restricted
+    from alhena.config.workspace_layer import restrict_document
 
     holding = msgspec.json.decode(msgspec.json.encode(without))
     try:
@@ -270,12 +272,12 @@ def _workspace(file: LayerFile, environ: Mapping[str, str], without: Settings) -
             value_at(layer.written, "telemetry.outfile")
         )
         root = str(file.path.parent.parent) if named else None
-        document, refusals = restricted(layer.document, holding, root)
+        document, refusals = restrict_document(layer.document, holding, root)
     except RecursionError as error:
         raise too_deep(file.path) from error
     reasons: dict[str, list[str]] = {}
     for key, why in refusals:
-        reasons.setdefault(why, []).append(_named(layer, key))
+        reasons.setdefault(why, []).append(_describe_key(layer, key))
     told = tuple(
         f"{file.path}: not taken from a workspace: {first_of(named, MAX_NAMED)}; {why}."
         for why, named in reasons.items()
@@ -297,7 +299,7 @@ def _lines(path: Path, data: bytes) -> dict[tuple[str, ...], int]:
     return key_lines(settings_text(path, data))
 
 
-def _named(layer: Layer, path: tuple[str, ...], more: str = "") -> str:
+def _describe_key(layer: Layer, path: tuple[str, ...], more: str = "") -> str:
     key = layer.moved.get(".".join(path), ".".join(path))
     line = layer.line(path)
     details = "; ".join(filter(None, (f"line {line}" if line else "", more)))
@@ -310,7 +312,9 @@ _COMMANDS = frozenset({"command"})
 """Keys of hooks whose texts a shell reads; the shell expands variables safely."""
 
 
-def expanded(value: Any, environ: Mapping[str, str], *, withheld: Collection[str] = ()) -> Any:
+def expand_variables(
+    value: Any, environ: Mapping[str, str], *, withheld: Collection[str] = ()
+) -> Any:
     """Expands variables in the texts of `value`, a document or a text; keys are unchanged.
 
     The default of an expression replaces an unset or empty variable. The text stays unchanged for

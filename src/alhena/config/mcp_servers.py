@@ -108,11 +108,11 @@ OF_GOOGLE = GOOGLE, IMPERSONATION = "google_credentials", "service_account_imper
 """Values of `authProviderType` that authenticate with Google credentials."""
 
 
-class _Entry(Value, frozen=True, kw_only=True, rename="camel"):
+class _ServerTable(Value, frozen=True, kw_only=True, rename="camel"):
     """A table in a server entry."""
 
 
-class McpOAuth(_Entry, frozen=True, kw_only=True):
+class McpOAuth(_ServerTable, frozen=True, kw_only=True):
     """`mcpServers.NAME.oauth.*`. The repr does not show the secret."""
 
     enabled: bool = False
@@ -131,7 +131,7 @@ class McpOAuth(_Entry, frozen=True, kw_only=True):
         return f"McpOAuth(enabled={self.enabled}, client_id={self.client_id!r})"
 
 
-class Transport(StrEnum):
+class McpTransport(StrEnum):
     """The transport of a server; HTTP_OR_SSE tries HTTP, then SSE."""
 
     STDIO = "stdio"
@@ -140,7 +140,7 @@ class Transport(StrEnum):
     HTTP_OR_SSE = "http or sse"
 
 
-class McpServer(_Entry, frozen=True, kw_only=True):
+class McpServer(_ServerTable, frozen=True, kw_only=True):
     """`mcpServers.NAME.*`. `timeout` is in milliseconds, None for the default. Tools of a server
     with `trust` need no approval. `include_tools` None means all. `of_workspace`: the entry comes
     from a workspace; set when its layer is read. `skip_untyped` is `mcp.skipUntyped`. The repr
@@ -180,15 +180,15 @@ class McpServer(_Entry, frozen=True, kw_only=True):
         return self.http_url or self.url or None
 
     @property
-    def transport(self) -> Transport:
+    def transport(self) -> McpTransport:
         """The transport, in the reference's order: httpUrl, url with its type, command."""
         if self.http_url:
-            return Transport.HTTP
+            return McpTransport.HTTP
         if self.url:
             if self.type == "sse":
-                return Transport.SSE
-            return Transport.HTTP_OR_SSE if self.type in (None, "stdio") else Transport.HTTP
-        return Transport.STDIO
+                return McpTransport.SSE
+            return McpTransport.HTTP_OR_SSE if self.type in (None, "stdio") else McpTransport.HTTP
+        return McpTransport.STDIO
 
     def takes(self, tool: str, others: Iterable[str] = ()) -> bool:
         """True when the tool is included: listed by its own name, and not excluded by that or one
@@ -234,7 +234,7 @@ def configured_servers(
     if turned is None:
         turned = enablement(environ) if entries else Enablement()
     for name, entry in entries.items():
-        why = _unwanted(name, settings) or turned.why_off(name)
+        why = _exclusion_reason(name, settings) or turned.why_off(name)
         if why:
             disabled[name] = why
             continue
@@ -265,7 +265,7 @@ def names_with_trust(entries: Mapping[str, Any], *, trust: bool) -> tuple[str, .
     )
 
 
-def _unwanted(name: str, settings: Settings) -> str:
+def _exclusion_reason(name: str, settings: Settings) -> str:
     allowed, excluded = settings.mcp.allowed, settings.mcp.excluded
     if name in excluded or EVERY in excluded:
         return "mcp.excluded names it"
@@ -355,7 +355,7 @@ def server_more(server: McpServer) -> tuple[str, ...]:
     return (*place, *_variables(server))
 
 
-def shown_server(name: str, server: McpServer, named: Named | None) -> tuple[str, ...]:
+def describe_server(name: str, server: McpServer, named: Named | None) -> tuple[str, ...]:
     """The command line or URL of a server and its other identifying settings. `named` replaces
     secrets in the settings by names."""
     words: Any = [server_words(server), *server_more(server)]
@@ -378,7 +378,7 @@ Harmless = Callable[[str], str]
 def harmless_of(name: str, server: McpServer, named: Named | None) -> Harmless:
     """Returns a function that redacts a server's secrets: values from secret variables are replaced
     by their names, as in `named`, and secrets detected by pattern are removed."""
-    given = sorted(set(_given(server)), key=len, reverse=True)
+    given = sorted(set(_credentials_of(server)), key=len, reverse=True)
 
     def harmless(text: str) -> str:
         if named is not None:
@@ -391,7 +391,7 @@ def harmless_of(name: str, server: McpServer, named: Named | None) -> Harmless:
     return harmless
 
 
-def _given(server: McpServer) -> Iterator[str]:
+def _credentials_of(server: McpServer) -> Iterator[str]:
     for argument, told in zip(server.args, harmless_words(server.args), strict=True):
         flag, equals, value = argument.partition("=")
         secret = value if equals and told == f"{flag}={REDACTED}" else argument

@@ -58,7 +58,7 @@ def without_named_secrets(text: str, is_secret: Callable[[str], bool], replaceme
     if _MARKS.search(text) is None:
         return text
 
-    def named(found: re.Match[str]) -> str:
+    def redact_named(found: re.Match[str]) -> str:
         value = found["value"] if found["value"] is not None else found["block"]
         if not _names_secret(found["name"], is_secret) or not _is_value(found, value):
             return found[0]
@@ -67,19 +67,20 @@ def without_named_secrets(text: str, is_secret: Callable[[str], bool], replaceme
             if found["scheme"]
             else found.start("value" if found["value"] is not None else "block")
         )
-        return f"{found[0][: start - found.start()]}{_replaced(value, replacement)}"
+        return f"{found[0][: start - found.start()]}{_replace_value(value, replacement)}"
 
-    def given(found: re.Match[str]) -> str:
+    def redact_argument(found: re.Match[str]) -> str:
         value = found["value"]
         before = found.string[max(found.start() - 200, 0) : found.start()]
         identity = found[0][:2].casefold() in {"-u", "--"} and _IDENTITIES.search(before)
         if _is_reference(found, value) or (identity and ":" in found[0]):
             return found[0]
-        return f"{found[0][: found.start('value') - found.start()]}{_replaced(value, replacement)}"
+        lead = found[0][: found.start("value") - found.start()]
+        return f"{lead}{_replace_value(value, replacement)}"
 
-    text = _assignments().sub(named, text)
+    text = _assignments().sub(redact_named, text)
     for pattern in _options():
-        text = pattern.sub(given, text)
+        text = pattern.sub(redact_argument, text)
     return text
 
 
@@ -124,7 +125,7 @@ def _bare(value: str) -> str:
     return value
 
 
-def _replaced(value: str, replacement: str) -> str:
+def _replace_value(value: str, replacement: str) -> str:
     bare = _bare(value)
     if value.endswith("\n"):
         return f"{replacement}\n"

@@ -32,7 +32,7 @@ from alhena.config.environment import (
     own_environment,
 )
 from alhena.config.home import trusted_commands_path
-from alhena.config.layers import Layer, expanded
+from alhena.config.layers import Layer, expand_variables
 from alhena.display_text import first_of
 from alhena.errors import ConfigError, DamagedError
 
@@ -176,7 +176,7 @@ def _bound(
     deciding = msgspec.json.encode(_deciding(entry), order="deterministic")
     parts = {_ENTRY: _digest(deciding)}
     lines = [entry if isinstance(entry, str) else msgspec.json.format(deciding, indent=2).decode()]
-    files, loose = named_files(expanded(entry, environ, withheld=CREDENTIALS), folder)
+    files, loose = named_files(expand_variables(entry, environ, withheld=CREDENTIALS), folder)
     for name, digest in files.items():
         parts[_FILE + name] = digest
         lines.append(f"with the file {name} ({digest[:16]})")
@@ -210,9 +210,9 @@ def named_files(entry: Any, folder: Path) -> tuple[dict[str, str], frozenset[str
         for place in {os.path.join(root, cwd), root}:
             path = os.path.normpath(os.path.join(place, os.path.expanduser(text)))
             real = os.path.realpath(path)
-            inside = path if _within(path, root) else real
+            inside = path if _is_below(path, root) else real
             suffix = os.path.splitext(path)[1].lower()
-            named_from_here = _within(inside, root) or text[0] not in "/~"
+            named_from_here = _is_below(inside, root) or text[0] not in "/~"
             if not named_from_here or suffix in DATA or not os.path.isfile(path):
                 continue
             name = printable_path(os.path.relpath(inside, root))
@@ -257,7 +257,7 @@ def _split(text: str) -> list[str]:
         return text.split()
 
 
-def _within(path: str, root: str) -> bool:
+def _is_below(path: str, root: str) -> bool:
     return path.startswith(root.rstrip("/") + "/")
 
 
@@ -327,11 +327,11 @@ def _files(parts: Iterable[str]) -> tuple[str, ...]:
 def read_accepted(path: Path) -> Document:
     """Reads the file; empty if missing. Raises ConfigError: DamagedError for an invalid file."""
     try:
-        return _parsed(path, read_limited(path))
+        return _parse_document(path, read_limited(path))
     except FileNotFoundError:
         return {}
     except (NotReadableError, IsADirectoryError) as error:
-        raise _damaged(path, error.strerror or str(error)) from error
+        raise _damaged_file_error(path, error.strerror or str(error)) from error
     except OSError as error:
         raise ConfigError(
             f"cannot read what was accepted of workspaces in {path}: {error.strerror or error}.",
@@ -339,28 +339,28 @@ def read_accepted(path: Path) -> Document:
         ) from error
 
 
-def _parsed(path: Path, data: bytes) -> Document:
+def _parse_document(path: Path, data: bytes) -> Document:
     """Parses the content of the file. Raises DamagedError."""
     if not data.strip():
         return {}
     try:
         document = msgspec.json.decode(data, type=Document)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise _damaged(path, str(error).replace("`", "")) from error
+        raise _damaged_file_error(path, str(error).replace("`", "")) from error
     return {  # entries of an older form have no states
         folder: {key: each for key, each in entries.items() if each.states}
         for folder, entries in document.items()
     }
 
 
-def _damaged(path: Path, why: str) -> DamagedError:
+def _damaged_file_error(path: Path, why: str) -> DamagedError:
     return DamagedError(
         f"{path}: what was accepted of workspaces cannot be used: {why}.",
         remedy="alhena trust moves the file aside and asks again.",
     )
 
 
-def _written(document: Document) -> bytes:
+def _encode_document(document: Document) -> bytes:
     return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
 
 
@@ -369,7 +369,7 @@ def folder_key(folder: Path) -> str:
     return printable_path(os.path.realpath(folder))
 
 
-def unaccepted(
+def find_unaccepted(
     entries: Iterable[Bound], folder: Path, environ: Mapping[str, str]
 ) -> tuple[Bound, ...]:
     """The entries that are not accepted in their current state; all of them if the file of accepted
@@ -382,11 +382,11 @@ def unaccepted(
     except ConfigError as error:
         why = error.message.rstrip(".")
         return tuple(msgspec.structs.replace(each, unknown=why) for each in entries)
-    compared = (_compared(each, kept.get(each.key, Accepted())) for each in entries)
+    compared = (_compare_entry(each, kept.get(each.key, Accepted())) for each in entries)
     return tuple(each for each in compared if each is not None)
 
 
-def _compared(now: Bound, known: Accepted) -> Bound | None:
+def _compare_entry(now: Bound, known: Accepted) -> Bound | None:
     """An entry with its differences from the closest accepted state, the latest of equals; None
     when there are none."""
     if not known.states:
@@ -414,14 +414,14 @@ def with_accepted(path: Path, data: bytes, folder: Path, accepted: Iterable[Boun
     current state. Earlier states and other entries stay, because other branches have them. Without
     enough room, other folders go, least recently used first. Raises ConfigError, and DamagedError
     for an unusable file."""
-    document = _parsed(path, data)
+    document = _parse_document(path, data)
     root = folder_key(folder)
     kept = document.pop(root, {})
     for each in accepted:
         kept[each.key] = _with_state(kept.pop(each.key, Accepted()), each)
     others = list(document)
     document[root] = kept
-    while len(whole := _written(document)) > MAX_BYTES:
+    while len(whole := _encode_document(document)) > MAX_BYTES:
         if not others:
             raise ConfigError(
                 f"{path}: what is accepted of {root} does not fit in it.",
@@ -445,7 +445,7 @@ def with_own_data(path: Path, data: bytes, folder: Path, entries: Iterable[Bound
     """Returns new file content (`data` is the old) with the `data` of these entries of a folder
     recorded in their accepted states with the current settings; accepts nothing else. Raises
     DamagedError."""
-    document = _parsed(path, data)
+    document = _parse_document(path, data)
     kept = document.get(folder_key(folder), {})
     for each in entries:
         if each.key not in kept:
@@ -457,7 +457,7 @@ def with_own_data(path: Path, data: bytes, folder: Path, entries: Iterable[Bound
             for state in kept[each.key].states
         ]
         kept[each.key] = Accepted(tuple(states))
-    return _written(document)
+    return _encode_document(document)
 
 
 def without_accepted(path: Path, data: bytes, revoked: Callable[[str, str], bool]) -> bytes:
@@ -465,9 +465,9 @@ def without_accepted(path: Path, data: bytes, revoked: Callable[[str, str], bool
     `revoked(folder, key)` is true. Raises DamagedError."""
     left = {
         folder: {key: each for key, each in entries.items() if not revoked(folder, key)}
-        for folder, entries in _parsed(path, data).items()
+        for folder, entries in _parse_document(path, data).items()
     }
-    return _written({folder: entries for folder, entries in left.items() if entries})
+    return _encode_document({folder: entries for folder, entries in left.items() if entries})
 
 
 class Acceptance:
@@ -487,7 +487,7 @@ class Acceptance:
         self._variables, self._dotenv = variables, dotenv
         self._layer = layer
         self.entries = self._bound()
-        self.pending = unaccepted(self.entries, self._folder, self._environ)
+        self.pending = find_unaccepted(self.entries, self._folder, self._environ)
 
     def server(self, name: str) -> str:
         """The reason why a server must not start, checked against its files now; "" if it may, or
@@ -499,8 +499,8 @@ class Acceptance:
         return self._why(lambda each: each.key == key)
 
     def _why(self, concerns: Callable[[Bound], bool]) -> str:
-        held = unaccepted(filter(concerns, self._bound()), self._folder, self._environ)
-        return f"held back: {held_words(held[0])}" if held else ""
+        held = find_unaccepted(filter(concerns, self._bound()), self._folder, self._environ)
+        return f"held back: {blocked_entry_reason(held[0])}" if held else ""
 
     def _bound(self) -> tuple[Bound, ...]:
         document = self._layer.written
@@ -508,6 +508,6 @@ class Acceptance:
         return tuple(each for each in bound if self._layer.says(each.path))
 
 
-def held_words(entry: Bound) -> str:
+def blocked_entry_reason(entry: Bound) -> str:
     """The reason why an entry is blocked, and the remedy."""
     return f"{entry.why}; alhena trust --status shows it, alhena trust accepts it"

@@ -66,7 +66,7 @@ _CREDENTIAL = "it would be given what signs in to a model"
 _IDENTITY = "it would be shown who you are at Google, which your own settings alone can ask for"
 
 
-def restricted(
+def restrict_document(
     document: dict[str, Any], holding: dict[str, Any], root: str | None = None
 ) -> tuple[dict[str, Any], tuple[Refusal, ...]]:
     """The allowed part of a workspace's document, and the refused keys. `holding` has the values of
@@ -78,7 +78,7 @@ def restricted(
         telemetry = cast("dict[str, Any]", document["telemetry"])
         rest = {key: value for key, value in telemetry.items() if key not in log}
         document = {**document, "telemetry": rest}
-    kept = _restricted(document, holding, (), found)
+    kept = _restrict_keys(document, holding, (), found)
     if log:
         kept["telemetry"] = {**kept["telemetry"], **log}
     _without_odd_command(kept, holding, found)
@@ -127,7 +127,7 @@ def _is_below(path: Any, root: str) -> bool:
     return steps[0] not in ("..", ".") and ".git" not in steps
 
 
-def _restricted(
+def _restrict_keys(
     document: dict[str, Any],
     holding: dict[str, Any],
     path: tuple[str, ...],
@@ -144,20 +144,20 @@ def _restricted(
         if key == "mcpServers":
             kept[name] = _servers(_all_servers(holding), value, found)
         elif key in keys:
-            made = _ruled(key, own, value)
+            made = _apply_rule(key, own, value)
             if made is REFUSED:
                 found.append((here, LAXER if key in RULES else OWN))
             else:
                 kept[name] = made
         elif isinstance(own, dict) and isinstance(value, dict):
             below, above = cast("dict[str, Any]", own), cast("dict[str, Any]", value)
-            kept[name] = _restricted(above, below, here, found)
+            kept[name] = _restrict_keys(above, below, here, found)
         else:
             kept[name] = value  # unknown key: ignored
     return kept
 
 
-def _ruled(key: str, own: Any, given: Any) -> Any:
+def _apply_rule(key: str, own: Any, given: Any) -> Any:
     if key in FREE or given == own:
         return given
     return RULES[key](own, given) if key in RULES else REFUSED
@@ -230,7 +230,7 @@ def _is_alike(one: str, other: str) -> bool:
     return one == other or one.startswith(f"{other}_") or other.startswith(f"{one}_")
 
 
-def _first(*order: Any) -> Rule:
+def _order_rule(*order: Any) -> Rule:
     """A rule that returns the earlier of two values; other values are refused."""
 
     def rule(own: Any, given: Any) -> Any:
@@ -291,39 +291,39 @@ def _memory_names(own: Any, given: Any) -> Any:
 
 
 RULES: dict[str, Rule] = {
-    "general.defaultApprovalMode": _first("plan", "default", "auto_edit"),
-    "general.checkpointing.enabled": _first(True, False),
+    "general.defaultApprovalMode": _order_rule("plan", "default", "auto_edit"),
+    "general.checkpointing.enabled": _order_rule(True, False),
     "model.name": _model,
     "model.maxSessionTurns": _fewer,
     "model.budget.maxTokens": _less,
     "model.budget.maxSeconds": _less,
     "model.budget.maxCost": _less,
-    "model.disableLoopDetection": _first(False, True),
-    "model.fallback": _first("never", "ask", "always"),
+    "model.disableLoopDetection": _order_rule(False, True),
+    "model.fallback": _order_rule("never", "ask", "always"),
     "context.fileName": _memory_names,
-    "context.fileFiltering.respectGitIgnore": _first(True, False),
-    "context.fileFiltering.respectGeminiIgnore": _first(True, False),
+    "context.fileFiltering.respectGitIgnore": _order_rule(True, False),
+    "context.fileFiltering.respectGeminiIgnore": _order_rule(True, False),
     "tools.core": _some,
     "tools.confirmationRequired": _all,
     "tools.exclude": _all,
     "agents.maxConcurrent": _fewer,
     "agents.maxPerSession": _fewer,
-    "skills.enabled": _first(False, True),
+    "skills.enabled": _order_rule(False, True),
     "skills.disabled": _all,
-    "tools.sandbox": _first(True, False),
+    "tools.sandbox": _order_rule(True, False),
     "tools.sandboxNetworkAccess": lambda _own, given: False if given is False else REFUSED,
     "tools.discoveryCommand": _if_unset,
     "tools.callCommand": _if_unset,
     "mcp.allowed": _some_of,
     "mcp.excluded": _all,
     "mcp.serverCommand": _if_unset,
-    "mcp.skipUntyped": _first(True, False),
-    "security.environmentVariableRedaction.enabled": _first(True, False),
+    "mcp.skipUntyped": _order_rule(True, False),
+    "security.environmentVariableRedaction.enabled": _order_rule(True, False),
     "security.environmentVariableRedaction.blocked": _all,
-    "security.disableAlwaysAllow": _first(True, False),
-    "security.disableYoloMode": _first(True, False),
-    "privacy.usageStatisticsEnabled": _first(False, True),
+    "security.disableAlwaysAllow": _order_rule(True, False),
+    "security.disableYoloMode": _order_rule(True, False),
+    "privacy.usageStatisticsEnabled": _order_rule(False, True),
     "advanced.excludedEnvVars": _all,
-    "advanced.ignoreLocalEnv": _first(True, False),
+    "advanced.ignoreLocalEnv": _order_rule(True, False),
 }
 """Rules by key for values that a workspace can make stricter."""

@@ -43,7 +43,7 @@ class ArchiveError(InputError):
     """The archive is refused."""
 
 
-class _Entry(msgspec.Struct, frozen=True):
+class _ArchiveEntry(msgspec.Struct, frozen=True):
     """A file or folder of an archive. A file's content can be read until the next one is asked
     for."""
 
@@ -92,16 +92,16 @@ def unpack(archive: Path, target: Path) -> None:
     """Unpacks into the empty folder `target`. Raises ArchiveError with the reason alone; nothing is
     written then, unless the archive has been replaced meanwhile or the disk is full."""
     try:
-        for entry in _checked(archive):
+        for entry in _check_entries(archive):
             for _ in _pieces(entry):
                 pass
-        for entry in _checked(archive):
+        for entry in _check_entries(archive):
             _write(entry, target)
     except _BROKEN as error:
         raise ArchiveError(str(error) or "it is damaged") from error
 
 
-def _write(entry: _Entry, target: Path) -> None:
+def _write(entry: _ArchiveEntry, target: Path) -> None:
     path = target.joinpath(*entry.parts)
     if entry.content is None:
         path.mkdir(parents=True, exist_ok=True)
@@ -113,12 +113,12 @@ def _write(entry: _Entry, target: Path) -> None:
         file.writelines(_pieces(entry))
 
 
-def _pieces(entry: _Entry) -> Iterator[bytes]:
+def _pieces(entry: _ArchiveEntry) -> Iterator[bytes]:
     while entry.content is not None and (piece := entry.content.read(_PIECE)):
         yield piece
 
 
-def _checked(archive: Path) -> Iterator[_Entry]:
+def _check_entries(archive: Path) -> Iterator[_ArchiveEntry]:
     """The entries of an archive. Raises ArchiveError for the first that is refused."""
     is_zip = archive.name.lower().endswith(".zip")
     files, folders = set[tuple[str, ...]](), set[tuple[str, ...]]()
@@ -135,7 +135,7 @@ def _checked(archive: Path) -> Iterator[_Entry]:
         yield entry
 
 
-def _of_zip(archive: Path) -> Iterator[_Entry]:
+def _of_zip(archive: Path) -> Iterator[_ArchiveEntry]:
     budget = _Budget(archive.stat().st_size)
     with open(archive, "rb") as file:
         listed = sum(piece.count(_CENTRAL) for piece in iter(lambda: file.read(_PIECE), b""))
@@ -152,14 +152,14 @@ def _of_zip(archive: Path) -> Iterator[_Entry]:
                     raise ArchiveError(f"{info.filename} is encrypted")
                 parts = _parts(info.orig_filename)
                 if info.is_dir() or kind == stat.S_IFDIR:
-                    yield _Entry(parts, None, False)
+                    yield _ArchiveEntry(parts, None, False)
                     continue
                 budget.take(info.file_size)  # a longer content ends with an error
                 with found.open(info) as content:
-                    yield _Entry(parts, content, bool(mode & stat.S_IXUSR))
+                    yield _ArchiveEntry(parts, content, bool(mode & stat.S_IXUSR))
 
 
-def _of_tar(archive: Path) -> Iterator[_Entry]:
+def _of_tar(archive: Path) -> Iterator[_ArchiveEntry]:
     budget = _Budget(archive.stat().st_size)
     with (
         gzip.open(archive, "rb") as source,
@@ -170,7 +170,7 @@ def _of_tar(archive: Path) -> Iterator[_Entry]:
             if not plain and not info.isdir():
                 raise ArchiveError(f"{info.name} is a link or no file")
             content = found.extractfile(info) if plain else None
-            yield _Entry(_parts(info.name), content, bool(info.mode & stat.S_IXUSR))
+            yield _ArchiveEntry(_parts(info.name), content, bool(info.mode & stat.S_IXUSR))
 
 
 def _parts(name: str) -> tuple[str, ...]:

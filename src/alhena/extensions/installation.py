@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from alhena.config.extension_manifest import METADATA, Installation, Pin
-from alhena.config.extension_parts import pinned
+from alhena.config.extension_manifest import METADATA, ExtensionPin, Installation
+from alhena.config.extension_parts import pin_parts
 from alhena.config.extensions import (
     ENABLEMENT,
     REPLACED,
@@ -94,17 +94,17 @@ def _expect(name: str, content: Path, environ: Mapping[str, str]) -> None:
     old = read_pins(environ).get(name)
     if old is None and os.path.lexists(extensions_path(environ) / name):
         return  # without a state, as the reference installs them, any content is used
-    state = replace(old or Pin(), next=pinned(content).parts)
+    state = replace(old or ExtensionPin(), next=pin_parts(content).parts)
     _change(pins_path(environ), lambda found: found | {name: msgspec.to_builtins(state)})
 
 
-def accept(name: str, environ: Mapping[str, str], shown: Pin | None = None) -> None:
+def accept(name: str, environ: Mapping[str, str], shown: ExtensionPin | None = None) -> None:
     """Accepts the parts of an installed extension as they are now, if they still are as they were
     `shown`. Raises ConfigError, and InputError if they are not."""
     from alhena.extensions.restrictions import write_restrictions
 
     folder = extensions_path(environ) / name
-    now = pinned(folder)
+    now = pin_parts(folder)
     if shown is not None and shown.parts != now.parts:
         raise InputError(
             f"the files of {name} have changed while you read.", remedy="Look at them again."
@@ -160,12 +160,12 @@ def set_value(extension: Extension, variable: str, value: str, environ: Mapping[
         raise InputError("a value of several lines, or with every kind of quote, cannot be kept.")
     new = f"{variable}={quote}{value}{quote}\n"
 
-    def changed(data: bytes) -> bytes:
+    def replace_variable(data: bytes) -> bytes:
         lines = data.decode("utf-8", "surrogateescape").splitlines(keepends=True)
         kept = [each for each in lines if each.partition("=")[0].strip() != variable]
         return ("".join(kept) + new).encode("utf-8", "surrogateescape")
 
-    change_file(extension.home / ".env", changed, "the value was not written")
+    change_file(extension.home / ".env", replace_variable, "the value was not written")
 
 
 def _is_below(pattern: str, rule: str) -> bool:
@@ -206,21 +206,23 @@ def fetch(source: str, target: Path, environ: Mapping[str, str], ref: str | None
         if source.partition("://")[0] in _PROTOCOLS:
             _clone(source, target, environ, ref)
         elif ref is not None:
-            raise _refused(source, "--ref is for git URLs")
+            raise _install_error(source, "--ref is for git URLs")
         elif path.is_dir():
             _copy(path, target)
         elif path.is_file() and path.name.lower().endswith(SUFFIXES):
             target.mkdir()
             _unpack(path, target)
         else:
-            raise _refused(source, "it is no folder, .zip, .tar.gz, or http(s) or file git URL")
+            raise _install_error(
+                source, "it is no folder, .zip, .tar.gz, or http(s) or file git URL"
+            )
     except (OSError, ArchiveError) as error:
-        raise _refused(source, str(error)) from error
+        raise _install_error(source, str(error)) from error
 
 
 def _clone(url: str, target: Path, environ: Mapping[str, str], ref: str | None) -> None:
     if ref is not None and ref.startswith("-"):
-        raise _refused(url, "a ref cannot begin with a dash")
+        raise _install_error(url, "a ref cannot begin with a dash")
     options = ("--quiet", "--depth", "1", "--template=", "--no-recurse-submodules")
     branch = () if ref is None else ("--branch", ref)
     try:
@@ -241,11 +243,11 @@ def _clone(url: str, target: Path, environ: Mapping[str, str], ref: str | None) 
             check=False,
         )
     except ProcessStartError as error:
-        raise _refused(url, error.message) from error
+        raise _install_error(url, error.message) from error
     except subprocess.TimeoutExpired as error:
-        raise _refused(url, f"git took longer than {GIT_TIMEOUT_S:.0f} s") from error
+        raise _install_error(url, f"git took longer than {GIT_TIMEOUT_S:.0f} s") from error
     if done.returncode:
-        raise _refused(url, done.stderr.decode("utf-8", "replace").strip()[-500:])
+        raise _install_error(url, done.stderr.decode("utf-8", "replace").strip()[-500:])
     _require_plain(target, url)
 
 
@@ -264,11 +266,13 @@ def _require_plain(folder: Path, source: str) -> None:
         for name in (*folders, *files):
             status = os.lstat(os.path.join(top, name))
             if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
-                raise _refused(source, f"{name} is a link or no file")
+                raise _install_error(source, f"{name} is a link or no file")
             left -= status.st_size if stat.S_ISREG(status.st_mode) else 0
             entries += 1
         if left < 0 or entries > MAX_ENTRIES:
-            raise _refused(source, f"it has more than {MAX_BYTES:,} bytes or {MAX_ENTRIES:,} files")
+            raise _install_error(
+                source, f"it has more than {MAX_BYTES:,} bytes or {MAX_ENTRIES:,} files"
+            )
 
 
 def _unpack(archive: Path, target: Path) -> None:
@@ -281,7 +285,7 @@ def _unpack(archive: Path, target: Path) -> None:
         top.rename(target)
 
 
-def _refused(source: str, why: str) -> InputError:
+def _install_error(source: str, why: str) -> InputError:
     return InputError(
         f"cannot install {printable(source)}: {printable(why).rstrip('.')}.",
         remedy="Nothing was installed.",

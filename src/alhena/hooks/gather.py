@@ -19,7 +19,7 @@ from alhena.config.home import (
 )
 from alhena.config.settings import Settings
 from alhena.errors import ConfigError
-from alhena.hooks.load import HookDocument, HookProblem, Level, LoadedHooks, load_hooks
+from alhena.hooks.load import HookDocument, HookProblem, HookProblemLevel, LoadedHooks, load_hooks
 from alhena.hooks.model import HookDefinition, HookGroup, HookSource
 from alhena.hooks.planning import Hooks
 from alhena.values import Value
@@ -79,7 +79,9 @@ class GatheredHooks(Value, frozen=True, kw_only=True):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings for a person: problems, and hooks that are not trusted yet."""
-        wrong = [f"hooks: {each}" for each in self.problems if each.level is not Level.NOTE]
+        wrong = [
+            f"hooks: {each}" for each in self.problems if each.level is not HookProblemLevel.NOTE
+        ]
         waiting = sum(each.state is HookState.UNTRUSTED for each in self.entries)
         if waiting:
             wrong.append(
@@ -133,13 +135,13 @@ def gather_hooks(request: HooksRequest) -> GatheredHooks:
     ]
     accepted: frozenset[str] | None = None
     if request.settings.security.folder_trust.enabled:
-        accepted = frozenset() if project is None else trusted(request)
+        accepted = frozenset() if project is None else read_accepted_fingerprints(request)
     own = next(found for document, found in loaded if document is user)
     entries = [
         entry
         for document, found in loaded
         for entry in _entries(
-            document, _fingerprinted(document, found, request), own, accepted, str(request.cwd)
+            document, _add_fingerprints(document, found, request), own, accepted, str(request.cwd)
         )
     ]
     unasked = accepted is None and any(
@@ -169,7 +171,7 @@ def open_hooks(
     return Hooks(gathered.groups(), surroundings, emit, is_tool)
 
 
-def trusted(request: HooksRequest) -> frozenset[str]:
+def read_accepted_fingerprints(request: HooksRequest) -> frozenset[str]:
     """The accepted fingerprints of this project's hooks."""
     from alhena.hooks.trust import trusted_fingerprints
 
@@ -234,7 +236,7 @@ def _unreadable(file: str, error: ConfigError) -> HookProblem:
     return HookProblem(file=file, path="", message=error.message, remedy=error.remedy or "")
 
 
-def _fingerprinted(
+def _add_fingerprints(
     document: HookDocument, found: LoadedHooks, request: HooksRequest
 ) -> LoadedHooks:
     asked = request.settings.security.folder_trust.enabled

@@ -188,7 +188,7 @@ class LlmResponse(_Shape, frozen=True, kw_only=True):
     candidates: tuple[LlmCandidate, ...] | None = None
     usage_metadata: LlmUsage | None = None
 
-    def said(self) -> str | None:
+    def answer_text(self) -> str | None:
         """The text of the first candidate, or else `text`; None without either."""
         if self.candidates and self.candidates[0].content is not None:
             parts = self.candidates[0].content.parts
@@ -212,7 +212,7 @@ def request_for_hooks(request: GenerateContentRequest) -> dict[str, Any]:
     return msgspec.to_builtins(shown)
 
 
-def changed_request(
+def apply_request_changes(
     request: GenerateContentRequest, changes: dict[str, Any]
 ) -> GenerateContentRequest:
     """`request` with a hook's changes to its `llm_request`.
@@ -239,7 +239,7 @@ def changed_request(
         if system:
             config = _with_instruction(config, system)
         spoken = [each for each in wanted.messages if each.role != "system"]
-        contents = _merged(contents, spoken)
+        contents = _merge_messages(contents, spoken)
     return msgspec.structs.replace(
         request, model=wanted.model or request.model, config=config, contents=contents
     )
@@ -307,7 +307,7 @@ def response_for_hooks(chunks: Sequence[GenerateContentResponse]) -> dict[str, A
 def synthetic_response(answer: dict[str, Any]) -> GenerateContentResponse:
     """The answer of a hook in place of the model's. Raises msgspec.ValidationError."""
     given = msgspec.convert(answer, LlmResponse)
-    text = given.said() or ""
+    text = given.answer_text() or ""
     counts = given.usage_metadata or LlmUsage()
     return GenerateContentResponse(
         candidates=(
@@ -323,13 +323,13 @@ def synthetic_response(answer: dict[str, Any]) -> GenerateContentResponse:
     )
 
 
-def changed_response(
+def apply_response_changes(
     chunks: Sequence[GenerateContentResponse], answer: dict[str, Any]
 ) -> list[GenerateContentResponse]:
     """An answer with its text replaced by a hook; thoughts, calls and signatures stay. Raises
     msgspec.ValidationError."""
     given = msgspec.convert(answer, LlmResponse)
-    text, found = given.said(), list(chunks)
+    text, found = given.answer_text(), list(chunks)
     if text is not None:
         placed = False
         for index, chunk in enumerate(found):
@@ -376,7 +376,7 @@ def _messages(contents: Sequence[EncodedContent]) -> list[tuple[int, LlmMessage]
     return found
 
 
-def _merged(
+def _merge_messages(
     contents: tuple[EncodedContent, ...], wanted: Sequence[LlmMessage]
 ) -> tuple[EncodedContent, ...]:
     """`contents` with these messages; equal ones at both ends are unchanged."""

@@ -31,7 +31,7 @@ _EVENTS = frozenset(event.value for event in HookEvent)
 _T = TypeVar("_T")
 
 
-class Level(StrEnum):
+class HookProblemLevel(StrEnum):
     """The severity of a problem: a hook is missing, a setting has no effect, information."""
 
     ERROR = "error"
@@ -46,7 +46,7 @@ class HookProblem(Value, frozen=True, kw_only=True):
     path: str
     message: str
     remedy: str = ""
-    level: Level = Level.ERROR
+    level: HookProblemLevel = HookProblemLevel.ERROR
     weakens: bool = False
 
     def __str__(self) -> str:
@@ -101,21 +101,21 @@ class _Hook(msgspec.Struct, rename="camel"):
 
 def load_hooks(document: HookDocument) -> LoadedHooks:
     """Loads the hooks of a document."""
-    return _Reader(document).read()
+    return _HookReader(document).read()
 
 
-class _Reader:
+class _HookReader:
     def __init__(self, document: HookDocument) -> None:
         self._document = document
         self._problems: list[HookProblem] = []
 
     def read(self) -> LoadedHooks:
         """Everything in the document."""
-        top = self._converted(self._document.value, _Document, "") or _Document()
+        top = self._convert_value(self._document.value, _Document, "") or _Document()
         hooks = top.hooks or {}
         config = {key: hooks[key] for key in CONFIG_KEYS if key in hooks}
         config |= top.hooks_config or {}
-        known = self._converted(config, _Config, "hooksConfig") or _Config()
+        known = self._convert_value(config, _Config, "hooksConfig") or _Config()
         groups: list[HookGroup] = []
         for key, value in hooks.items():
             if key in _EVENTS:
@@ -127,9 +127,9 @@ class _Reader:
 
     def _groups(self, event: HookEvent, value: Any) -> Iterator[HookGroup]:
         path = f"hooks.{event}"
-        for index, entry in enumerate(self._converted(value, list[Any], path) or ()):
+        for index, entry in enumerate(self._convert_value(value, list[Any], path) or ()):
             place = f"{path}[{index}]"
-            group = self._converted(entry, _Group, place)
+            group = self._convert_value(entry, _Group, place)
             if group is None:
                 continue
             matcher = _BLANKS.sub(r"\1", (group.matcher or "").strip())
@@ -152,7 +152,7 @@ class _Reader:
             return _of_function(function, document.file)
         default = OnFailure.BLOCK if document.source is HookSource.SYSTEM else OnFailure.WARN
         weakens = entry.get("onFailure", default) != OnFailure.WARN
-        hook = self._converted(value, _Hook, path, weakens=weakens)
+        hook = self._convert_value(value, _Hook, path, weakens=weakens)
         if hook is None:
             return None
         return HookDefinition(
@@ -170,13 +170,13 @@ class _Reader:
     def _check_matcher(self, event: HookEvent, matcher: str, path: str) -> None:
         if event not in (HookEvent.BEFORE_TOOL, HookEvent.AFTER_TOOL) or matcher in ("", "*"):
             return
-        from alhena.hooks.planning import compiled
+        from alhena.hooks.planning import compile_matcher
 
-        if compiled(matcher) is None:
+        if compile_matcher(matcher) is None:
             remedy = "It means the tool of exactly this name."
             self._warn(path, "is no regular expression", remedy)
 
-    def _converted(
+    def _convert_value(
         self, value: Any, kind: type[_T], path: str, *, weakens: bool = False
     ) -> _T | None:
         """The value as this type; None, with a problem, if it is none. Keys that are not known are
@@ -191,12 +191,16 @@ class _Reader:
         if isinstance(found, _Group | _Hook):
             for key in sorted(value.keys() - found.__struct_encode_fields__):
                 meant = key.replace("_", "").lower() == "onfailure"
-                level = Level.WARNING if meant else Level.NOTE
+                level = HookProblemLevel.WARNING if meant else HookProblemLevel.NOTE
                 self._warn(f"{path}.{key}", "is not known", level=level)
         return found
 
     def _warn(
-        self, path: str, message: str, remedy: str = "", level: Level = Level.WARNING
+        self,
+        path: str,
+        message: str,
+        remedy: str = "",
+        level: HookProblemLevel = HookProblemLevel.WARNING,
     ) -> None:
         self._problems.append(
             HookProblem(

@@ -76,7 +76,7 @@ class _Output(msgspec.Struct, frozen=True, rename="camel"):
     hook_specific_output: _Specific | None = None
 
 
-class _Read(msgspec.Struct, frozen=True):
+class _ParsedOutput(msgspec.Struct, frozen=True):
     """The parsed output, or else a plain `text`; `wrong` is the reason why it is neither."""
 
     output: _Output | None = None
@@ -96,7 +96,7 @@ def interpret(event: HookEvent, run: HookRun) -> HookAnswer:
         return HookAnswer(verdict=said if decided or said.ask else SILENT, failure=run.problem)
     if run.exit_code == 0:
         if read.text:
-            shown = (clipped(read.text, MESSAGE_LIMIT),)
+            shown = (clip_text(read.text, MESSAGE_LIMIT),)
             said = msgspec.structs.replace(said, system_messages=shown)
         return HookAnswer(verdict=said, failure=read.wrong)
     if run.exit_code == 1:
@@ -224,7 +224,7 @@ def _answers(text: str) -> Iterator[_Given]:
     """The answers, filled in on the way, in the outermost objects of a text that may be cut off,
     have other text around them, or be no valid JSON. Keys of inner objects do not count, except
     `hookSpecificOutput`."""
-    frames = [_Frame(outermost=True)]
+    frames = [_JsonFrame(outermost=True)]
     for found in _TOKEN.finditer(text):
         mark, frame = found[0], frames[-1]
         if mark in "{[":
@@ -240,13 +240,13 @@ def _answers(text: str) -> Iterator[_Given]:
         elif mark == ",":
             frame.key = frame.word = ""
         else:
-            word = _unquoted(mark)
+            word = _unquote_token(mark)
             if frame.outermost and "{" in word:  # JSON in a JSON string
                 yield from _answers(word)
             frame.take(word)
 
 
-class _Frame(msgspec.Struct):
+class _JsonFrame(msgspec.Struct):
     """An open object or list. Its fields are those of `given`, all under the name `field` if it is
     the value of that one. `outermost`: no object encloses it."""
 
@@ -263,15 +263,15 @@ class _Frame(msgspec.Struct):
             self.given.take(self.field or self.key, value)
         self.word, self.key = ("" if self.key else value), ""
 
-    def inner(self, keyed: bool) -> "_Frame":
+    def inner(self, keyed: bool) -> "_JsonFrame":
         """The frame of the object or list that opens here."""
         key, self.key = _letters(self.key), ""
         if self.outermost or (self.keyed and not key and not self.field):
-            return _Frame(_Given(), keyed=True) if keyed else _Frame(outermost=True)
+            return _JsonFrame(_Given(), keyed=True) if keyed else _JsonFrame(outermost=True)
         if self.given is None or not (key in _FIELDS or self.field or not self.keyed):
-            return _Frame(keyed=keyed)
+            return _JsonFrame(keyed=keyed)
         field = self.field or ("" if key == _SPECIFIC else key)
-        return _Frame(self.given, keyed=keyed, field=field)
+        return _JsonFrame(self.given, keyed=keyed, field=field)
 
 
 _SPECIFIC = "hookspecificoutput"
@@ -286,7 +286,7 @@ _FIELDS = (
 )
 
 
-def _unquoted(token: str) -> str:
+def _unquote_token(token: str) -> str:
     if token[0] == "'":
         return token.strip("'")
     if token[0] != '"':
@@ -298,21 +298,21 @@ def _unquoted(token: str) -> str:
         return text
 
 
-def clipped(text: str, limit: int) -> str:
+def clip_text(text: str, limit: int) -> str:
     """`text`, or its beginning with the number of missing characters."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]} [… {len(text) - limit} more characters]"
 
 
-def _blocking_reason(run: HookRun, read: _Read) -> str:
+def _blocking_reason(run: HookRun, read: _ParsedOutput) -> str:
     given = "" if read.output is None else read.output.reason or ""
     text = given or read.text or _text(run.stderr)
-    return clipped(text, MESSAGE_LIMIT) or f"the hook ended with exit code {run.exit_code}"
+    return clip_text(text, MESSAGE_LIMIT) or f"the hook ended with exit code {run.exit_code}"
 
 
-def _with_text(problem: str, read: _Read, run: HookRun) -> str:
-    detail = read.wrong or clipped(read.text or _text(run.stderr), MESSAGE_LIMIT)
+def _with_text(problem: str, read: _ParsedOutput, run: HookRun) -> str:
+    detail = read.wrong or clip_text(read.text or _text(run.stderr), MESSAGE_LIMIT)
     return f"{problem}: {detail}" if detail else problem
 
 
@@ -320,31 +320,33 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace").strip()
 
 
-def _read(run: HookRun) -> _Read:
+def _read(run: HookRun) -> _ParsedOutput:
     if run.stdout_bytes > OUTPUT_LIMIT:
-        return _Read(wrong=f"it wrote {run.stdout_bytes} bytes, of which {OUTPUT_LIMIT} are read")
+        return _ParsedOutput(
+            wrong=f"it wrote {run.stdout_bytes} bytes, of which {OUTPUT_LIMIT} are read"
+        )
     try:
         text = without_escapes(run.stdout.decode("utf-8-sig")).strip() or _text(run.stderr)
     except UnicodeDecodeError as error:
-        return _Read(wrong=f"its output is not UTF-8 (byte {error.start})")
+        return _ParsedOutput(wrong=f"its output is not UTF-8 (byte {error.start})")
     try:
         value: object = msgspec.json.decode(text)
         if isinstance(value, str):
             value = msgspec.json.decode(value)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         if text.startswith("{"):
-            return _Read(wrong=f"its output is no valid JSON: {error}")
-        return _Read(text=text)
+            return _ParsedOutput(wrong=f"its output is no valid JSON: {error}")
+        return _ParsedOutput(text=text)
     if not isinstance(value, dict):
-        return _Read(wrong="its output is JSON, but no object")
+        return _ParsedOutput(wrong="its output is JSON, but no object")
     try:
         output = msgspec.convert(value, _Output)
     except msgspec.ValidationError as error:
-        return _Read(wrong=f"its output cannot be used: {str(error).replace('`', '')}")
+        return _ParsedOutput(wrong=f"its output cannot be used: {str(error).replace('`', '')}")
     request = output.hook_specific_output and output.hook_specific_output.llm_request
     if request is not None and request.leaves_nothing():
-        return _Read(wrong="its llm_request has no messages for the model")
-    return _Read(output=output)
+        return _ParsedOutput(wrong="its llm_request has no messages for the model")
+    return _ParsedOutput(output=output)
 
 
 def _verdict(event: HookEvent, given: _Given, output: _Output) -> HookVerdict:
@@ -352,18 +354,18 @@ def _verdict(event: HookEvent, given: _Given, output: _Output) -> HookVerdict:
     specific = output.hook_specific_output or _Specific()
     context = specific.additional_context
     reason = given.stop_reason or given.reason or given.permission_reason
-    reason = clipped(reason, MESSAGE_LIMIT) or NO_REASON
+    reason = clip_text(reason, MESSAGE_LIMIT) or NO_REASON
     stops = given.stops
     blocks = not stops and given.decision == "deny"
     asks = not stops and given.decision == "ask" and event is HookEvent.BEFORE_TOOL
-    message = clipped(output.system_message or "", MESSAGE_LIMIT)
+    message = clip_text(output.system_message or "", MESSAGE_LIMIT)
     return HookVerdict(
         stop=reason if stops else None,
         block=reason if blocks else None,
         ask=asks,
         reason=reason if asks else "",
         system_messages=(message,) if message else (),
-        additional_context=escaped(clipped(context, CONTEXT_LIMIT)) if context else None,
+        additional_context=escape_tags(clip_text(context, CONTEXT_LIMIT)) if context else None,
         suppress_output=output.suppress_output or False,
         **_for_event(event, specific),
     )
@@ -403,7 +405,7 @@ def _plain(value: msgspec.Struct | None) -> dict[str, Any] | None:
     return None if value is None else msgspec.to_builtins(value)
 
 
-def escaped(text: str) -> str:
+def escape_tags(text: str) -> str:
     """`text` with the brackets of tags escaped, so that it cannot close the enclosing tag."""
     return text.replace("<", "&lt;").replace(">", "&gt;")
 
@@ -434,16 +436,16 @@ def aggregate(verdicts: Sequence[HookVerdict]) -> HookVerdict:
         system_messages=tuple(item for each in verdicts for item in each.system_messages),
         additional_context="\n".join(contexts) if contexts else None,
         tool_input=_overlaid(each.tool_input for each in verdicts),
-        tail_call=_last(each.tail_call for each in verdicts),
+        tail_call=_last_value(each.tail_call for each in verdicts),
         llm_request=_overlaid(each.llm_request for each in verdicts),
-        llm_response=_last(each.llm_response for each in verdicts),
+        llm_response=_last_value(each.llm_response for each in verdicts),
         tool_config=_tool_config([each.tool_config for each in verdicts if each.tool_config]),
         clear_context=any(each.clear_context for each in verdicts),
         suppress_output=any(each.suppress_output for each in verdicts),
     )
 
 
-def chained(event: HookEvent, fields: Mapping[str, Any], said: HookVerdict) -> dict[str, Any]:
+def next_input(event: HookEvent, fields: Mapping[str, Any], said: HookVerdict) -> dict[str, Any]:
     """The input of the next hook of a sequence, given this verdict."""
     following = dict(fields)
     if event is HookEvent.BEFORE_TOOL and said.tool_input is not None:
@@ -460,7 +462,7 @@ def _overlaid(values: Iterable[dict[str, Any] | None]) -> dict[str, Any] | None:
     return {key: item for value in given for key, item in value.items()} if given else None
 
 
-def _last(values: Iterable[_T | None]) -> _T | None:
+def _last_value(values: Iterable[_T | None]) -> _T | None:
     found: _T | None = None
     for value in values:
         found = found if value is None else value

@@ -82,7 +82,7 @@ class Hooks:
         firing = Firing(event, self.groups, self._surroundings, self._emit, forms)
         return aggregate([each.said for each in await firing.run(chosen, dict(fields))])
 
-    def beside(self, firing: Coroutine[Any, Any, None]) -> None:
+    def run_in_background(self, firing: Coroutine[Any, Any, None]) -> None:
         """Runs hooks in the background, within their own timeouts, until `settle`."""
         import asyncio
 
@@ -143,7 +143,7 @@ def plan(
         for hook in group.hooks:
             key = (hook.key, tuple(sorted(hook.env.items())))
             first, known = found.get(key, (hook, {}))
-            found[key] = (_joined(first, hook), known | meant)
+            found[key] = (_merge_definitions(first, hook), known | meant)
     of_tools = event in _TOOL_EVENTS
     return HookPlan(
         tuple((hook, tuple(known) if of_tools else ()) for hook, known in found.values()),
@@ -181,17 +181,17 @@ def matches(
         return True
     if is_tool(matcher):
         return False
-    pattern = compiled(matcher)
-    return pattern is not None and any(_found(pattern, name) for name in names)
+    pattern = compile_matcher(matcher)
+    return pattern is not None and any(_matches_name(pattern, name) for name in names)
 
 
-def compiled(matcher: str) -> "Pattern[str] | None":
+def compile_matcher(matcher: str) -> "Pattern[str] | None":
     """A matcher as a regular expression; None if invalid or too long."""
-    return None if len(matcher) > MAX_MATCHER_LENGTH else _compiled(matcher)
+    return None if len(matcher) > MAX_MATCHER_LENGTH else _compile_pattern(matcher)
 
 
 @lru_cache(maxsize=256)
-def _compiled(matcher: str) -> "Pattern[str] | None":
+def _compile_pattern(matcher: str) -> "Pattern[str] | None":
     import regex
 
     try:
@@ -200,7 +200,7 @@ def _compiled(matcher: str) -> "Pattern[str] | None":
         return None
 
 
-def _found(pattern: "Pattern[str]", name: str) -> bool:
+def _matches_name(pattern: "Pattern[str]", name: str) -> bool:
     try:
         return pattern.search(name, timeout=MATCH_SECONDS) is not None
     except (TimeoutError, RecursionError, MemoryError):
@@ -211,7 +211,7 @@ def _rank(group: HookGroup) -> int:
     return _ORDER.index(group.hooks[0].source) if group.hooks else len(_ORDER)
 
 
-def _joined(first: HookDefinition, other: HookDefinition) -> HookDefinition:
+def _merge_definitions(first: HookDefinition, other: HookDefinition) -> HookDefinition:
     blocks = OnFailure.BLOCK in (first.on_failure, other.on_failure)
     return msgspec.structs.replace(
         first,

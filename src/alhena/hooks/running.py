@@ -29,7 +29,7 @@ from alhena.hooks.model import (
     InputForms,
     OnFailure,
 )
-from alhena.hooks.output import MESSAGE_LIMIT, HookAnswer, chained, clipped, interpret
+from alhena.hooks.output import MESSAGE_LIMIT, HookAnswer, clip_text, interpret, next_input
 from alhena.hooks.trust import fingerprint
 from alhena.system.environment import child_environment
 from alhena.system.errors import ProcessStartError
@@ -182,7 +182,7 @@ def _command(hook: HookDefinition, document: bytes, around: HookSurroundings) ->
     if bash is None:
         raise ProcessStartError("bash, which runs hooks, is not on the PATH.")
     return Command(
-        argv=(bash, "-c", substituted(hook.command, variables)),
+        argv=(bash, "-c", substitute_variables(hook.command, variables)),
         cwd=around.cwd,
         env=env,
         merge_stderr=False,
@@ -196,7 +196,7 @@ _WORD = re.compile(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|\$\{(\w+)\}|\$(\w+)", re.D
 """An escaped character, a quoted text, or a variable."""
 
 
-def substituted(command: str, variables: Mapping[str, str]) -> str:
+def substitute_variables(command: str, variables: Mapping[str, str]) -> str:
     """`command` with each unquoted `$NAME` and `${NAME}` of `variables` replaced by one quoted
     word.
 
@@ -204,11 +204,11 @@ def substituted(command: str, variables: Mapping[str, str]) -> str:
     value itself, and added quotes would become part of it.
     """
 
-    def replaced(found: re.Match[str]) -> str:
+    def quote_variable(found: re.Match[str]) -> str:
         name = found[1] or found[2]
         return shlex.quote(variables[name]) if name in variables else found[0]
 
-    return _WORD.sub(replaced, command)
+    return _WORD.sub(quote_variable, command)
 
 
 def _signal_name(number: int | None) -> str:
@@ -260,30 +260,32 @@ class Firing:
         if plan.sequential:
             heard: list[Hearing] = []
             for hook, names in plan.heard:
-                hearing = await self._hear(hook, _as_known(told, names))
+                hearing = await self._hear(hook, _rename_tool(told, names))
                 heard.append(hearing)
-                told = self._chained(told, hearing.said)
+                told = self._next_input(told, hearing.said)
             return heard
         room = asyncio.Semaphore(MAX_AT_ONCE)
 
         async def in_turn(hook: HookDefinition, names: tuple[str, ...]) -> Hearing:
             async with room:
-                return await self._hear(hook, _as_known(told, names))
+                return await self._hear(hook, _rename_tool(told, names))
 
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(in_turn(*each)) for each in plan.heard]
         return [task.result() for task in running]
 
-    def _chained(self, told: dict[str, Any], said: HookVerdict) -> dict[str, Any]:
+    def _next_input(self, told: dict[str, Any], said: HookVerdict) -> dict[str, Any]:
         """The input of the next hook; changed parameters appear under all their names."""
-        following = chained(self._event, told, said)
+        following = next_input(self._event, told, said)
         if said.tool_input is not None and self._forms is not None:
             following["tool_input"] = self._forms.shown(following["tool_input"])
         return following
 
-    def _said(self, hook: HookDefinition, answer: HookAnswer, told: dict[str, Any]) -> HookVerdict:
+    def _verdict_of(
+        self, hook: HookDefinition, answer: HookAnswer, told: dict[str, Any]
+    ) -> HookVerdict:
         """The verdict of an answer, with returned parameters reduced to actual changes."""
-        said = weighed(hook, answer)
+        said = apply_failure_policy(hook, answer)
         if said.tool_input is None or self._forms is None:
             return said
         given = self._forms.changes(told.get("tool_input", {}), said.tool_input)
@@ -304,15 +306,15 @@ class Firing:
             )
             raise
         answer = await self._interpret(run)
-        said = self._said(hook, answer, told)
+        said = self._verdict_of(hook, answer, told)
         hearing = Hearing(hook=hook, run=run, answer=answer, said=said, input=told)
         self._tell(hearing)
         return hearing
 
     async def _run(self, hook: HookDefinition, told: dict[str, Any]) -> HookRun:
-        problem = self._changed(hook)
+        problem = self._trust_mismatch(hook)
         try:
-            document = _encoded(told)
+            document = _encode_input(told)
         except EncodeError as error:
             document, problem = b"", str(error)
         if problem:
@@ -326,7 +328,7 @@ class Firing:
             return interpret(self._event, run)
         return await asyncio.to_thread(interpret, self._event, run)  # it may take seconds
 
-    def _changed(self, hook: HookDefinition) -> str:
+    def _trust_mismatch(self, hook: HookDefinition) -> str:
         """The reason why a project's hook differs from the trusted one; "" if it does not."""
         if hook.source is not HookSource.PROJECT or not hook.fingerprint:
             return ""
@@ -354,7 +356,7 @@ class Firing:
             stdout=_excerpt(run.stdout),
             stderr=_excerpt(run.stderr),
         )
-        shown = f"the {self._event} hook {clipped(hook.label, 200)}"
+        shown = f"the {self._event} hook {clip_text(hook.label, 200)}"
         if failure:
             by_failure = said.block is not None and hearing.answer.verdict.block is None
             blocks = " Because of its onFailure, this blocks." if by_failure else ""
@@ -375,14 +377,14 @@ class Firing:
         )
 
 
-def weighed(hook: HookDefinition, answer: HookAnswer) -> HookVerdict:
+def apply_failure_policy(hook: HookDefinition, answer: HookAnswer) -> HookVerdict:
     """The verdict of an answer, with a failure treated as the hook's settings require."""
     said = answer.verdict
     if not answer.failure or said.stop is not None or said.block is not None:
         return said
     if hook.on_failure is OnFailure.WARN:
         return said
-    reason = clipped(f"the hook {hook.label} failed: {answer.failure}", MESSAGE_LIMIT)
+    reason = clip_text(f"the hook {hook.label} failed: {answer.failure}", MESSAGE_LIMIT)
     return msgspec.structs.replace(said, block=reason, ask=False, reason="")
 
 
@@ -397,14 +399,14 @@ def outcome_of(said: HookVerdict, failure: str) -> str:
     return "warn" if failure else "allow"
 
 
-def _as_known(told: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+def _rename_tool(told: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     """The same input under the tool name that the hook's matcher uses."""
     if not names or told.get("tool_name") in names:
         return told
     return {**told, "tool_name": names[0]}
 
 
-def _encoded(told: dict[str, Any]) -> bytes:
+def _encode_input(told: dict[str, Any]) -> bytes:
     try:
         return encode_value(told)
     except UnicodeEncodeError:
@@ -412,4 +414,4 @@ def _encoded(told: dict[str, Any]) -> bytes:
 
 
 def _excerpt(data: bytes) -> str:
-    return clipped(data[: 4 * EVENT_OUTPUT].decode("utf-8", "replace"), EVENT_OUTPUT)
+    return clip_text(data[: 4 * EVENT_OUTPUT].decode("utf-8", "replace"), EVENT_OUTPUT)

@@ -53,7 +53,7 @@ def pinned_files(hook: HookDefinition, project: str) -> PinnedFiles:
     """The files of a project that a hook names."""
     root = os.path.realpath(project)
     texts = [_ROOT_NAMES.sub(_ROOT, text) for text in (hook.command, *hook.env.values())]
-    found = dict(_named(root, texts))
+    found = dict(_referenced_files(root, texts))
     folder = any(map(_FOLDER.search, texts))
     if folder:
         found |= _below(os.path.join(root, HOOKS_FOLDER), root)
@@ -61,7 +61,7 @@ def pinned_files(hook: HookDefinition, project: str) -> PinnedFiles:
     return PinnedFiles(files=files, folder=folder, problem=_problem(files))
 
 
-def _named(root: str, texts: list[str]) -> Iterator[tuple[str, str]]:
+def _referenced_files(root: str, texts: list[str]) -> Iterator[tuple[str, str]]:
     for text in texts:
         text = _WRITTEN.sub(" ", text.replace("\\\n", ""))
         # Quotes join words, or are within one: both readings count.
@@ -186,10 +186,10 @@ def trust(path: Path, project: str, accepted: Iterable[str]) -> None:
 
     root = os.path.realpath(project)
 
-    def changed(_data: bytes) -> bytes:
+    def replace_entries(_data: bytes) -> bytes:
         entries = read_trusted(path)
         others = [entry for entry in entries.get(root, ()) if not entry.startswith(_PREFIX)]
         entries[root] = [*others, *sorted(set(accepted))]
         return msgspec.json.format(msgspec.json.encode(entries), indent=2) + b"\n"
 
-    change_file(path, changed, "the hooks were not trusted")
+    change_file(path, replace_entries, "the hooks were not trusted")

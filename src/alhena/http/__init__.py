@@ -13,7 +13,7 @@ class MalformedResponseError(Exception):
     """The bytes of the peer are no HTTP response."""
 
 
-class Head(NamedTuple):
+class ResponseHead(NamedTuple):
     """The head of a response; names of headers are in lower case."""
 
     status: int

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from alhena.errors import NetworkError, ServerFaultError, StreamCutError
-from alhena.http import Head
+from alhena.http import ResponseHead
 from alhena.http.connect import Endpoint, open_channel
-from alhena.http.exchange import Body, Connection, Headers, Named, unreachable
+from alhena.http.exchange import Body, Headers, HttpConnection, Named, unreachable
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -54,7 +54,7 @@ class Transport:
         self._timeouts = timeouts
         self._environ = environ
         self._tls: SSLContext | None = None
-        self._idle: list[tuple[Connection, float]] = []
+        self._idle: list[tuple[HttpConnection, float]] = []
         self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -95,7 +95,7 @@ class Transport:
         while (connection := self._take_idle()) is not None:
             await connection.aclose()
 
-    def give_back(self, connection: Connection) -> None:
+    def give_back(self, connection: HttpConnection) -> None:
         """Keeps a connection whose exchange is complete, closes any other."""
         if connection.renew() and not self._closed:
             self._idle.append((connection, self.now() + KEEP_ALIVE))
@@ -106,7 +106,7 @@ class Transport:
         """The time of a monotonic clock in seconds."""
         return asyncio.get_running_loop().time()
 
-    def _take_idle(self) -> Connection | None:
+    def _take_idle(self) -> HttpConnection | None:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             # Connections belong to the event loop that opened them.
@@ -119,14 +119,14 @@ class Transport:
             connection.abort()
         return None
 
-    async def _connect(self) -> Connection:
+    async def _connect(self) -> HttpConnection:
         endpoint, limit = self._endpoint, self._timeouts.connect
         tls = self._tls_context() if endpoint.secure else None
         try:
             channel = await open_channel(endpoint.host, endpoint.port, tls, limit)
         except OSError as error:
             raise unreachable(error, endpoint, limit) from error
-        return Connection(channel, self._named, self._timeouts.idle)
+        return HttpConnection(channel, self._named, self._timeouts.idle)
 
     def _tls_context(self) -> "SSLContext":
         if self._tls is None:
@@ -139,9 +139,11 @@ class Transport:
 class Response:
     """A response whose head has arrived; the body is read piece by piece."""
 
-    def __init__(self, transport: Transport, connection: Connection, head: Head) -> None:
+    def __init__(
+        self, transport: Transport, connection: HttpConnection, head: ResponseHead
+    ) -> None:
         self._transport = transport
-        self._connection: Connection | None = connection
+        self._connection: HttpConnection | None = connection
         self._head = head
 
     @property
@@ -252,7 +254,7 @@ def proxy_for(endpoint: Endpoint, environ: Mapping[str, str]) -> str | None:
     networks and host:port pairs that are reached directly; "*" matches all.
     """
     proxy = _variable(environ, f"{endpoint.scheme}_proxy") or _variable(environ, "all_proxy")
-    if not proxy or _bypassed(endpoint, _variable(environ, "no_proxy")):
+    if not proxy or _is_bypassed(endpoint, _variable(environ, "no_proxy")):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
 
@@ -265,7 +267,7 @@ def _variable(environ: Mapping[str, str], name: str) -> str:
     return (value or "").strip()
 
 
-def _bypassed(endpoint: Endpoint, listed: str) -> bool:
+def _is_bypassed(endpoint: Endpoint, listed: str) -> bool:
     return any(_covers(entry.strip().lower(), endpoint) for entry in listed.split(","))
 
 

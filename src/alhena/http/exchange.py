@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from alhena.errors import NetworkError, StreamCutError
-from alhena.http import MAX_HEAD_BYTES, MOST_INTERIM, Head, MalformedResponseError
+from alhena.http import MAX_HEAD_BYTES, MOST_INTERIM, MalformedResponseError, ResponseHead
 from alhena.http.connect import Channel, Endpoint
 
 if TYPE_CHECKING:
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 Headers = Sequence[tuple[str, str]]
 
 
-class Pieces(Protocol):
+class BodyPieces(Protocol):
     """A body in pieces, joined while it is sent; its length counts all bytes."""
 
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[bytes]: ...
 
 
-Body = bytes | Pieces
+Body = bytes | BodyPieces
 
 SMALL = 16 * 1024
 """Bytes of a body sent together with the head."""
@@ -45,7 +45,7 @@ class Named(Protocol):
         ...
 
 
-class Connection:
+class HttpConnection:
     """One keep-alive connection to the service `named`. `idle`: timeout of silence in seconds,
     which may be changed between exchanges."""
 
@@ -57,7 +57,9 @@ class Connection:
         self._response: ResponseReader | None = None
         self._sent = False
 
-    async def exchange(self, method: str, path: str, headers: Headers, body: Body) -> Head | None:
+    async def exchange(
+        self, method: str, path: str, headers: Headers, body: Body
+    ) -> ResponseHead | None:
         """Sends a request and waits for the head of its response.
 
         None when the peer closed without an answer, as it may do with an idle connection. A refusal
@@ -90,10 +92,10 @@ class Connection:
                 self._reader.start, self._named, interim=self._reader.interim, ended=ended
             ) from error
 
-    async def _send(self, ahead: bytes, body: Body) -> Head | None:
+    async def _send(self, ahead: bytes, body: Body) -> ResponseHead | None:
         """Sends a request whose head is `ahead`; returns the head of an early answer, if any."""
         head = None
-        for data in _joined(ahead, body):
+        for data in _join_head(ahead, body):
             if head is not None:
                 self._channel.put(data)  # after its answer the peer may never read it
                 continue
@@ -188,7 +190,7 @@ def _request(method: str, path: str, headers: Headers, body: Body) -> bytes:
     return "\r\n".join((*lines, "", "")).encode("ascii")
 
 
-def _joined(ahead: bytes, body: Body) -> Iterator[bytes]:
+def _join_head(ahead: bytes, body: Body) -> Iterator[bytes]:
     """The bytes of a request, a small first piece together with its head."""
     for piece in (body,) if isinstance(body, bytes) else body:
         if ahead and len(piece) > SMALL:

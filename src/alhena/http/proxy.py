@@ -14,7 +14,7 @@ import msgspec
 from alhena.errors import ConfigError, NetworkError
 from alhena.http.client import Response, Timeouts, Transport
 from alhena.http.connect import Channel, Endpoint, open_channel
-from alhena.http.exchange import Body, Connection, Headers, unreachable
+from alhena.http.exchange import Body, Headers, HttpConnection, unreachable
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -118,10 +118,10 @@ class ProxiedTransport(Transport):
         response = await super().send(method, path, [*headers, *self._proxy.headers], body, idle)
         if response.status == _REFUSES:
             await response.aclose()
-            raise self._refused("407 Proxy Authentication Required", _REFUSES)
+            raise self._refusal_error("407 Proxy Authentication Required", _REFUSES)
         return response
 
-    async def _connect(self) -> Connection:
+    async def _connect(self) -> HttpConnection:
         import asyncio
 
         limit = self._timeouts.connect
@@ -135,7 +135,7 @@ class ProxiedTransport(Transport):
                     await self._secure(channel, tls)
         except TimeoutError as error:
             raise self._not_connected(f"none within {limit:g} s.") from error
-        return Connection(channel, self._named, self._timeouts.idle)
+        return HttpConnection(channel, self._named, self._timeouts.idle)
 
     async def _to_proxy(self) -> Channel:
         proxy, limit = self._proxy, self._timeouts.connect
@@ -164,26 +164,28 @@ class ProxiedTransport(Transport):
         host = self._endpoint.host
         target = f"[{host}]" if ":" in host else host
         target = f"{target}:{self._endpoint.port}"
-        asked = Connection(channel, Way(f"the proxy {self._proxy.shown}"), self._timeouts.connect)
+        asked = HttpConnection(
+            channel, Way(f"the proxy {self._proxy.shown}"), self._timeouts.connect
+        )
         head = await asked.exchange(
             "CONNECT", target, [("host", target), *self._proxy.headers], b""
         )
         if head is None:
-            raise self._refused("it closed the connection", None)
+            raise self._refusal_error("it closed the connection", None)
         if not 200 <= head.status < 300:
             reason = head.reason.decode("latin-1")
-            raise self._refused(f"{head.status} {reason}", head.status)
+            raise self._refusal_error(f"{head.status} {reason}", head.status)
         if asked.surplus:
-            raise self._refused("it sent something after its answer", None)
+            raise self._refusal_error("it sent something after its answer", None)
 
     async def _by_socks(self, channel: Channel) -> None:
         proxy, endpoint, limit = self._proxy, self._endpoint, self._timeouts.connect
         try:
             who = (proxy.user, proxy.password)
             await open_tunnel(channel, endpoint.host, endpoint.port, who, limit)
-        except RefusedError as error:
+        except RefusedTunnelError as error:
             status = _REFUSES if error.by_name else None
-            raise self._refused(error.reason, status) from error
+            raise self._refusal_error(error.reason, status) from error
         except ConnectionError as error:
             raise self._not_connected("the proxy broke the connection.") from error
 
@@ -202,7 +204,7 @@ class ProxiedTransport(Transport):
             remedy=_REMEDY,
         )
 
-    def _refused(self, reason: str, status: int | None) -> NetworkError:
+    def _refusal_error(self, reason: str, status: int | None) -> NetworkError:
         reason = " ".join(reason.split())[:160]
         return NetworkError(
             f"the proxy {self._proxy.shown} refused to connect to {self._endpoint.place}: "
@@ -230,7 +232,7 @@ _REASONS = {
 }
 
 
-class RefusedError(Exception):
+class RefusedTunnelError(Exception):
     """The proxy opened no tunnel. `by_name`: because of the credentials."""
 
     def __init__(self, reason: str, *, by_name: bool = False) -> None:
@@ -250,27 +252,27 @@ async def open_tunnel(
     await channel.write(bytes([_VERSION, len(methods)]) + methods, idle)
     version, method = await replies.read(2)
     if version != _VERSION:
-        raise RefusedError("it does not speak SOCKS 5")
+        raise RefusedTunnelError("it does not speak SOCKS 5")
     if method == _BY_NAME and named:
         await channel.write(_credentials(*who), idle)
         _version, status = await replies.read(2)
         if status:
-            raise RefusedError("it does not accept the user and password", by_name=True)
+            raise RefusedTunnelError("it does not accept the user and password", by_name=True)
     elif method == _NO_METHOD:
-        raise RefusedError("it wants to be told who asks, in another way", by_name=True)
+        raise RefusedTunnelError("it wants to be told who asks, in another way", by_name=True)
     elif method != _OPEN:
-        raise RefusedError("it answered with a method that was not offered")
+        raise RefusedTunnelError("it answered with a method that was not offered")
     request = bytes([_VERSION, _CONNECT, 0]) + _address(host) + port.to_bytes(2, "big")
     await channel.write(request, idle)
     version, status, _reserved, kind = await replies.read(4)
     if version != _VERSION or status:
-        raise RefusedError(_REASONS.get(status, f"it answered with {status}"))
+        raise RefusedTunnelError(_REASONS.get(status, f"it answered with {status}"))
     size = {_IPV4: 4, _IPV6: 16}.get(kind)
     if size is None:
         (size,) = await replies.read(1)
     await replies.read(size + 2)
     if replies.rest:
-        raise RefusedError("it sent something after its answer")
+        raise RefusedTunnelError("it sent something after its answer")
 
 
 class _Replies:

@@ -5,7 +5,7 @@ Imported when a request is on its way: h11 takes long to import.
 
 import h11
 
-from alhena.http import MAX_HEAD_BYTES, MOST_INTERIM, Head, MalformedResponseError
+from alhena.http import MAX_HEAD_BYTES, MOST_INTERIM, MalformedResponseError, ResponseHead
 
 _START = 32
 
@@ -30,11 +30,11 @@ class ResponseReader:
             self.start += data[:_START]
         self._http.receive_data(data)
 
-    def head(self) -> Head | None:
+    def head(self) -> ResponseHead | None:
         """The head of the answer, if it has arrived. Raises MalformedResponseError."""
         while (event := self._event()) is not h11.NEED_DATA:
             if isinstance(event, h11.Response):
-                return Head(event.status_code, tuple(event.headers), event.reason)
+                return ResponseHead(event.status_code, tuple(event.headers), event.reason)
             self.interim += 1
             if self.interim > MOST_INTERIM:
                 raise MalformedResponseError("too many interim responses")

@@ -22,8 +22,8 @@ from alhena.errors import AlhenaError, ConfigError, ProgramError
 from alhena.events import Event
 from alhena.library.blocking import LoopThread, wait_for
 from alhena.library.options import (
+    AgentArguments,
     AgentOptions,
-    Arguments,
     Hook,
     Limits,
     Server,
@@ -125,14 +125,14 @@ class Agent(Generic[DepsT]):
         """
         self._deps = deps
         local, remote = agents_of(agents)
-        self._given = Arguments(
+        self._given = AgentArguments(
             model=model,
             instructions=instructions,
             tools=tools_of(tools),
             builtin_tools=builtin_names(builtin_tools),
             agents=local,
             remote_agents=remote,
-            approve=self._guarded(approver_of(approve)),
+            approve=self._guard_approver(approver_of(approve)),
             approval_mode=mode_of(approval_mode),
             policy=sequence_of("policy", policy),
             servers=servers,
@@ -308,7 +308,7 @@ class Agent(Generic[DepsT]):
         if output is not str:
             if not isinstance(cast("object", corrections), int) or corrections < 0:
                 raise TypeError(f"corrections has to be a number from 0, not {corrections!r:.60}")
-            final = FinalAnswer(*typed(output, check), corrections)
+            final = FinalAnswer(*read_output_type(output, check), corrections)
         collector = ResultCollector(None if final is None else lambda: final.value)
 
         def listen(session: Session) -> Callable[[Event], None]:
@@ -401,7 +401,7 @@ class Agent(Generic[DepsT]):
         """Carries a prompt to its answer and returns that; arguments are those of `run`."""
         return self.run_sync(prompt, **more).output
 
-    def _guarded(self, approve: Approver | None) -> Approver | None:
+    def _guard_approver(self, approve: Approver | None) -> Approver | None:
         """The callback; when it fails, that ends the run."""
         if approve is None:
             return None
@@ -502,7 +502,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-def typed(output: Any, check: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
+def read_output_type(output: Any, check: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
     """The schema of a type, and what reads a value of it. Raises TypeError."""
     if isinstance(output, Mapping):
         return _by_schema(dict(cast("Mapping[str, Any]", output)), check)

@@ -209,7 +209,7 @@ Hook = Callable[[dict[str, Any]], Any] | str | Mapping[str, Any]
 group with a matcher, as settings.json has it."""
 
 
-class Arguments(Value, frozen=True, kw_only=True):
+class AgentArguments(Value, frozen=True, kw_only=True):
     """The arguments of `Agent`."""
 
     model: str | ContentGenerator | None
@@ -366,7 +366,7 @@ def approver_of(approve: object) -> Approver | None:
     return cast("Approver | None", approve)
 
 
-def require_usable(given: Arguments) -> None:
+def require_usable(given: AgentArguments) -> None:
     """Raises TypeError for arguments of the wrong type."""
     model = given.model
     if isinstance(model, type) or not (
@@ -394,7 +394,7 @@ def _require(what: str, value: object, kinds: Any, wanted: str) -> None:
         raise TypeError(f"{what} has to be {wanted}, not {value!r:.60}")
 
 
-def session_options(given: Arguments, home: str | None = None) -> SessionOptions:
+def session_options(given: AgentArguments, home: str | None = None) -> SessionOptions:
     """The options of a session for the arguments of an `Agent`; reads the settings. `home` is the
     empty home directory of an isolated one. Raises ConfigError, InputError."""
     more, limits = given.options, given.limits

@@ -117,7 +117,7 @@ def _unwritable(path: str, error: OSError | ValueError) -> RecordingError:
     return RecordingError(f"cannot record to {path!r}: {reason}.", remedy="Check the path.")
 
 
-class _Answer(msgspec.Struct):
+class _RecordedAnswer(msgspec.Struct):
     """A recorded answer that was not given yet. `asked` is its request as it is compared; None: it
     was not recorded."""
 
@@ -144,7 +144,7 @@ class _Answers:
             speaks_gemini=not (is_foreign_model(model) or is_demo(model)),
         )
 
-    def take(self, method: Method, asked: Any) -> _Answer:
+    def take(self, method: Method, asked: Any) -> _RecordedAnswer:
         """The first answer to this request that was not given yet."""
         same = [answer for answer in self._left if answer.line.method is method]
         for answer in same:
@@ -175,16 +175,16 @@ class _Replay(RecordedGenerator):
         answer = self._answers.take(method, _comparable(body(), model, self._cwd))
         response = bytes(answer.line.response)
         if answer.line.cwd:
-            response = response.replace(_quoted(answer.line.cwd), _quoted(self._cwd))
+            response = response.replace(_quote_text(answer.line.cwd), _quote_text(self._cwd))
         return answer.number, response
 
 
-def _answer(number: int, line: Line) -> _Answer:
+def _answer(number: int, line: Line) -> _RecordedAnswer:
     body = bytes(line.request)
-    return _Answer(number, line, _comparable(body, line.model, line.cwd) if body else None)
+    return _RecordedAnswer(number, line, _comparable(body, line.model, line.cwd) if body else None)
 
 
-def _quoted(text: str) -> bytes:
+def _quote_text(text: str) -> bytes:
     """The text as JSON holds it."""
     return msgspec.json.encode(text)[1:-1]
 
@@ -192,7 +192,7 @@ def _quoted(text: str) -> bytes:
 def _comparable(body: bytes, model: str, cwd: str) -> dict[str, Any]:
     """A request without what differs from run to run."""
     if len(cwd) > 1:
-        body = body.replace(_quoted(cwd), _CWD.encode())
+        body = body.replace(_quote_text(cwd), _CWD.encode())
     request: dict[str, Any] = {"model": model, **msgspec.json.decode(body)}
     for content in request.get("contents", ()):
         for part in content.get("parts", ()):

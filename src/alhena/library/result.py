@@ -110,11 +110,11 @@ class ResultCollector:
                         )
                     )
             case RunFinishedEvent():
-                self.result = self._collected(event)
+                self.result = self._build_result(event)
             case _:
                 pass
 
-    def _collected(self, event: RunFinishedEvent) -> Result[Any]:
+    def _build_result(self, event: RunFinishedEvent) -> Result[Any]:
         stop = _STOPS.get(event.reason, "limit")
         if stop == "done" and event.finish_reason not in ("", "STOP"):
             stop = "cut"
@@ -129,7 +129,7 @@ class ResultCollector:
             session_id=self._session.session_id,
             warnings=tuple(self._warnings),
             denied=tuple(self._denied),
-            new_contents=self._session.chat.exported(kept),
+            new_contents=self._session.chat.export_contents(kept),
         )
 
 
@@ -179,9 +179,9 @@ class Run(AsyncIterator[Event], Generic[T]):
             raise self._error from self._error.__cause__
 
     def __await__(self) -> Generator[Any, None, Result[T]]:
-        return self._awaited().__await__()
+        return self._wait_for_result().__await__()
 
-    async def _awaited(self) -> Result[T]:
+    async def _wait_for_result(self) -> Result[T]:
         async for _ in self:
             pass
         if self._error is not None:

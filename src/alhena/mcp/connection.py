@@ -84,7 +84,7 @@ class Subject(StrEnum):
     RESOURCES = "resources"
 
 
-class Pages(msgspec.Struct, frozen=True):
+class ListPages(msgspec.Struct, frozen=True):
     """The unchecked entries of a list, and problems with its pages."""
 
     entries: tuple[object, ...] = ()
@@ -178,10 +178,10 @@ def wanted_scopes(status: int, challenge: str) -> tuple[str, ...] | None:
     if status != 403 or _ERROR.search(challenge) is None:
         return None
     found = _SCOPE.search(challenge)
-    return joined((found[1] or found[2] or "").split()) if found else ()
+    return valid_scopes((found[1] or found[2] or "").split()) if found else ()
 
 
-def joined(scopes: Iterable[str]) -> tuple[str, ...]:
+def valid_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
     """The valid scopes, without duplicates."""
     usable = (each for each in scopes if len(each) <= MAX_SCOPE and _TOKEN.fullmatch(each))
     return tuple(dict.fromkeys(usable))[:MAX_SCOPES]

@@ -39,7 +39,7 @@ _ABSENT = object()
 Wire = dict[str, Any]
 
 
-class Reply(msgspec.Struct, frozen=True):
+class ElicitationReply(msgspec.Struct, frozen=True):
     """The answer for the server. `secrets` are values in it that are not to be recorded; `unasked`
     is the question, if there was no one to ask."""
 
@@ -48,7 +48,7 @@ class Reply(msgspec.Struct, frozen=True):
     unasked: str = ""
 
 
-CANCELLED = Reply({"action": "cancel"})
+CANCELLED = ElicitationReply({"action": "cancel"})
 
 
 class ServerQuestions:
@@ -63,17 +63,17 @@ class ServerQuestions:
         """True when someone can answer."""
         return self._ask is not None
 
-    async def reply(self, params: Mapping[str, Any]) -> Reply:
+    async def reply(self, params: Mapping[str, Any]) -> ElicitationReply:
         """Asks, and returns the answer in the words of the protocol."""
         message = one_line(_text(params, "message"), MAX_MESSAGE)
         if self._ask is None:
-            return Reply({"action": "decline"}, unasked=message)
+            return ElicitationReply({"action": "decline"}, unasked=message)
         try:
             return await self._put(self._ask, message, params)
         except UnaskedError:
-            return Reply({"action": "decline"}, unasked=message)
+            return ElicitationReply({"action": "decline"}, unasked=message)
 
-    async def _put(self, ask: Ask, message: str, params: Mapping[str, Any]) -> Reply:
+    async def _put(self, ask: Ask, message: str, params: Mapping[str, Any]) -> ElicitationReply:
         if params.get("mode") == "url":
             return await self._open_link(ask, message, _text(params, "url"))
         schema = as_object(params.get("requestedSchema")) or {}
@@ -82,9 +82,11 @@ class ServerQuestions:
         if not properties:
             return await self._agree(ask, message)
         if len(properties) > MAX_FIELDS:
-            return Reply({"action": "decline"}, unasked=f"{message} ({len(properties)} fields)")
+            return ElicitationReply(
+                {"action": "decline"}, unasked=f"{message} ({len(properties)} fields)"
+            )
         fields = [
-            Field(name, as_object(each) or {}, required=name in required)
+            FormField(name, as_object(each) or {}, required=name in required)
             for name, each in properties.items()
         ]
         return await self._fill(ask, message, fields)
@@ -92,10 +94,10 @@ class ServerQuestions:
     def _opening(self, message: str) -> str:
         return f"The MCP server '{exact(self.server)}' asks: {exact(message)}"
 
-    async def _open_link(self, ask: Ask, message: str, url: str) -> Reply:
+    async def _open_link(self, ask: Ask, message: str, url: str) -> ElicitationReply:
         scheme, host = _scheme_and_host(url)
         if not host or scheme not in ("http", "https") or not url.isprintable():
-            return Reply({"action": "decline"}, unasked=f"{message} (an invalid link)")
+            return ElicitationReply({"action": "decline"}, unasked=f"{message} (an invalid link)")
         warning = "" if scheme == "https" else " The link is not encrypted (http)."
         odd = not host.isascii() or "xn--" in host
         warning += " The name of its host has letters that may look like others." if odd else ""
@@ -106,15 +108,15 @@ class ServerQuestions:
             type="yesno",
             server=self.server,
         )
-        return _agreed(await ask((question,)), {"action": "accept"})
+        return _consent_reply(await ask((question,)), {"action": "accept"})
 
-    async def _agree(self, ask: Ask, message: str) -> Reply:
+    async def _agree(self, ask: Ask, message: str) -> ElicitationReply:
         question = Question(
             question=self._opening(message), header="Agree", type="yesno", server=self.server
         )
-        return _agreed(await ask((question,)), {"action": "accept", "content": {}})
+        return _consent_reply(await ask((question,)), {"action": "accept", "content": {}})
 
-    async def _fill(self, ask: Ask, message: str, fields: "list[Field]") -> Reply:
+    async def _fill(self, ask: Ask, message: str, fields: "list[FormField]") -> ElicitationReply:
         content: Wire = {}
         problems: dict[str, str] = {}
         left = fields
@@ -143,17 +145,19 @@ class ServerQuestions:
         secrets = [
             str(content[each.name]) for each in fields if each.secret and each.name in content
         ]
-        return Reply({"action": "accept", "content": content}, tuple(filter(None, secrets)))
+        return ElicitationReply(
+            {"action": "accept", "content": content}, tuple(filter(None, secrets))
+        )
 
 
-def _agreed(answers: Answers | None, accepted: Wire) -> Reply:
+def _consent_reply(answers: Answers | None, accepted: Wire) -> ElicitationReply:
     if answers is None:
         return CANCELLED
     agreed = answers.get(0, "").strip().casefold() in ("yes", "y", "true")
-    return Reply(accepted if agreed else {"action": "decline"})
+    return ElicitationReply(accepted if agreed else {"action": "decline"})
 
 
-class Field:
+class FormField:
     """One field of a form: its question, and the value of an answer."""
 
     def __init__(self, name: str, schema: Wire, *, required: bool) -> None:
@@ -207,10 +211,10 @@ class Field:
                 raise ValueError("an answer is required")
             return _ABSENT
         if self._choices:
-            return self._chosen(text)
+            return self._read_choice(text)
         return _READ.get(self._kind, _read_text)(text, self._schema)
 
-    def _chosen(self, text: str) -> Any:
+    def _read_choice(self, text: str) -> Any:
         if self._kind != "array":
             if text in self._choices:
                 return self._choices[text]
@@ -247,7 +251,8 @@ class Field:
             if key in schema:
                 yield f"{words_of} {one_line(str(schema[key]), MAX_LABEL)}"
         if "default" in schema and not self.secret:
-            yield f"default {one_line(_shown(schema['default'], self._choices), MAX_LABEL)}"
+            default = _describe_value(schema["default"], self._choices)
+            yield f"default {one_line(default, MAX_LABEL)}"
 
 
 _LIMITS = {
@@ -261,11 +266,11 @@ _LIMITS = {
 }
 
 
-def _shown(value: object, choices: Mapping[str, str]) -> str:
+def _describe_value(value: object, choices: Mapping[str, str]) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
-        return ", ".join(_shown(each, choices) for each in cast("list[object]", value))
+        return ", ".join(_describe_value(each, choices) for each in cast("list[object]", value))
     return next((label for label, each in choices.items() if each == value), str(value))
 
 
@@ -405,7 +410,7 @@ class Asking:
         self.questions = questions
         self.secrets: frozenset[str] = frozenset()
         self._calls: list[OpenCall] = []
-        self._open: set[asyncio.Task[Reply]] = set()
+        self._open: set[asyncio.Task[ElicitationReply]] = set()
 
     @property
     def crowded(self) -> bool:
@@ -429,7 +434,7 @@ class Asking:
         """True while a person is asked."""
         return bool(self._open)
 
-    async def pushed(self, params: Mapping[str, Any]) -> Wire:
+    async def answer_unsolicited(self, params: Mapping[str, Any]) -> Wire:
         """The answer to a question that came by itself, for any of the requests under way."""
         calls = tuple(self._calls)
         if not calls or self.crowded:

@@ -73,7 +73,7 @@ def find_companion(environ: Mapping[str, str], cwd: Path) -> Companion:
     """The companion of the editor that has `cwd` open; of several the one whose terminal this is,
     else the newest. Raises McpConnectError."""
     port = environ.get("GEMINI_CLI_IDE_SERVER_PORT", "")
-    found, refused = _announced(environ)
+    found, refused = _find_companions(environ)
     if port.isdecimal() and all(each.port != int(port) for each in found):
         told = _Announcement(
             port=int(port),
@@ -106,7 +106,7 @@ def _has(folder: str, cwd: Path) -> bool:
     return is_within(os.path.realpath(cwd), os.path.realpath(folder))
 
 
-def _announced(environ: Mapping[str, str]) -> tuple[list[Companion], list[str]]:
+def _find_companions(environ: Mapping[str, str]) -> tuple[list[Companion], list[str]]:
     """Companions of the user's own that still run, the newest first; and the reasons why others
     are not taken for the user's."""
     top = Path(environ.get("TMPDIR") or gettempdir(), "gemini")
@@ -314,7 +314,11 @@ class Editor:
         nobody = ServerQuestions("ide", None)
         facts = SessionFacts(roots=(), timeout_s=ANSWER_S, longest_s=ANSWER_S, questions=nobody)
         events = ServerEvents(
-            loaded=_nothing, changed=_ignored, note=_ignored, lost=self._ended, heard=self._heard
+            loaded=_nothing,
+            changed=_ignore_text,
+            note=_ignore_text,
+            lost=self._mark_lost,
+            heard=self._heard,
         )
         try:
             async with over_http(server, None, facts, events) as self._connection:
@@ -371,7 +375,7 @@ class Editor:
             raise McpError(one_line(said) or f"{name} failed")
         return said
 
-    def _ended(self, _why: str) -> None:
+    def _mark_lost(self, _why: str) -> None:
         self._lost.set()
 
     def _heard(self, method: str, params: Mapping[str, Any]) -> None:
@@ -394,5 +398,5 @@ def _nothing() -> None:
     """Ignores that the client is loaded."""
 
 
-def _ignored(_text: str | Subject) -> None:
+def _ignore_text(_text: str | Subject) -> None:
     """Ignores diagnostics and changed lists."""

@@ -33,7 +33,7 @@ class Taken(msgspec.Struct, frozen=True):
     left_out: dict[str, str] = {}
 
 
-def taken_tools(
+def parse_tools(
     entries: Iterable[object], wanted: Callable[[str], bool], *, skip_untyped: bool = False
 ) -> Taken:
     """Selects the tools of a list that are `wanted` by name; with `skip_untyped`, those whose
@@ -78,10 +78,10 @@ def _tool(name: str, fields: dict[str, Any], *, skip_untyped: bool) -> ListedToo
     )
 
 
-def taken_prompts(entries: Iterable[object]) -> tuple[ListedPrompt, ...]:
+def parse_prompts(entries: Iterable[object]) -> tuple[ListedPrompt, ...]:
     """The prompts of a list, without those that lack a name."""
 
-    def made(fields: dict[str, Any]) -> ListedPrompt | None:
+    def parse_prompt(fields: dict[str, Any]) -> ListedPrompt | None:
         name = _text(fields.get("name"))
         if not name.strip() or len(name) > MAX_NAME:
             return None
@@ -103,13 +103,13 @@ def taken_prompts(entries: Iterable[object]) -> tuple[ListedPrompt, ...]:
             ),
         )
 
-    return _unique(entries, made, lambda prompt: prompt.name)
+    return _unique(entries, parse_prompt, lambda prompt: prompt.name)
 
 
-def taken_resources(entries: Iterable[object]) -> tuple[ListedResource, ...]:
+def parse_resources(entries: Iterable[object]) -> tuple[ListedResource, ...]:
     """The resources of a list, without those that lack a URI."""
 
-    def made(fields: dict[str, Any]) -> ListedResource | None:
+    def parse_resource(fields: dict[str, Any]) -> ListedResource | None:
         uri = _text(fields.get("uri"))
         if not uri:
             return None
@@ -121,10 +121,10 @@ def taken_resources(entries: Iterable[object]) -> tuple[ListedResource, ...]:
             mime_type=_text(fields.get("mimeType")),
         )
 
-    return _unique(entries, made, lambda resource: resource.uri)
+    return _unique(entries, parse_resource, lambda resource: resource.uri)
 
 
-def shown_to_models(tool: ListedTool) -> str:
+def visible_description(tool: ListedTool) -> str:
     """The description with hidden characters made visible: a server must not give a model
     instructions that people cannot see."""
     return exact(tool.description)
@@ -132,10 +132,10 @@ def shown_to_models(tool: ListedTool) -> str:
 
 def _unique(
     entries: Iterable[object],
-    made: Callable[[dict[str, Any]], T | None],
+    parse: Callable[[dict[str, Any]], T | None],
     name: Callable[[T], str],
 ) -> tuple[T, ...]:
-    items = [item for entry in entries if (item := made(_object(entry))) is not None]
+    items = [item for entry in entries if (item := parse(_object(entry))) is not None]
     return tuple({name(item): item for item in reversed(items)}.values())[::-1]
 
 
@@ -169,7 +169,7 @@ def valid_name(name: str) -> str:
     return valid[:_HEAD] + _GAP + valid[len(valid) - (room - _HEAD - len(_GAP)) :]
 
 
-def hashed_name(name: str, key: Key) -> str:
+def add_name_hash(name: str, key: Key) -> str:
     """`name` with a unique hash suffix."""
     from hashlib import sha256
 
@@ -198,7 +198,7 @@ def claimed_names(key: Key) -> frozenset[str]:
 def names_to_refuse(key: Key) -> frozenset[str]:
     """All names by which a tool may come to be called."""
     bare, qualified = valid_name(key[1]), valid_name(f"{key[0]}__{key[1]}")
-    declared = (bare, f"_{bare}", qualified, hashed_name(qualified, key))
+    declared = (bare, f"_{bare}", qualified, add_name_hash(qualified, key))
     return claimed_names(key) | frozenset(declared)
 
 
@@ -248,4 +248,4 @@ class Names:
         for name in names:
             if name not in owners and not self._taken(name):
                 return name
-        return hashed_name(qualified, key)
+        return add_name_hash(qualified, key)

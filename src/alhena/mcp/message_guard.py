@@ -34,23 +34,23 @@ def understood(data: bytes) -> tuple[object, bytes]:
     from pydantic_core import from_json
 
     if data.count(b"[") + data.count(b"{") > MAX_CONTAINERS:
-        return _refused(_id_of(data), data, TOO_MANY)
+        return _error_response(_id_of(data), data, TOO_MANY)
     try:
         value: object = from_json(data, allow_inf_nan=False)
     except ValueError:
         try:
-            data = _repaired(data)
+            data = _repair_json(data)
             value = from_json(data)
         except (ValueError, RecursionError):
-            return _refused(_id_of(data), data)
+            return _error_response(_id_of(data), data)
     if isinstance(value, dict):
         message = cast("dict[str, Any]", value)
         if "method" not in message and not _is_answer(message):
-            return _refused(message.get("id"), data)
+            return _error_response(message.get("id"), data)
     return cast("object", value), data
 
 
-def _repaired(data: bytes) -> bytes:
+def _repair_json(data: bytes) -> bytes:
     """Replaces NaN and infinity by null, and invalid UTF-8 and lone surrogates by U+FFFD: Python
     servers send the former, JavaScript servers the latter after cutting a text inside an emoji."""
     import json
@@ -79,7 +79,7 @@ def _id_of(data: bytes) -> int | None:
     return None if found is None else int(found[1])
 
 
-def _refused(number: object, data: bytes, why: str = NO_ANSWER) -> tuple[object, bytes]:
+def _error_response(number: object, data: bytes, why: str = NO_ANSWER) -> tuple[object, bytes]:
     """An error for the call with this id; without a valid id nothing, and the text."""
     if type(number) is not int and not isinstance(number, str):
         return None, data

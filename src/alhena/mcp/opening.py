@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 import msgspec
 
 from alhena.config.environment import without_secrets
-from alhena.config.mcp_servers import McpServer, Transport
+from alhena.config.mcp_servers import McpServer, McpTransport
 from alhena.config.settings import EnvironmentRedaction
 from alhena.mcp.connection import (
     McpAuthError,
@@ -48,7 +48,7 @@ Auth = Callable[[str, McpServer], "httpx2.Auth | None"]
 """Builds the authentication for an HTTP server; None for none."""
 
 
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+class ServerEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     """The environment servers start in. `cwd` is the default working directory; `roots` are the
     workspace directories. `why_held` is checked right before each start; None: no check. `ask`
     puts questions of servers to a person; None: there is no one."""
@@ -65,11 +65,11 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     ask: "Ask | None" = None
 
 
-def opener(around: Surroundings) -> Open:
+def opener(around: ServerEnvironment) -> Open:
     """Returns a function that opens connections; the first call imports the SDK in a thread."""
 
     @asynccontextmanager
-    async def opened(
+    async def open_connection(
         name: str, server: McpServer, events: ServerEvents
     ) -> AsyncGenerator["SdkConnection"]:
         await _require_accepted(name, around.why_held)
@@ -84,7 +84,7 @@ def opener(around: Surroundings) -> Open:
         )
         if name in around.in_process:
             opening = _in_process(around.in_process[name], facts, events)
-        elif server.transport is Transport.STDIO:
+        elif server.transport is McpTransport.STDIO:
             opening = _over_stdio(name, server, around, facts, events)
         else:
             auth = None if around.auth is None else around.auth(name, server)
@@ -92,7 +92,7 @@ def opener(around: Surroundings) -> Open:
         async with opening as connection:
             yield connection
 
-    return opened
+    return open_connection
 
 
 async def _import_sdk() -> None:
@@ -143,9 +143,9 @@ async def _in_process(
     events.loaded()
     from mcp.client._memory import InMemoryTransport
 
-    from alhena.mcp.sdk import connected
+    from alhena.mcp.sdk import open_session
 
-    async with connected(InMemoryTransport(server), facts, events) as connection:
+    async with open_session(InMemoryTransport(server), facts, events) as connection:
         yield connection
 
 
@@ -153,7 +153,7 @@ async def _in_process(
 async def _over_stdio(
     name: str,
     server: McpServer,
-    around: Surroundings,
+    around: ServerEnvironment,
     facts: SessionFacts,
     events: ServerEvents,
 ) -> AsyncGenerator["SdkConnection"]:
@@ -183,9 +183,9 @@ async def _over_stdio(
     async with stdio_transport(
         command, around.groups, events.lost, events.harmless, load
     ) as streams:
-        from alhena.mcp.sdk import connected
+        from alhena.mcp.sdk import open_session
 
-        async with connected(nullcontext(streams), facts, events) as connection:
+        async with open_session(nullcontext(streams), facts, events) as connection:
             yield connection
 
 
@@ -197,54 +197,54 @@ async def over_http(
     await _import_sdk()
     events.loaded()
     from alhena.mcp.http import Answers, HttpAccess, http_transport, sse_transport
-    from alhena.mcp.sdk import connected
+    from alhena.mcp.sdk import open_session
 
     access = HttpAccess(url=server.address or "", headers=server.headers, auth=auth)
     kind = server.transport
-    if kind is Transport.HTTP_OR_SSE:
+    if kind is McpTransport.HTTP_OR_SSE:
         kind = await _which(access, facts, events)
-    answers = Answers(events.lost if kind is Transport.SSE else None)
+    answers = Answers(events.lost if kind is McpTransport.SSE else None)
     match kind:
-        case Transport.SSE:
+        case McpTransport.SSE:
             transport = sse_transport(access, answers)
-        case Transport.HTTP:
+        case McpTransport.HTTP:
             transport = http_transport(access, answers)
-        case Transport.STDIO | Transport.HTTP_OR_SSE:
+        case McpTransport.STDIO | McpTransport.HTTP_OR_SSE:
             raise McpConnectError("it has no URL")
         case _:
             assert_never(kind)
     opened = False
     boundary = Boundary()
     with boundary:
-        async with connected(transport, facts, events) as connection:
+        async with open_session(transport, facts, events) as connection:
             opened = True
             yield connection
     if boundary.failure is not None:
-        raise _told(boundary.failure, answers, opened=opened) from boundary.failure
+        raise _explain_failure(boundary.failure, answers, opened=opened) from boundary.failure
 
 
-async def _which(access: "HttpAccess", facts: SessionFacts, events: ServerEvents) -> Transport:
+async def _which(access: "HttpAccess", facts: SessionFacts, events: ServerEvents) -> McpTransport:
     """Detects the transport of a URL: streamable HTTP, or the older one if the server rejects that.
     Raises McpAuthError."""
     from alhena.mcp.http import Answers, http_transport
-    from alhena.mcp.sdk import connected
+    from alhena.mcp.sdk import open_session
 
     answers = Answers()
     quiet = msgspec.structs.replace(events, lost=_unheard, note=_unheard)
     boundary = Boundary()
     with boundary:
-        async with connected(http_transport(access, answers), facts, quiet):
-            return Transport.HTTP
+        async with open_session(http_transport(access, answers), facts, quiet):
+            return McpTransport.HTTP
     if answers.status in (401, 403) and boundary.failure is not None:
-        raise _told(boundary.failure, answers, opened=False) from boundary.failure
-    return Transport.SSE if 400 <= answers.status < 500 else Transport.HTTP
+        raise _explain_failure(boundary.failure, answers, opened=False) from boundary.failure
+    return McpTransport.SSE if 400 <= answers.status < 500 else McpTransport.HTTP
 
 
 def _unheard(_text: str) -> None:
     """Ignores diagnostics of a connection attempt."""
 
 
-def _told(failure: Exception, answers: "Answers", *, opened: bool) -> McpError:
+def _explain_failure(failure: Exception, answers: "Answers", *, opened: bool) -> McpError:
     """Converts a connection failure to an error for people."""
     if answers.status == 401:
         return McpAuthError("it wants to know who asks (HTTP 401)", challenge=answers.challenge)

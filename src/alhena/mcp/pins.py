@@ -22,17 +22,17 @@ MAX_KEPT = 20_000
 MAX_WORDS = 1_000
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
+class ServerSource(msgspec.Struct, frozen=True, kw_only=True):
     """A hash that identifies a server, and a redacted description."""
 
     hash: str = ""
     words: str = ""
 
 
-UNKNOWN = Source()
+UNKNOWN = ServerSource()
 
 
-def source_of(server: McpServer, directory: str) -> Source:
+def source_of(server: McpServer, directory: str) -> ServerSource:
     """Identifies a server started in `directory`. For a workspace's server the directory is
     included: the same command (`python -m server`, `make serve`) runs another program elsewhere.
     For a user's server it is included if the command has relative paths. Secret variables and
@@ -52,7 +52,7 @@ def source_of(server: McpServer, directory: str) -> Source:
     data = msgspec.json.encode(parts, order="deterministic")
     more = server_more(server)
     words = server_words(server) + (f" ({', '.join(more)})" if more else "")
-    return Source(hash=sha256(data).hexdigest(), words=words)
+    return ServerSource(hash=sha256(data).hexdigest(), words=words)
 
 
 def _home(server: McpServer, directory: str) -> str:
@@ -83,12 +83,12 @@ def _harmless(values: Mapping[str, str]) -> list[tuple[str, str]]:
     ]
 
 
-class Pin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ToolPin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tool as approved. `source` identifies the server. Each text is limited to MAX_KEPT
     characters."""
 
     hash: str
-    source: Source = UNKNOWN
+    source: ServerSource = UNKNOWN
     title: str = ""
     description: str = ""
     schema: str = ""
@@ -99,9 +99,9 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return MAX_KEPT in map(len, (self.title, self.description, self.schema))
 
 
-def pin_of(tool: ListedTool, source: Source) -> Pin:
+def pin_of(tool: ListedTool, source: ServerSource) -> ToolPin:
     """Builds the pin of a tool from `source`."""
-    return Pin(
+    return ToolPin(
         hash=tool_hash(tool),
         source=msgspec.structs.replace(source, words=source.words[:MAX_WORDS]),
         title=tool.title[:MAX_KEPT],
@@ -120,7 +120,7 @@ def tools_hash(tools: Iterable[ListedTool]) -> str:
     return _digest([tool_hash(tool) for tool in tools])
 
 
-def difference(pin: Pin, tool: ListedTool, source: Source) -> str:
+def difference(pin: ToolPin, tool: ListedTool, source: ServerSource) -> str:
     """A unified diff from the approved to the current tool, with notes on changes beyond the stored
     text; "" if unchanged."""
     if pin.hash == tool_hash(tool) and pin.source.hash == source.hash:
@@ -143,7 +143,7 @@ def difference(pin: Pin, tool: ListedTool, source: Source) -> str:
     return "\n".join(told)
 
 
-def _lines(pin: Pin, *, with_server: bool) -> list[str]:
+def _lines(pin: ToolPin, *, with_server: bool) -> list[str]:
     told = [f"server: {pin.source.words}"] if with_server else []
     told += (f"title: {pin.title}", pin.description, pin.schema)
     return [line for each in told for line in each.split("\n")]
@@ -172,7 +172,7 @@ class ServerPins(msgspec.Struct, kw_only=True):
     once."""
 
     every: bool = False
-    tools: dict[str, Pin] = {}
+    tools: dict[str, ToolPin] = {}
 
     def and_then(self, later: "ServerPins") -> "ServerPins":
         """Merges later approvals."""
@@ -180,18 +180,18 @@ class ServerPins(msgspec.Struct, kw_only=True):
         return ServerPins(every=self.every or later.every, tools=older | later.tools)
 
 
-class Document(msgspec.Struct, kw_only=True):
+class PinDocument(msgspec.Struct, kw_only=True):
     """The pins of all servers by name."""
 
     version: int = VERSION
     servers: dict[str, ServerPins] = {}
 
-    def and_then(self, later: Mapping[str, ServerPins]) -> "Document":
+    def and_then(self, later: Mapping[str, ServerPins]) -> "PinDocument":
         """Merges later approvals."""
         servers = dict(self.servers)
         for name, pins in later.items():
             servers[name] = servers.get(name, ServerPins()).and_then(pins)
-        return Document(servers=servers)
+        return PinDocument(servers=servers)
 
 
 NEW = "is new since the server was approved"
@@ -212,12 +212,17 @@ class Pins:
         self._files = files
         self._patience_s = patience_s
         self._warn = warn
-        self._document: Document | None = None
+        self._document: PinDocument | None = None
         self._own: dict[str, ServerPins] = {}
         self._readable = True
 
     def objection(
-        self, server: str, tool: ListedTool, source: Source = UNKNOWN, *, approved: bool = False
+        self,
+        server: str,
+        tool: ListedTool,
+        source: ServerSource = UNKNOWN,
+        *,
+        approved: bool = False,
     ) -> str:
         """The reason why an earlier approval does not cover this tool of `source`; "" if it does,
         or if there was none. `approved`: a person approved the tool."""
@@ -233,7 +238,7 @@ class Pins:
             return OTHER
         return "" if pin.hash == tool_hash(tool) else CHANGED
 
-    def changes(self, server: str, tool: ListedTool, source: Source = UNKNOWN) -> str:
+    def changes(self, server: str, tool: ListedTool, source: ServerSource = UNKNOWN) -> str:
         """A unified diff from the approved to the current tool, with notes on changes beyond the
         stored text; "" if unchanged."""
         known = self._read().servers.get(server)
@@ -241,7 +246,12 @@ class Pins:
         return "" if pin is None else difference(pin, tool, source)
 
     def approve(
-        self, server: str, tools: Iterable[ListedTool], source: Source = UNKNOWN, *, every: bool
+        self,
+        server: str,
+        tools: Iterable[ListedTool],
+        source: ServerSource = UNKNOWN,
+        *,
+        every: bool,
     ) -> None:
         """Records the approval of these tools of `source`. Blocks briefly until the file is saved
         or `warn` has received the error."""
@@ -250,7 +260,7 @@ class Pins:
         own = self._own.get(server, ServerPins())
         self._own[server] = own.and_then(ServerPins(every=every, tools=given))
         try:
-            self._document = self._saved()
+            self._document = self._save_document()
         except FileError as error:
             self._document = known.and_then(self._own)
             self._warn(f"what was approved of MCP server '{server}' is not kept: {error}")
@@ -258,22 +268,22 @@ class Pins:
         self._own.clear()
         self._readable = True
 
-    def _saved(self) -> Document:
+    def _save_document(self) -> PinDocument:
         with self._files.hold(FILE, self._patience_s) as held:
             if not held:
                 path = self._files.path(FILE)
                 raise LockHeldError(f"another program holds {path} for too long.")
-            document = self._loaded().and_then(self._own)
+            document = self._load_document().and_then(self._own)
             data = msgspec.json.format(msgspec.json.encode(document))
             self._files.write(FILE, data, MAX_FILE)
         return document
 
-    def _loaded(self) -> Document:
+    def _load_document(self) -> PinDocument:
         data = self._files.read(FILE, MAX_FILE)
         if data is None:
-            return Document()
+            return PinDocument()
         try:
-            document = msgspec.json.decode(data, type=Document)
+            document = msgspec.json.decode(data, type=PinDocument)
             if document.version == VERSION:
                 return document
             why = f"its version is {document.version}"
@@ -282,12 +292,12 @@ class Pins:
         path = self._files.path(FILE)
         raise DamagedFileError(f"{path} cannot be used: {why}.", remedy="Move it away.")
 
-    def _read(self) -> Document:
+    def _read(self) -> PinDocument:
         if self._document is None:
             try:
-                self._document = self._loaded()
+                self._document = self._load_document()
             except FileError as error:
-                self._document, self._readable = Document(), False
+                self._document, self._readable = PinDocument(), False
                 self._warn(
                     "what was approved of MCP servers is not known, and their tools are asked "
                     f"about: {error}"

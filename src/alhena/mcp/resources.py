@@ -27,7 +27,7 @@ from alhena.wire.json_values import as_array, as_object
 NO_CONTENT = "No content returned from resource."
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundResource(msgspec.Struct, frozen=True):
     """A resource: its server and its URI."""
 
     server: Server
@@ -39,7 +39,7 @@ def offers_resources(servers: Mapping[str, Server]) -> bool:
     return any(server.offer.resources for server in servers.values())
 
 
-def find(servers: Mapping[str, Server], reference: str) -> Found | None:
+def find(servers: Mapping[str, Server], reference: str) -> FoundResource | None:
     """Resolves `server:uri`, or a URI that one server lists; None if neither matches.
 
     With an explicit server any URI may be read, even an unlisted one: templates cover many.
@@ -47,21 +47,21 @@ def find(servers: Mapping[str, Server], reference: str) -> Found | None:
     named = [name for name in servers if reference.startswith(f"{name}:")]
     name = max(named, key=len, default=None)
     uri = "" if name is None else reference[len(name) + 1 :].strip()
-    of_named = Found(servers[name], uri) if name is not None and uri else None
+    of_named = FoundResource(servers[name], uri) if name is not None and uri else None
     if of_named is not None and ":" in uri.partition("/")[0]:
         return of_named  # a server cannot claim a reference to another server
     for server in servers.values():
         if any(each.uri == reference for each in server.offer.resources):
-            return Found(server, reference)
+            return FoundResource(server, reference)
     return of_named
 
 
-def listed(servers: Iterable[Server]) -> list[tuple[Server, ListedResource]]:
+def list_resources(servers: Iterable[Server]) -> list[tuple[Server, ListedResource]]:
     """All resources, by server."""
     return [(server, each) for server in servers for each in server.offer.resources]
 
 
-async def read(found: Found) -> LlmContent | ToolFailure:
+async def read(found: FoundResource) -> LlmContent | ToolFailure:
     """Reads a resource: text as it is, supported media as parts, and the type of other data."""
     try:
         result = await found.server.read_resource(found.uri)
@@ -101,10 +101,10 @@ class ListMcpResources(DeclarativeTool):
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """Builds the call."""
-        return _Listing(params, self._servers)
+        return _ListResources(params, self._servers)
 
 
-class _Listing(BaseInvocation):
+class _ListResources(BaseInvocation):
     def __init__(self, params: dict[str, Any], servers: Mapping[str, Server]) -> None:
         super().__init__(params)
         self._servers = servers
@@ -131,7 +131,7 @@ class _Listing(BaseInvocation):
                     ),
                 )
             )
-            for server, each in listed(servers)
+            for server, each in list_resources(servers)
         ]
         if not lines:
             told = f"No resources found for server: {only}" if only else "No MCP resources found."
@@ -150,7 +150,7 @@ class ReadMcpResource(DeclarativeTool):
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """Builds the call."""
-        return _Reading(params, find(self._servers, params["uri"]))
+        return _ReadResource(params, find(self._servers, params["uri"]))
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
         """Requires a listed resource, or at least an existing server."""
@@ -162,8 +162,8 @@ class ReadMcpResource(DeclarativeTool):
         return None
 
 
-class _Reading(BaseInvocation):
-    def __init__(self, params: dict[str, Any], found: Found | None) -> None:
+class _ReadResource(BaseInvocation):
+    def __init__(self, params: dict[str, Any], found: FoundResource | None) -> None:
         super().__init__(params)
         self._found = found
 
@@ -252,7 +252,7 @@ def usage(prompt: ListedPrompt) -> str:
     return f"Give it as {' '.join(shown)}." if prompt.arguments else "It takes no arguments."
 
 
-async def filled_in(command: PromptCommand, text: str) -> tuple[Part, ...]:
+async def fetch_prompt(command: PromptCommand, text: str) -> tuple[Part, ...]:
     """Fetches a prompt with the arguments in `text`. Raises InputError and McpError."""
     arguments = prompt_arguments(command.prompt, text)
     result = await command.server.get_prompt(command.prompt.name, arguments)

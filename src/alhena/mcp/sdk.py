@@ -43,12 +43,12 @@ from pydantic import FileUrl, ValidationError
 from alhena.display_text import one_line
 from alhena.mcp.connection import (
     MAX_ENTRIES,
+    ListPages,
     McpConnectError,
     McpLostError,
     McpRefusedError,
     McpScopeError,
     McpTimeoutError,
-    Pages,
     Progress,
     ServerEvents,
     SessionFacts,
@@ -112,7 +112,7 @@ for _name in ("mcp", "client"):
 
 
 @asynccontextmanager
-async def connected(
+async def open_session(
     transport: "AbstractAsyncContextManager[TransportStreams]",
     facts: SessionFacts,
     events: ServerEvents,
@@ -128,7 +128,7 @@ async def connected(
             if subject is not None:
                 events.changed(subject)
 
-    async def logged(params: LoggingMessageNotificationParams) -> None:
+    async def note_log(params: LoggingMessageNotificationParams) -> None:
         text = params.data if isinstance(params.data, str) else repr(params.data)
         events.note(one_line(f"{params.level}: {text[:MAX_SAID]}", MAX_SAID))
 
@@ -136,7 +136,9 @@ async def connected(
         del context
         return ListRootsResult(roots=[Root(uri=FileUrl(_uri(path))) for path in facts.roots])
 
-    async def declared(context: ClientRequestContext, params: ElicitRequestParams) -> ErrorData:
+    async def declare_elicitation(
+        context: ClientRequestContext, params: ElicitRequestParams
+    ) -> ErrorData:
         """Declares that there is someone to ask; the dispatcher takes the questions."""
         raise NotImplementedError(context, params)
 
@@ -153,9 +155,9 @@ async def connected(
         session = ClientSession(
             dispatcher=dispatcher,
             message_handler=heard,
-            logging_callback=logged,
+            logging_callback=note_log,
             list_roots_callback=roots,
-            elicitation_callback=declared if facts.questions.answerable else None,
+            elicitation_callback=declare_elicitation if facts.questions.answerable else None,
             client_info=Implementation(name="alhena", version=__version__),
         )
         async with session:
@@ -208,19 +210,23 @@ class RawDispatcher(JSONRPCDispatcher):
     ) -> None:
         """Reads messages until their end."""
 
-        async def notified(context: Any, method: str, params: Mapping[str, Any] | None) -> None:
+        async def handle_notification(
+            context: Any, method: str, params: Mapping[str, Any] | None
+        ) -> None:
             if self.heard is not None:
                 self.heard(method, params or {})
             await on_notify(context, method, params)
 
-        async def asked(
+        async def handle_request(
             context: Any, method: str, params: Mapping[str, Any] | None
         ) -> dict[str, Any]:
             if method == CREATE:
-                return await self.asking.pushed(params or {})
+                return await self.asking.answer_unsolicited(params or {})
             return await on_request(context, method, params)
 
-        await super().run(asked, notified, on_notify_intercept, task_status=task_status)
+        await super().run(
+            handle_request, handle_notification, on_notify_intercept, task_status=task_status
+        )
         self.ended()
 
 
@@ -249,7 +255,7 @@ class SdkConnection:
         told = self._session.server_capabilities
         return frozenset(each for each in Subject if getattr(told, each, None) is not None)
 
-    async def pages(self, subject: Subject) -> Pages:
+    async def pages(self, subject: Subject) -> ListPages:
         """Fetches all entries of a list, page by page."""
         entries: list[object] = []
         problems: list[str] = []
@@ -281,7 +287,7 @@ class SdkConnection:
             problems.append(
                 f"it has more {subject} than are taken ({min(len(entries), MAX_ENTRIES)})"
             )
-        return Pages(tuple(entries[:MAX_ENTRIES]), tuple(problems))
+        return ListPages(tuple(entries[:MAX_ENTRIES]), tuple(problems))
 
     async def call_tool(
         self,
@@ -301,7 +307,7 @@ class SdkConnection:
 
         server = self._asking.questions.server
         try:
-            result = await self._completed(send, call)
+            result = await self._send_until_complete(send, call)
         except McpRefusedError as error:
             said = without_values(error.message, self._asking.secrets)
             note = call.note(server)
@@ -319,7 +325,7 @@ class SdkConnection:
             params = GetPromptRequestParams(name=name, arguments=arguments, **more)
             return await self._ask(GetPromptRequest(params=params))
 
-        return await self._completed(send, OpenCall(self._timeout_s))
+        return await self._send_until_complete(send, OpenCall(self._timeout_s))
 
     async def read_resource(self, uri: str) -> dict[str, Any]:
         """Returns the raw contents of a resource."""
@@ -328,9 +334,9 @@ class SdkConnection:
             params = ReadResourceRequestParams(uri=uri, **more)
             return await self._ask(ReadResourceRequest(params=params))
 
-        return await self._completed(send, OpenCall(self._timeout_s))
+        return await self._send_until_complete(send, OpenCall(self._timeout_s))
 
-    async def _completed(
+    async def _send_until_complete(
         self, send: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]], call: OpenCall
     ) -> dict[str, Any]:
         """Sends a request again with what the server asks for, until it has a result."""
@@ -342,7 +348,7 @@ class SdkConnection:
                 except McpRefusedError as error:
                     if error.code != URL_ELICITATION_REQUIRED:
                         raise
-                    if not await self._opened(error, call):
+                    if not await self._open_links(error, call):
                         raise
                     continue
                 match result.get("resultType", "complete"):
@@ -376,7 +382,7 @@ class SdkConnection:
                     raise McpRefusedError(f"it requires {kind}, which is not supported", 0)
         return more | {"input_responses": responses} if responses else more
 
-    async def _opened(self, error: McpRefusedError, call: OpenCall) -> bool:
+    async def _open_links(self, error: McpRefusedError, call: OpenCall) -> bool:
         """Asks to open the links that a server requires first; False when one is not opened."""
         links = as_array((as_object(error.data) or {}).get("elicitations")) or []
         for link in links[:MAX_WAITING]:
@@ -393,7 +399,7 @@ class SdkConnection:
         end = loop.time() + self._longest_s
         patience = call.patience = asyncio.timeout(self._timeout_s)
 
-        async def told(done: float, total: float | None, message: str | None) -> None:
+        async def report_progress(done: float, total: float | None, message: str | None) -> None:
             if call.patience is patience and not patience.expired() and not self._asking.waits:
                 patience.reschedule(min(loop.time() + self._timeout_s, end))
             if progress is not None:
@@ -402,7 +408,7 @@ class SdkConnection:
 
         try:
             async with patience:
-                return await self._ask(request, told, self._longest_s)
+                return await self._ask(request, report_progress, self._longest_s)
         except TimeoutError as error:
             over = loop.time() >= end
             raise _late(self._longest_s if over else self._timeout_s) from error
@@ -437,7 +443,7 @@ async def _shake_hands(session: ClientSession) -> None:
                 raise
             await session.discover()
     except MCPError as error:
-        raise McpConnectError(f"it refused the handshake: {_said(error)}") from error
+        raise McpConnectError(f"it refused the handshake: {_describe_error(error)}") from error
     except (ValidationError, RuntimeError) as error:
         first = _first_problem(error)
         raise McpConnectError(f"its handshake cannot be understood: {first}") from error
@@ -454,7 +460,7 @@ async def _answer(sending: Awaitable[T], timeout_s: float) -> T:
             raise McpScopeError(error.message, scopes=scopes) from error
         if _is_loss(error):
             raise McpLostError("the connection was closed before it answered") from error
-        raise McpRefusedError(_said(error), error.code, error.data) from error
+        raise McpRefusedError(_describe_error(error), error.code, error.data) from error
     except ValidationError as error:
         raise McpRefusedError(NO_ANSWER, 0) from error
     except (anyio.ClosedResourceError, anyio.BrokenResourceError, RuntimeError) as error:
@@ -472,7 +478,7 @@ def _is_loss(error: MCPError) -> bool:
     return error.message == _GONE
 
 
-def _said(error: MCPError) -> str:
+def _describe_error(error: MCPError) -> str:
     if error.code == PARSE_ERROR and "validation error" in error.message:
         return NO_ANSWER
     return f"MCP error {error.code}: {one_line(error.message, MAX_SAID)}"

@@ -28,7 +28,7 @@ from alhena.mcp.connection import (
     root_cause,
     scope_remedy,
 )
-from alhena.mcp.listing import names_to_refuse, taken_prompts, taken_resources, taken_tools
+from alhena.mcp.listing import names_to_refuse, parse_prompts, parse_resources, parse_tools
 from alhena.mcp.opening import Open
 from alhena.tools.threads import Boundary, one_line
 
@@ -164,7 +164,7 @@ class Server:
         return await self._with(lambda each: each.read_resource(uri))
 
     async def _with(self, use: "Callable[[SdkConnection], Awaitable[T]]") -> T:
-        connection = await self._connected()
+        connection = await self._require_connection()
         try:
             return await use(connection)
         except McpLostError as error:
@@ -178,7 +178,7 @@ class Server:
             remedy = scope_remedy(self.name, self.config)
             raise McpScopeError(error.message, scopes=error.scopes, remedy=remedy) from error
 
-    async def _connected(self) -> "SdkConnection":
+    async def _require_connection(self) -> "SdkConnection":
         """Returns the connection, a new one if needed. Raises McpLostError."""
         connecting = self.state is ServerState.CONNECTING
         before = self._attempts - connecting  # an attempt under way is good enough
@@ -229,7 +229,7 @@ class Server:
             async with asyncio.timeout(None) as deadline:
                 events = self._events(deadline)
                 async with self._open(self.name, self.config, events) as connection:
-                    offer = await self._listed(connection, frozenset(Subject))
+                    offer = await self._reload_lists(connection, frozenset(Subject))
                     deadline.reschedule(None)
                     reached = True
                     self._connection = connection
@@ -269,14 +269,16 @@ class Server:
             subjects, last = frozenset(self._dirty), loop.time()
             self._dirty.clear()
             try:
-                self.offer = await self._listed(connection, subjects)
+                self.offer = await self._reload_lists(connection, subjects)
             except McpLostError:
                 return
             except McpError as error:
                 self.note(f"its changed lists could not be read: {error}")
             self._changed(self)
 
-    async def _listed(self, connection: "SdkConnection", subjects: frozenset[Subject]) -> Offer:
+    async def _reload_lists(
+        self, connection: "SdkConnection", subjects: frozenset[Subject]
+    ) -> Offer:
         """The offer with these lists reloaded."""
         offer = msgspec.structs.replace(
             self.offer, problems=(), instructions=connection.instructions
@@ -293,23 +295,23 @@ class Server:
         return offer
 
     def _events(self, deadline: asyncio.Timeout) -> ServerEvents:
-        def loaded() -> None:
+        def mark_loaded() -> None:
             deadline.reschedule(asyncio.get_running_loop().time() + self.pace.connect)
             self.loaded.set()
 
         return ServerEvents(
-            loaded=loaded,
-            changed=self._list_changed,
+            loaded=mark_loaded,
+            changed=self._note_list_change,
             note=self.note,
-            lost=self._was_lost,
+            lost=self._note_loss,
             harmless=self.harmless,
         )
 
-    def _list_changed(self, subject: Subject) -> None:
+    def _note_list_change(self, subject: Subject) -> None:
         self._dirty.add(subject)
         self._news.set()
 
-    def _was_lost(self, why: str) -> None:
+    def _note_loss(self, why: str) -> None:
         if not self._lost:
             self._lost = why
             self.last_loss = shown_line(self.harmless(why), MAX_WHY)
@@ -342,13 +344,13 @@ def _with_list(
     replace = msgspec.structs.replace
     match subject:
         case Subject.TOOLS:
-            taken = taken_tools(
+            taken = parse_tools(
                 entries,
                 lambda tool: config.takes(tool, names_to_refuse((server, tool))),
                 skip_untyped=config.skip_untyped,
             )
             return replace(offer, tools=taken.tools, left_out=taken.left_out)
         case Subject.PROMPTS:
-            return replace(offer, prompts=taken_prompts(entries))
+            return replace(offer, prompts=parse_prompts(entries))
         case Subject.RESOURCES:
-            return replace(offer, resources=taken_resources(entries))
+            return replace(offer, resources=parse_resources(entries))

@@ -5,7 +5,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from alhena.config.mcp_servers import ConfiguredServers, McpServer, Named, harmless_of, shown_server
+from alhena.config.mcp_servers import (
+    ConfiguredServers,
+    McpServer,
+    Named,
+    describe_server,
+    harmless_of,
+)
 from alhena.config.pinned_entries import printable_path
 from alhena.display_text import escaped, one_line
 from alhena.mcp.connection import ListedPrompt, ListedResource, ListedTool, scope_remedy
@@ -13,12 +19,12 @@ from alhena.mcp.listing import (
     Key,
     Names,
     accepted_names,
+    add_name_hash,
     ambiguous_names,
-    hashed_name,
     valid_name,
 )
 from alhena.mcp.opening import Open
-from alhena.mcp.pins import UNKNOWN_THEN, Pins, Source, source_of, tools_hash
+from alhena.mcp.pins import UNKNOWN_THEN, Pins, ServerSource, source_of, tools_hash
 from alhena.mcp.resources import ListMcpResources, ReadMcpResource, offers_resources
 from alhena.mcp.server import CLOSED, Offer, Pace, Server, ServerState, late
 from alhena.mcp.tool import McpTool
@@ -60,7 +66,7 @@ class ServerReport(msgspec.Struct, frozen=True, kw_only=True):
     instructions: str = ""
 
 
-class Outlets(msgspec.Struct, frozen=True, kw_only=True):
+class ServerOutlets(msgspec.Struct, frozen=True, kw_only=True):
     """`warn` receives warnings for the person; `changed` is called when tools or instructions
     change. `directory` is the default working directory of servers. `named` replaces secrets in the
     settings by names."""
@@ -81,7 +87,7 @@ class Servers:
         open_: Open,
         registry: ToolRegistry,
         pins: Pins,
-        outlets: Outlets,
+        outlets: ServerOutlets,
         pace: Pace | None = None,
     ) -> None:
         self.pins = pins
@@ -101,7 +107,7 @@ class Servers:
         self._open = open_
         self._pace = pace
         self.servers = {
-            name: self._made(name, config) for name, config in configured.servers.items()
+            name: self._build_server(name, config) for name, config in configured.servers.items()
         }
 
     def start(self) -> None:
@@ -114,10 +120,10 @@ class Servers:
         for server in self.servers.values():
             server.start()
 
-    async def settled(self) -> None:
+    async def wait_until_settled(self) -> None:
         """Waits until each server has connected or failed, at most its `timeout` (default ten
         seconds), and never longer than thirty seconds."""
-        waiting = [self._settled(server) for server in self.servers.values()]
+        waiting = [self._wait_for(server) for server in self.servers.values()]
         await asyncio.gather(*waiting)
 
     def begin(self) -> None:
@@ -132,7 +138,7 @@ class Servers:
         for server in chosen:
             server.settled.clear()
             server.start()
-        await asyncio.gather(*map(self._settled, chosen))
+        await asyncio.gather(*map(self._wait_for, chosen))
 
     async def reconfigure(self, configured: ConfiguredServers) -> None:
         """Applies a new configuration: closes removed servers and drops their tools, connects new
@@ -141,13 +147,13 @@ class Servers:
         old = dict(self.servers)
         self.servers.clear()  # cleared in place: the dict is shared
         for name, config in configured.servers.items():
-            self.servers[name] = old.pop(name, None) or self._made(name, config)
+            self.servers[name] = old.pop(name, None) or self._build_server(name, config)
         self._sync()
         await asyncio.gather(*(server.close() for server in old.values()))
         new = [server for server in self.servers.values() if not server.settled.is_set()]
         for server in new if self._started else ():
             server.start()
-        await asyncio.gather(*map(self._settled, new if self._started else ()))
+        await asyncio.gather(*map(self._wait_for, new if self._started else ()))
 
     async def close(self) -> None:
         """Closes all connections and kills the children with their process trees."""
@@ -159,7 +165,7 @@ class Servers:
         entry = self._registry.find(name, excluded=True)
         return entry.tool if entry is not None and isinstance(entry.tool, McpTool) else None
 
-    def shown(self, name: str, *, every: bool) -> str:
+    def remember_shown_tool(self, name: str, *, every: bool) -> str:
         """Remembers the tool in a confirmation that may approve it beyond this call, or (`every`)
         all tools of its server. Returns the key for `approved`: the server may change meanwhile. ""
         for a tool that is not from a server."""
@@ -177,13 +183,13 @@ class Servers:
             del self._shown[next(iter(self._shown))]
         return mark
 
-    def approved(self, server: str, shown: str, *, every: bool) -> bool:
+    def record_approval(self, server: str, shown: str, *, every: bool) -> bool:
         """Records an approval of a tool, or of the whole server, as shown in the confirmation.
         False when that is no longer known: nothing is approved."""
         known, tools = self.servers.get(server), self._shown.get(shown)
         if known is None or tools is None:
             return False
-        self.pins.approve(self._pinned_as(known), tools, self._source(known), every=every)
+        self.pins.approve(self._pin_name(known), tools, self._source(known), every=every)
         return True
 
     def sure_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -233,7 +239,7 @@ class Servers:
             instructions=offer.instructions,
         )
 
-    def _source(self, server: Server) -> Source:
+    def _source(self, server: Server) -> ServerSource:
         source = source_of(server.config, self._outlets.directory)
         return msgspec.structs.replace(source, words=server.harmless(source.words))
 
@@ -244,29 +250,29 @@ class Servers:
         source = self._source(server)
         return self.pins.changes(self._pins_of(server, tool, source), tool, source)
 
-    def _shown_as(self, server: Server) -> tuple[str, ...]:
-        return shown_server(server.name, server.config, self._outlets.named)
+    def _describe_server(self, server: Server) -> tuple[str, ...]:
+        return describe_server(server.name, server.config, self._outlets.named)
 
-    def _pinned_as(self, server: Server) -> str:
+    def _pin_name(self, server: Server) -> str:
         """The name for a server's pins: servers of different workspaces may share a name."""
         if not server.config.of_workspace:
             return server.name
         return f"{server.name} in {printable_path(self._outlets.directory)}"
 
-    def _pins_of(self, server: Server, tool: ListedTool, source: Source) -> str:
+    def _pins_of(self, server: Server, tool: ListedTool, source: ServerSource) -> str:
         """The name of the pins to compare a tool with: those of its server or, without any, those
         approved under its plain name."""
-        own = self._pinned_as(server)
+        own = self._pin_name(server)
         unknown = self.pins.objection(own, tool, source, approved=True) == UNKNOWN_THEN
         return server.name if unknown else own
 
-    def _made(self, name: str, config: McpServer) -> Server:
+    def _build_server(self, name: str, config: McpServer) -> Server:
         pace = _pace(config, self._pace)
         server = Server(name, config, self._open, self._server_changed, pace)
         server.harmless = harmless_of(name, config, self._outlets.named)
         return server
 
-    async def _settled(self, server: Server) -> None:
+    async def _wait_for(self, server: Server) -> None:
         timeout = server.config.timeout
         seconds = FIRST_PROMPT_S if timeout is None else min(timeout / 1000, LONGEST_WAIT_S)
         try:
@@ -347,8 +353,8 @@ class Servers:
 
     def _register(self, key: Key, name: str, server: Server, listed: ListedTool) -> Iterator[str]:
         """Adds a tool to the registry; yields warnings for the person."""
-        tool = McpTool(name, server, listed, self._changes, self._shown_as)
-        hashed = name == hashed_name(valid_name(f"{key[0]}__{key[1]}"), key)
+        tool = McpTool(name, server, listed, self._changes, self._describe_server)
+        hashed = name == add_name_hash(valid_name(f"{key[0]}__{key[1]}"), key)
         accepted = accepted_names(server.name, listed.name, alone=not hashed)
         warning = self._registry.register(
             tool, origin=Origin.MCP, server=server.name, accepted=accepted

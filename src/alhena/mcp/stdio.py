@@ -124,7 +124,7 @@ class ServedProcess(Child):
             raise BrokenPipeError("the process has ended")
 
 
-def start_served(
+def start_served_process(
     command: Command,
     groups: ProcessGroups,
     sink: Callable[[bytes], None],
@@ -150,7 +150,9 @@ def start_served(
     return child
 
 
-async def end_served(child: ServedProcess, groups: ProcessGroups, patience_s: float) -> None:
+async def end_served_process(
+    child: ServedProcess, groups: ProcessGroups, patience_s: float
+) -> None:
     """Ends it with its process tree: closes its input, waits `patience_s` seconds, then sends
     SIGTERM and SIGKILL."""
     child.close_input()
@@ -185,7 +187,7 @@ PATIENCE_S = 0.5
 """Seconds a child has to exit after its input was closed."""
 
 
-class Lines:
+class LineSplitter:
     """Splits bytes into lines. `problem` is set when no further line can follow."""
 
     def __init__(self, limit: int = MAX_MESSAGE) -> None:
@@ -281,7 +283,7 @@ async def stdio_transport(
         import anyio
 
         with anyio.CancelScope(shield=True):
-            await end_served(talk.child, groups, PATIENCE_S)
+            await end_served_process(talk.child, groups, PATIENCE_S)
 
 
 @asynccontextmanager
@@ -305,7 +307,7 @@ async def _streams(
         async with from_session:
             try:
                 async for item in from_session:
-                    await talk.child.write(_encoded(item))
+                    await talk.child.write(_encode_message(item))
             except OSError:  # the next caller gets the reason
                 await talk.last_words()
                 ended(talk.why("its input"))
@@ -329,12 +331,14 @@ class _Talk:
     def __init__(
         self, command: Command, groups: ProcessGroups, harmless: Callable[[str], str] = str
     ) -> None:
-        self._lines = Lines()
+        self._lines = LineSplitter()
         self._errors = Tail()
         self._harmless = harmless
         self._news = asyncio.Event()
         try:
-            self.child = start_served(command, groups, self._arrived, self._errors.feed)
+            self.child = start_served_process(
+                command, groups, self._receive_data, self._errors.feed
+            )
         except ProcessStartError as error:
             raise McpConnectError(error.message.rstrip(".")) from error
         self.child.exited.add_done_callback(lambda _done: self._news.set())
@@ -373,7 +377,7 @@ class _Talk:
         how = f"signal {-code} ended it" if code < 0 else f"it exited with code {code}"
         return f"{how}{said}"
 
-    def _arrived(self, data: bytes) -> None:
+    def _receive_data(self, data: bytes) -> None:
         self._lines.feed(data)
         if self._lines.held > HELD or self._lines.problem:
             self.child.pause()
@@ -400,6 +404,6 @@ def _excerpt(line: bytes) -> str:
     return f"'{text}'"
 
 
-def _encoded(item: "SessionMessage") -> bytes:
+def _encode_message(item: "SessionMessage") -> bytes:
     plain = item.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
     return msgspec.json.encode(plain) + b"\n"

@@ -8,7 +8,7 @@ import msgspec
 
 from alhena.display_text import exact
 from alhena.mcp.connection import ListedTool, McpError
-from alhena.mcp.listing import shown_to_models
+from alhena.mcp.listing import visible_description
 from alhena.mcp.server import Server
 from alhena.tools.base import BaseInvocation, DeclarativeTool
 from alhena.tools.contract import (
@@ -47,7 +47,7 @@ def content_of(tool: str, result: dict[str, Any]) -> LlmContent:
 def text_of(result: dict[str, Any]) -> str:
     """The text of a result for people: media and links as short notes in brackets."""
     blocks = as_array(result.get("content")) or []
-    lines = [line for block in blocks if (line := _shown(_fields(block)))]
+    lines = [line for block in blocks if (line := _describe_block(_fields(block)))]
     if not lines and result.get("structuredContent") is not None:
         return _json(result["structuredContent"])
     return "\n".join(lines)
@@ -102,7 +102,7 @@ def is_base64(data: str) -> bool:
     return True
 
 
-def _shown(block: dict[str, Any]) -> str:
+def _describe_block(block: dict[str, Any]) -> str:
     match block.get("type"):
         case "text":
             return _text(block, "text")
@@ -146,7 +146,7 @@ Shown = Callable[[Server], tuple[str, ...]]
 """Describes a server by its identifying settings, without secrets."""
 
 
-def _bounded(output: Callable[[str], None]) -> Callable[[str], None]:
+def _limit_output(output: Callable[[str], None]) -> Callable[[str], None]:
     """Limits `output` to a number of lines: a server may report without end."""
     left = MAX_PROGRESS
 
@@ -177,7 +177,7 @@ class McpTool(DeclarativeTool):
         self.parameter_schema = listed.schema
         self._changes = changes
         self.shown = shown
-        self._description = shown_to_models(listed)
+        self._description = visible_description(listed)
 
     @property
     def description(self) -> str:
@@ -186,10 +186,10 @@ class McpTool(DeclarativeTool):
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """Builds the call."""
-        return _Call(self, params, self._changes)
+        return _McpCall(self, params, self._changes)
 
 
-class _Call(BaseInvocation):
+class _McpCall(BaseInvocation):
     def __init__(self, tool: McpTool, params: dict[str, Any], changes: Changes) -> None:
         super().__init__(params)
         self._tool = tool
@@ -222,7 +222,7 @@ class _Call(BaseInvocation):
         tool = self._tool
         name = tool.listed.name
         try:
-            told = _bounded(context.update_output)
+            told = _limit_output(context.update_output)
             result = await tool.server.call_tool(name, self.params, told, context.traceparent)
         except McpError as error:
             message = f"MCP tool '{name}' of the server '{tool.server.name}' failed: {error}"
@@ -245,7 +245,7 @@ _OPEN = "---[start of server instructions]---"
 _CLOSE = "---[end of server instructions]---"
 
 
-def framed_instructions(said: Iterable[tuple[str, str]]) -> str:
+def frame_instructions(said: Iterable[tuple[str, str]]) -> str:
     """The instructions of servers, by name, each in a frame that it cannot close, with hidden
     characters made visible; "" for none."""
     framed: list[str] = []

@@ -28,7 +28,7 @@ MAX_IMPORTS = 500
 """Maximum imports of one text, counted the same way."""
 
 
-class Limits:
+class ImportLimits:
     """The remaining limits of one text."""
 
     def __init__(self, *, imports: int = MAX_IMPORTS, total: int = TOTAL_LIMIT) -> None:
@@ -44,7 +44,7 @@ class MemoryText(msgspec.Struct, frozen=True):
     identity: tuple[int, int]
 
 
-def read_memory(path: Path, allowed: Iterable[Path], limits: Limits) -> MemoryText:
+def read_memory(path: Path, allowed: Iterable[Path], limits: ImportLimits) -> MemoryText:
     """Reads the regular text file at `path`, which must be in one of the `allowed` real
     directories. Raises FileError; for a file outside FilePermissionError."""
     real = Path(os.path.realpath(path))

@@ -17,7 +17,7 @@ import msgspec
 from alhena.config.effective_settings import FolderTrust
 from alhena.config.home import config_home, project_temp
 from alhena.config.settings import ContextSettings
-from alhena.memory import Limits, MemoryFile, MemoryText, read_memory
+from alhena.memory import ImportLimits, MemoryFile, MemoryText, read_memory
 from alhena.system.errors import (
     FileError,
     FilePermissionError,
@@ -39,12 +39,12 @@ _LINES = (
 _TAGS = "loaded_context|project_context|global_context"
 
 
-def discovered(text: str) -> str:
+def frame_discovered(text: str) -> str:
     """Frames the text of files found for touched paths."""
     return f"{DISCOVERED}\n{text}\n{_END}"
 
 
-def unframed(text: str) -> str:
+def remove_frames(text: str) -> str:
     """The text of a file with everything removed that could open or close a frame."""
     return without_lines(without_tags(text))
 
@@ -99,7 +99,7 @@ def paths(file: MemoryFile) -> Iterator[str]:
         yield from paths(each)
 
 
-def printed(roots: Iterable[tuple[MemoryKind, MemoryFile]], top: str = "") -> str:
+def format_trees(roots: Iterable[tuple[MemoryKind, MemoryFile]], top: str = "") -> str:
     """The trees of `roots` as lines for people. Imported files are indented below the importing
     one; paths below the directory `top` are relative."""
     lines = ["Memory Files"]
@@ -154,7 +154,7 @@ class LoadedMemory(msgspec.Struct, frozen=True):
     def block(self) -> str:
         """The text between lines that name its source, which it cannot forge; "" for an empty
         file."""
-        text = unframed(self.content.strip())
+        text = remove_frames(self.content.strip())
         name = printable(self.path)
         if not text:
             return ""
@@ -171,10 +171,10 @@ class Memory(msgspec.Struct, frozen=True):
 
     def text(self, *kinds: MemoryKind) -> str:
         """The concatenated files of some kinds (default: all)."""
-        return joined(item for item in self.files if not kinds or item.kind in kinds)
+        return join_files(item for item in self.files if not kinds or item.kind in kinds)
 
 
-def joined(files: Iterable[LoadedMemory]) -> str:
+def join_files(files: Iterable[LoadedMemory]) -> str:
     """Concatenates memory files, each with its path, without empty ones."""
     return "\n\n".join(block for block in (item.block for item in files) if block)
 
@@ -187,7 +187,7 @@ class MemoryReader:
         self.warnings: list[str] = []
         self.notes: list[str] = []
         self._home = config_home(request.environ)
-        self._limits = Limits()
+        self._limits = ImportLimits()
 
     def of_user(self) -> list[LoadedMemory]:
         """The files of `~/.gemini`, and the user's own about this project. A symlink there may lead
@@ -259,18 +259,20 @@ class MemoryReader:
         except FileError as error:
             self.warnings.append(f"memory: {for_people(error)}")
             return
-        content, tree = self._imported(read, real)
+        content, tree = self._expand_imports(read, real)
         found.append(LoadedMemory(kind, path, content, tree, read.identity))
 
-    def _imported(self, read: MemoryText, allowed: tuple[Path, ...]) -> tuple[str, MemoryFile]:
+    def _expand_imports(
+        self, read: MemoryText, allowed: tuple[Path, ...]
+    ) -> tuple[str, MemoryFile]:
         path = str(read.path)
         context = self.request.context
         if "@" not in read.text and context.import_format == "tree":
             return read.text, MemoryFile(path)
-        from alhena.memory.imports import ImportLoader, Source, expand
+        from alhena.memory.imports import ImportLoader, ImportSource, expand
 
         result = expand(
-            Source(path, str(read.path.parent), read.text, read.identity),
+            ImportSource(path, str(read.path.parent), read.text, read.identity),
             ImportLoader(allowed, self._limits),
             format=context.import_format,
             max_depth=context.max_import_depth,
@@ -334,7 +336,7 @@ class TouchedMemory:
         """The text of files, which are then marked as loaded; each file is included once."""
         new = [item for item in found if item.identity not in self._told]
         self._told.update(item.identity for item in new)
-        return joined(new)
+        return join_files(new)
 
     def _root_of(self, real: Path) -> Path | None:
         around = (root for root in self._request.roots if is_within(str(real), str(root)))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, assert_never
 
 import msgspec
 
-from alhena.memory import MAX_IMPORTS, Limits, MemoryFile, read_memory
+from alhena.memory import MAX_IMPORTS, ImportLimits, MemoryFile, read_memory
 from alhena.shell.secret_files import may_hold_secrets
 from alhena.system.errors import (
     DirectoryTargetError,
@@ -37,7 +37,7 @@ ImportFormat = Literal["tree", "flat"]
 _IMPORT = re.compile(r"(?<!\S)@(?=[./\w])(\S+)")
 
 
-class Source(msgspec.Struct, frozen=True):
+class ImportSource(msgspec.Struct, frozen=True):
     """A file that was read: its path, the base directory of its relative imports, its text, and an
     identity shared by all its paths."""
 
@@ -66,7 +66,7 @@ class ProcessImportsResult(msgspec.Struct, frozen=True):
 
 
 def expand(
-    root: Source,
+    root: ImportSource,
     loader: "ImportLoader",
     *,
     format: ImportFormat = "tree",
@@ -78,7 +78,7 @@ def expand(
     importer = _Importer(loader, max_depth, log)
     match format:
         case "tree":
-            content, tree = importer.nested(root, (root.identity,))
+            content, tree = importer.expand_source(root, (root.identity,))
         case "flat":
             content, tree = importer.flat(root)
         case _:
@@ -97,7 +97,9 @@ class _Importer:
         self._log = log
         self._parsed = 0
 
-    def nested(self, source: Source, within: tuple[Hashable, ...]) -> tuple[str, MemoryFile]:
+    def expand_source(
+        self, source: ImportSource, within: tuple[Hashable, ...]
+    ) -> tuple[str, MemoryFile]:
         """The text of a file with its imports expanded; `within` are the importing files."""
         pieces: list[str] = []
         imports: list[MemoryFile] = []
@@ -109,20 +111,20 @@ class _Importer:
             elif found.identity in within:
                 said = self._again(source, name)
             else:
-                inner, tree = self.nested(found, (*within, found.identity))
+                inner, tree = self.expand_source(found, (*within, found.identity))
                 imports.append(tree)
-                said = _framed(_shown(name), inner)
+                said = _frame_import(_comment_name(name), inner)
             pieces += (source.text[last:place], said)
             last = place + 1 + len(name)
         pieces.append(source.text[last:])
         return "".join(pieces), MemoryFile(source.path, tuple(imports))
 
-    def flat(self, root: Source) -> tuple[str, MemoryFile]:
+    def flat(self, root: ImportSource) -> tuple[str, MemoryFile]:
         """All files in the order of their first import."""
         blocks: list[str] = []
         done: set[Hashable] = set()
 
-        def add(source: Source, within: tuple[Hashable, ...]) -> MemoryFile:
+        def add(source: ImportSource, within: tuple[Hashable, ...]) -> MemoryFile:
             done.add(source.identity)
             path = printable(source.path)
             blocks.append(
@@ -142,14 +144,14 @@ class _Importer:
         tree = add(root, (root.identity,))
         return "\n\n".join(blocks), tree
 
-    def _imports(self, source: Source, level: int) -> list[tuple[int, str]]:
+    def _imports(self, source: ImportSource, level: int) -> list[tuple[int, str]]:
         """Positions of the `@` and names, for the imports of a file to expand."""
         names: dict[str, str | None] = {}
         found: dict[int, str] = {}
         for match in _IMPORT.finditer(source.text):
             written = match[1]
             if written not in names:
-                names[written] = self._loader.named(written, source.base)
+                names[written] = self._loader.import_name(written, source.base)
                 if names[written] is None:
                     self._log(f"{printable(source.path)}: @{printable(written)} is no import")
             name = names[written]
@@ -171,37 +173,37 @@ class _Importer:
             self._note(source, f"@{printable(name)} is not followed: {limit}")
         return []
 
-    def _take(self, source: Source, name: str) -> Source | Refused:
+    def _take(self, source: ImportSource, name: str) -> ImportSource | Refused:
         found = self._loader.load(name, source.base)
-        if isinstance(found, Source):
+        if isinstance(found, ImportSource):
             what = printable(found.path)
             self._log(f"{printable(source.path)}: @{printable(name)} is {what}")
         return found
 
-    def _failure(self, source: Source, name: str, refused: Refused) -> str:
-        said = f"Import failed: {_shown(name)} - {refused.reason}"
+    def _failure(self, source: ImportSource, name: str, refused: Refused) -> str:
+        said = f"Import failed: {_comment_name(name)} - {refused.reason}"
         self._note(source, said)
         if refused.secret:
             self.warnings.append(self.problems[-1])
         return f"<!-- {said} -->"
 
-    def _again(self, source: Source, name: str) -> str:
+    def _again(self, source: ImportSource, name: str) -> str:
         """The comment for a recursive import."""
-        said = f"File already processed: {_shown(name)}"
+        said = f"File already processed: {_comment_name(name)}"
         self._note(source, f"{said} (circular import)")
         return f"<!-- {said} -->"
 
-    def _note(self, source: Source, said: str) -> None:
+    def _note(self, source: ImportSource, said: str) -> None:
         line = f"{printable(source.path)}: {said}"
         self.problems.append(line)
         self._log(line)
 
 
-def _framed(name: str, content: str) -> str:
+def _frame_import(name: str, content: str) -> str:
     return f"<!-- Imported from: {name} -->\n{content}\n<!-- End of import from: {name} -->"
 
 
-def _shown(name: str) -> str:
+def _comment_name(name: str) -> str:
     """A name inside a comment, made unable to close it."""
     return printable(name).replace(">", "&gt;")
 
@@ -234,11 +236,11 @@ class ImportLoader:
     import if it names an existing file or has a file's extension.
     """
 
-    def __init__(self, allowed: Iterable[Path], limits: Limits) -> None:
+    def __init__(self, allowed: Iterable[Path], limits: ImportLimits) -> None:
         self._allowed = tuple(Path(os.path.realpath(top)) for top in allowed)
         self._limits = limits
 
-    def named(self, written: str, base: str) -> str | None:
+    def import_name(self, written: str, base: str) -> str | None:
         """The part of `written`, the text after an `@` in a file of `base`, that names a file."""
         names = _readings(written)
         name = next((each for each in names if self._leads_to_file(each, base)), None)
@@ -250,7 +252,7 @@ class ImportLoader:
         like_a_path = name[0] in "./" and name.strip("./")  # not an ellipsis
         return name if like_a_path or name.lower().endswith(_TEXT_SUFFIXES) else None
 
-    def load(self, name: str, base: str) -> Source | Refused:
+    def load(self, name: str, base: str) -> ImportSource | Refused:
         """Returns the file, or the reason for a failure."""
         if is_url(name):
             return Refused("URLs are not imported")
@@ -267,7 +269,7 @@ class ImportLoader:
             found = read_memory(path, self._allowed, self._limits)
         except FileError as error:
             return Refused(_reason(error))
-        return Source(str(path), str(path.parent), found.text, found.identity)
+        return ImportSource(str(path), str(path.parent), found.text, found.identity)
 
     def _leads_to_file(self, name: str, base: str) -> bool:
         """True when the path exists and is not a directory. Always False outside the allowed
@@ -278,11 +280,11 @@ class ImportLoader:
         return os.path.lexists(path) and not os.path.isdir(path)
 
 
-def root_source(path: Path, limits: Limits) -> Source:
+def root_source(path: Path, limits: ImportLimits) -> ImportSource:
     """The root file at an absolute path, wherever it leads. Raises FileError."""
     real = Path(os.path.realpath(path))
     found = read_memory(path, (real.parent,), limits)
-    return Source(str(path), str(path.parent), found.text, found.identity)
+    return ImportSource(str(path), str(path.parent), found.text, found.identity)
 
 
 def _readings(written: str) -> list[str]:
@@ -346,12 +348,12 @@ def places_in_text(text: str, places: Sequence[int]) -> frozenset[int]:
     marks = re.compile(f"{mark}([0-9]+){mark}")
     found: set[int] = set()
     for token in parser.parse("".join(pieces)):
-        for seen in _seen(token):
+        for seen in _text_pieces(token):
             found.update(places[int(number)] for number in marks.findall(seen))
     return frozenset(found)
 
 
-def _seen(token: "Token") -> list[str]:
+def _text_pieces(token: "Token") -> list[str]:
     """The text pieces of a block."""
     if token.type == "html_block":
         return [_QUIET_HTML.sub("", token.content)]

@@ -93,7 +93,7 @@ def insertion(text: str, item: str) -> Insertion | None:
     return Insertion(offset, f"\n{item}")
 
 
-def proposed(path: Path, fact: str) -> MemoryChange | None:
+def propose_change(path: Path, fact: str) -> MemoryChange | None:
     """Computes the memory file at `path` with `fact` without writing it; None if it has the fact.
 
     Raises FileError.
@@ -121,7 +121,7 @@ def proposed(path: Path, fact: str) -> MemoryChange | None:
         before=before,
         data=encode_text(raw, file.codec),
         original=None if before is None else file.shown,
-        content=_shown(file, put),
+        content=_preview_file(file, put),
     )
 
 
@@ -139,7 +139,7 @@ def save(path: Path, fact: str, cancellation: threading.Event | None = None) -> 
     except OSError as error:
         raise from_os_error(error, real.parent, writing=True) from error
     with exclusive(real.with_name(f".{real.name}.lock"), cancellation=cancellation):
-        change = proposed(real, fact)
+        change = propose_change(real, fact)
         if change is not None:
             replace_file(
                 change.real,
@@ -151,7 +151,7 @@ def save(path: Path, fact: str, cancellation: threading.Event | None = None) -> 
         return change
 
 
-def _shown(file: TextFile, put: Insertion) -> str:
+def _preview_file(file: TextFile, put: Insertion) -> str:
     return safe_text(file.text[: put.offset]) + put.text + safe_text(file.text[put.offset :])
 
 

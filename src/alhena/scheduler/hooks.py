@@ -89,7 +89,7 @@ class ToolHooks:
     def notify(self, request: ConfirmationRequest) -> None:
         """Fires Notification hooks in the background; their output changes nothing. They may
         outlast the question and the call: only the end of the session waits for them."""
-        self._hooks.beside(self._tell(request))
+        self._hooks.run_in_background(self._tell(request))
 
     async def _tell(self, request: ConfirmationRequest) -> None:
         details = plain(request.details)

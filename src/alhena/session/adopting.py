@@ -46,14 +46,14 @@ _REMEDY = (
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
-def departed(environ: Mapping[str, str]) -> tuple[str, ...]:
+def find_missing_projects(environ: Mapping[str, str]) -> tuple[str, ...]:
     """The folders that are not there any more, and of which sessions are kept; that of the last
     one first."""
     found: list[tuple[float, str]] = []
     for temp, root in _roots(environ):
         journals = _journals(temp)
         if journals and not os.path.isdir(root):
-            found.append((max(_used(each) for each in journals), root))
+            found.append((max(_last_use(each) for each in journals), root))
     return tuple(root for _, root in sorted(found, reverse=True))
 
 
@@ -156,7 +156,7 @@ def _journals(temp: Path) -> list[Path]:
     return []
 
 
-def _used(path: Path) -> float:
+def _last_use(path: Path) -> float:
     try:
         return path.stat(follow_symlinks=False).st_mtime
     except OSError:
@@ -180,21 +180,21 @@ class Ownership:
             return True
         return said in map(scrub, former_roots(self._temp))
 
-    def said(self, checkpoint: "Checkpoint") -> str:
+    def checkpoint_project(self, checkpoint: "Checkpoint") -> str:
         """The project that a checkpoint says it is of, itself or by its session's record; ""."""
         session_id = checkpoint.session_id
         if checkpoint.project or not is_session_id(session_id):
             return checkpoint.project
         return project_of(self._temp / "sessions" / f"{session_id}{SUFFIX}")
 
-    def parted(
+    def split_by_project(
         self, checkpoints: "Iterable[tuple[str, Checkpoint]]"
     ) -> "tuple[tuple[tuple[str, Checkpoint], ...], tuple[tuple[str, str], ...]]":
         """Those that belong to the project; and the names of the others, with whose they are."""
         own: list[tuple[str, Checkpoint]] = []
         foreign: list[tuple[str, str]] = []
         for name, checkpoint in checkpoints:
-            said = self.said(checkpoint)
+            said = self.checkpoint_project(checkpoint)
             if self.has(said):
                 own.append((name, checkpoint))
             else:

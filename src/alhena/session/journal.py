@@ -23,8 +23,8 @@ from alhena.session.records import (
     KnownRecord,
     NoSessionError,
     SessionError,
-    checked,
     damaged_name,
+    line_checksum,
     line_of,
     record_of,
 )
@@ -79,7 +79,7 @@ def scan(file: BinaryIO, take: Take) -> Extent:
         found, enough = None, False
         if line is not None:
             body = line.removesuffix(b"\n").removesuffix(b"\r")
-            found = checked(body, chain)
+            found = line_checksum(body, chain)
             if found is not None:
                 try:
                     enough = bool(take(body))
@@ -120,7 +120,7 @@ def is_begun(path: Path) -> bool:
     except OSError:
         return False
     try:
-        return checked(line, 0) is not None and isinstance(record_of(line), Header)
+        return line_checksum(line, 0) is not None and isinstance(record_of(line), Header)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
 
@@ -200,7 +200,7 @@ class Journal:
                 hold.callback(os.close, descriptor)
                 _hold(descriptor, path, hold)
             except OSError as error:
-                raise _failed(error, path) from error
+                raise _write_error(error, path) from error
             empty = Extent(end=0, chain=0, lines=0)
             journal = cls(descriptor, path, empty, hold.pop_all(), disk or Disk())
             journal._named = False
@@ -226,7 +226,7 @@ class Journal:
                     else _set_aside(descriptor, path, extent, disk or Disk())
                 )
             except OSError as error:
-                raise _failed(error, path) from error
+                raise _write_error(error, path) from error
             return cls(descriptor, path, extent, hold.pop_all(), disk or Disk()), extent, moved
 
     def append(self, record: KnownRecord) -> None:
@@ -257,7 +257,7 @@ class Journal:
                 self._write_pending()
         except OSError as error:
             self._tear()
-            raise _failed(error, self.path) from error
+            raise _write_error(error, self.path) from error
 
     @property
     def settled(self) -> bool:
@@ -286,7 +286,7 @@ class Journal:
                 self._disk.synchronise(self._descriptor)
             except OSError as error:
                 self._lost = True
-                raise _failed(error, self.path) from error
+                raise _write_error(error, self.path) from error
             if not self._named:
                 _synchronise_name(self.path)
                 self._named = True
@@ -317,18 +317,18 @@ class Journal:
             self._require_own(own, mark, exact=False)
             found = os.stat(self.path, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise _gone(self.path, "its file was removed or moved") from error
+            raise _missing_file_error(self.path, "its file was removed or moved") from error
         except OSError as error:
-            raise _failed(error, self.path) from error
+            raise _write_error(error, self.path) from error
         if not os.path.samestat(own, found):
-            raise _gone(self.path, "something else has taken its place")
+            raise _missing_file_error(self.path, "something else has taken its place")
         self._astray = False
 
     def _require_own(self, status: os.stat_result, end: int, *, exact: bool) -> None:
         """Raises JournalError unless the file has a name, and ends at `end` or (not `exact`)
         after it, where another thread may be writing."""
         if status.st_nlink == 0:
-            raise _gone(self.path, "its file was removed")
+            raise _missing_file_error(self.path, "its file was removed")
         size = status.st_size
         if size < end or (exact and size > end):
             raise JournalError(
@@ -425,7 +425,7 @@ def unwritable(error: OSError, path: str | Path) -> str:
     return said.removesuffix("; the old content was kept.").rstrip(".")
 
 
-def _failed(error: OSError, path: Path) -> JournalError:
+def _write_error(error: OSError, path: Path) -> JournalError:
     return JournalError(
         f"the session cannot be recorded: {unwritable(error, path)}. What was recorded before "
         "is kept.",
@@ -433,7 +433,7 @@ def _failed(error: OSError, path: Path) -> JournalError:
     )
 
 
-def _gone(path: Path, how: str) -> JournalError:
+def _missing_file_error(path: Path, how: str) -> JournalError:
     return JournalError(
         f"the session cannot be recorded: {how} while it was at work: {printable(path)}.",
         remedy="Put the file back in its place, or begin another session.",

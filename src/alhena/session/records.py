@@ -154,21 +154,21 @@ def encode_json(value: Any) -> bytes:
 
 def line_of(record: KnownRecord, chain: int) -> tuple[bytes, int]:
     """The line of a record behind a line whose checksum is `chain`, and its own."""
-    return _sealed(memoryview(_encoder.encode(record))[:-1], chain)
+    return _seal_body(memoryview(_encoder.encode(record))[:-1], chain)
 
 
-def relined(line: bytes, chain: int) -> tuple[bytes, int]:
+def reseal_line(line: bytes, chain: int) -> tuple[bytes, int]:
     """A sound line (without its end) as it is behind a line whose checksum is `chain`, and its
     own."""
-    return _sealed(memoryview(line)[:-_SEAL], chain)
+    return _seal_body(memoryview(line)[:-_SEAL], chain)
 
 
-def _sealed(body: memoryview, chain: int) -> tuple[bytes, int]:
+def _seal_body(body: memoryview, chain: int) -> tuple[bytes, int]:
     chain = zlib.crc32(body, chain)
     return b'%b,"crc":"%08x"}\n' % (body, chain), chain
 
 
-def checked(line: bytes, chain: int) -> int | None:
+def line_checksum(line: bytes, chain: int) -> int | None:
     """The checksum of a line (without its end) behind one of `chain`; None when it is damaged."""
     body = memoryview(line)[:-_SEAL]
     if line[-_SEAL:-10] != _MARK or line[-2:] != b'"}':

@@ -167,7 +167,7 @@ class Replay:
         """The parts that answer a call of the last turn, None when none were recorded."""
         return self._answers.get(call_id)
 
-    def unanswered(self, undone: str = "") -> Content | None:
+    def pending_responses(self, undone: str = "") -> Content | None:
         """Responses to the calls that end the conversation, if any: recorded results; for other
         calls a note that they may have taken effect or did not start, or `undone`."""
         if not self.contents or self.contents[-1].content.role != MODEL:
@@ -184,7 +184,7 @@ class Replay:
                 answer = FunctionResponse(id=call.id, name=call.name, response={"error": text})
                 known = (msgspec.json.encode(Part(function_response=answer)),)
             raws += known
-        return None if not raws else _contents().decode(joined(raws))
+        return None if not raws else _contents().decode(join_parts(raws))
 
     def unknown_calls(self) -> tuple[str, ...]:
         """The names of calls that had started, or may have, and have no result; also of those that
@@ -239,7 +239,7 @@ class Replay:
                 self._answers.clear()
                 self._started.clear()
             elif self._going_on:
-                self._unsure += _told_unknown(content)
+                self._unsure += _calls_without_outcome(content)
         self._replace(record.keep, fresh, record.at)
 
     def _replace(self, keep: int, fresh: list[EncodedContent], at: str) -> None:
@@ -258,12 +258,12 @@ class Replay:
     def _answering(self, refs: bytes) -> bytes:
         calls = _refs().decode(refs).calls
         try:
-            return joined([part for call in calls for part in self._answers[call]])
+            return join_parts([part for call in calls for part in self._answers[call]])
         except KeyError as error:
             raise msgspec.DecodeError(f"no answer to the call {error} was recorded") from error
 
 
-def joined(parts: list[bytes]) -> bytes:
+def join_parts(parts: list[bytes]) -> bytes:
     """The bytes of the user content that has these parts, responses before media."""
     ordered = [part for part in parts if part.startswith(_RESPONSE)]
     ordered += (part for part in parts if not part.startswith(_RESPONSE))
@@ -287,7 +287,7 @@ def _staying(gone: list[bytes], fresh: list[EncodedContent]) -> dict[int, int]:
     return found
 
 
-def _told_unknown(content: Content) -> list[str]:
+def _calls_without_outcome(content: Content) -> list[str]:
     answers = (part.function_response for part in content.parts)
     unknown = {"error": UNKNOWN_OUTCOME}
     return [each.name for each in answers if each is not None and each.response == unknown]
@@ -346,7 +346,7 @@ _DEEPEST = 8
 _WHOLE_TEXTS = frozenset({"originalContent", "newContent"})
 
 
-class Recorder:
+class JournalRecorder:
     """Takes events and changes of the history, in the order in which they come about, and gives
     `append` the records. Raises what that raises."""
 
@@ -371,11 +371,11 @@ class Recorder:
         else:
             if isinstance(event, RunStartedEvent | ModelFallbackEvent) and _is_main(event):
                 self._model = event.model
-            self._happened(_without_ballast(event))
+            self._append_event(_without_ballast(event))
 
     def history(self, keep: int, fresh: Sequence[EncodedContent]) -> None:
         """The history is now its first `keep` contents, and `fresh` behind them."""
-        raws = tuple(map(self._as_recorded, fresh))
+        raws = tuple(map(self._record_content, fresh))
         model, self._said = ("" if self._model == self._said else self._model), self._model
         self._append(Contents(at=self._clock(), keep=keep, contents=raws, model=model))
 
@@ -386,7 +386,7 @@ class Recorder:
             call_id, name = scrub(event.call_id), scrub(event.name)
             self._append(Started(at=self._clock(), call_id=call_id, name=name))
         else:
-            self._happened(event)
+            self._append_event(event)
 
     def _answer(self, event: ToolCallResponseEvent) -> None:
         """The answer first: of a call that has ended, nothing else may be the last word."""
@@ -404,20 +404,20 @@ class Recorder:
                 )
             )
         inner = _raw_parts(event.parts) if event.parent_call_id is not None else None
-        self._happened(
+        self._append_event(
             msgspec.structs.replace(
                 event,
-                parts=tuple(_bounded(msgspec.json.decode(raw)) for raw in inner or ()),
-                display=_bounded(event.display),
-                args=_bounded(event.args),
-                proposed_args=_bounded(event.proposed_args),
+                parts=tuple(_shorten_values(msgspec.json.decode(raw)) for raw in inner or ()),
+                display=_shorten_values(event.display),
+                args=_shorten_values(event.args),
+                proposed_args=_shorten_values(event.proposed_args),
             )
         )
 
-    def _happened(self, event: Event) -> None:
+    def _append_event(self, event: Event) -> None:
         self._append(Happened(at=self._clock(), event=msgspec.Raw(_json(event))))
 
-    def _as_recorded(self, entry: EncodedContent) -> msgspec.Raw:
+    def _record_content(self, entry: EncodedContent) -> msgspec.Raw:
         """The content, or for one that answers calls their ids, when that comes to the same."""
         content = entry.content
         if content.role != USER:
@@ -434,7 +434,7 @@ class Recorder:
             parts = [raw for call in calls for raw in self._answers[call]]
         except KeyError:
             return entry.raw
-        if not calls or joined(parts) != bytes(entry.raw):
+        if not calls or join_parts(parts) != bytes(entry.raw):
             return entry.raw
         return msgspec.Raw(encode_json(CallRefs(calls=calls)))
 
@@ -461,13 +461,13 @@ def _without_ballast(event: Event) -> Event:
     if isinstance(event, RunFinishedEvent):
         return msgspec.structs.replace(event, text="")
     if isinstance(event, ConfirmationRequestEvent):
-        return msgspec.structs.replace(event, details=_bounded(event.details))
+        return msgspec.structs.replace(event, details=_shorten_values(event.details))
     if isinstance(event, ToolCallRequestEvent):
-        return msgspec.structs.replace(event, args=_bounded(event.args))
+        return msgspec.structs.replace(event, args=_shorten_values(event.args))
     return event
 
 
-def _bounded(value: Any, depth: int = _DEEPEST) -> Any:
+def _shorten_values(value: Any, depth: int = _DEEPEST) -> Any:
     """The value without the two texts of a file's change, of which the diff tells; of other long
     texts the beginning."""
     if isinstance(value, str):
@@ -479,9 +479,11 @@ def _bounded(value: Any, depth: int = _DEEPEST) -> Any:
     if isinstance(value, dict):
         known = cast("dict[str, Any]", value)
         whole = _WHOLE_TEXTS if "fileDiff" in known else frozenset[str]()
-        return {key: _bounded(each, depth - 1) for key, each in known.items() if key not in whole}
+        return {
+            key: _shorten_values(each, depth - 1) for key, each in known.items() if key not in whole
+        }
     if isinstance(value, list | tuple):
-        return [_bounded(each, depth - 1) for each in cast("Sequence[Any]", value)]
+        return [_shorten_values(each, depth - 1) for each in cast("Sequence[Any]", value)]
     return value
 
 

@@ -122,7 +122,7 @@ class SessionStore:
             raise SessionError(str(from_os_error(error, self.directory))) from error
         return found
 
-    def listed(self) -> Listed:
+    def list_sessions(self) -> Listed:
         """Lists the sessions. Skips those that wrote nothing. A session whose first records are
         damaged has neither time nor title and is recognised by a generated id only. Raises
         SessionError."""
@@ -144,14 +144,14 @@ class SessionStore:
 
     def summaries(self) -> tuple[SessionSummary, ...]:
         """The sessions of `listed`. Raises SessionError."""
-        return self.listed().sessions
+        return self.list_sessions().sessions
 
     def find(self, name: str) -> SessionSummary:
         """The session that is meant: `latest` (the one that was last at work), its number in
         `summaries` from 1, its id, or the beginning of its id. Fewer than eight digits are always a
         number, so that no number past the last one reaches a session whose id happens to begin with
         it. One of another project goes by its whole id alone. Raises SessionError."""
-        listed = self.listed()
+        listed = self.list_sessions()
         found = listed.sessions
         for item in (*listed.foreign, *found):
             if item.session_id == name:
@@ -209,7 +209,7 @@ class SessionStore:
 
         journal, extent, _ = Journal.reopen(path, read, disk)
         try:
-            for record in self._continued(item.session_id, writer, replay):
+            for record in self._continuation_records(item.session_id, writer, replay):
                 journal.add(record)
                 replay.take(record)
             journal.write()
@@ -221,7 +221,9 @@ class SessionStore:
             raise SessionError(str(from_os_error(error, path))) from error
         return Resumed(journal=journal, replay=replay, extent=extent)
 
-    def _continued(self, session_id: str, writer: str, replay: Replay) -> Iterator[Continued]:
+    def _continuation_records(
+        self, session_id: str, writer: str, replay: Replay
+    ) -> Iterator[Continued]:
         """Records for a run that continues another. A damaged end the journal does not mention was
         moved just now, or by a run that stopped there. Raises OSError."""
         for name in self._damaged_ends(session_id):
@@ -419,7 +421,7 @@ def seconds(age: str, key: str) -> float:
     return int(found[1]) * float(_UNITS[found[2]])
 
 
-def outdated(
+def find_outdated(
     sessions: Sequence[tuple[str, float]], limits: Retention, now: float
 ) -> tuple[str, ...]:
     """The ids of those that may go, the oldest first. `sessions` are ids with the time at which
@@ -453,11 +455,11 @@ def prune(
         return ()
     used = [(path.stem, status.st_mtime) for path, status in found]
     seen = {path.stem: status.st_mtime_ns for path, status in found}
-    gone = outdated(used, limits, clock())
+    gone = find_outdated(used, limits, clock())
     return store.delete_all({each: seen[each] for each in gone if each != keep}, MAX_AT_ONCE)
 
 
-def pruned_beside(
+def prune_in_background(
     temp: Path, settings: Settings, keep: str, emit: Callable[[Event], None]
 ) -> Thread | None:
     """Removes the sessions in a project's directory that are older than the settings want them, but

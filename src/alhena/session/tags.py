@@ -26,7 +26,7 @@ from alhena.session.records import (
     line_of,
     now,
     record_of,
-    relined,
+    reseal_line,
     title_of,
 )
 from alhena.session.store import require_readable
@@ -92,15 +92,15 @@ class Tags:
         not to be replaced; SessionError, and then what was there still is."""
         path = self._path(name)
         if not replace and os.path.lexists(path):
-            raise _taken(name)
+            raise _taken_tag_error(name)
         header, chain = True, 0
         try:
-            with made(path, replace=replace) as file:
+            with create_file(path, replace=replace) as file:
 
                 def take(line: bytes) -> None:
                     nonlocal header, chain
                     if not line.startswith(_TAGGED):
-                        sealed, chain = relined(line, chain)
+                        sealed, chain = reseal_line(line, chain)
                         file.write(sealed)
                     if header:
                         header = False
@@ -109,7 +109,7 @@ class Tags:
 
                 _require_whole(read_session(journal, take), journal)
         except FileExistsError as error:
-            raise _taken(name) from error
+            raise _taken_tag_error(name) from error
         return self.find(name)
 
     def begin(self, name: str, session_id: str, project: str, writer: str) -> Path:
@@ -117,7 +117,7 @@ class Tags:
         as it is. Raises NoTagError, SessionError."""
         tag = self.find(name)
         path = self._sessions / f"{session_id}{SUFFIX}"
-        with made(path, replace=False) as file:
+        with create_file(path, replace=False) as file:
             new = NewHeader(session_id, project, writer)
             extent = read_session(Path(tag.path), rewriting(file, new, Path(tag.path)))
             _require_whole(extent, Path(tag.path))
@@ -184,7 +184,7 @@ def rewriting(file: BinaryIO, new: NewHeader, path: Path) -> Take:
         if line.startswith(_TAGGED):
             return
         if chain:
-            sealed, chain = relined(line, chain)
+            sealed, chain = reseal_line(line, chain)
         else:
             header = record_of(line)
             if not isinstance(header, Header):
@@ -230,7 +230,7 @@ def _read(path: Path) -> Tag:
 
 
 @contextmanager
-def made(path: Path, *, replace: bool) -> Generator[BinaryIO]:
+def create_file(path: Path, *, replace: bool) -> Generator[BinaryIO]:
     """A file that is there whole, and on the disk, or not at all. Raises FileExistsError where one
     is there that is not to be replaced, SessionError."""
     temporary = temporary_name()
@@ -268,7 +268,7 @@ def _require_whole(extent: Extent, path: Path) -> None:
         )
 
 
-def _taken(name: str) -> TakenTagError:
+def _taken_tag_error(name: str) -> TakenTagError:
     return TakenTagError(
         f"a conversation is saved as {name!r} already.",
         remedy="Take another name, or replace it: /chat save NAME --replace.",
@@ -350,7 +350,7 @@ def fork(journal: Path, lines: int, new: NewHeader) -> Path:
     """Makes the record of a new session, which begins with the first `lines` of a journal; its
     path. It is there whole, and on the disk, or not at all. Raises SessionError."""
     path = journal.with_name(f"{new.session_id}{SUFFIX}")
-    with made(path, replace=False) as file:
+    with create_file(path, replace=False) as file:
         write, left = rewriting(file, new, journal), lines
 
         def take(line: bytes) -> bool:

@@ -43,7 +43,7 @@ def inline(text: str) -> str:
     return _MARK.sub(lambda mark: _ENTITIES.get(mark[0], f"\\{mark[0]}"), one_line(text))
 
 
-def fenced(text: str, language: str = "") -> list[str]:
+def code_block(text: str, language: str = "") -> list[str]:
     """The lines of a block of code."""
     body = shown(text).rstrip("\n")
     longest = max(map(len, re.findall("`+", body)), default=0)
@@ -65,10 +65,10 @@ def prose(text: str) -> list[str]:
             info = opening[3].strip()
             known = info.lower() in _LANGUAGES.split()
             lines += [] if known or not info else [_line(info)]
-            lines += fenced(body, info if known else "")
+            lines += code_block(body, info if known else "")
         elif begins and not listed and line.strip() and _INDENT.match(line):
             body, at = _indented_markdown(found, at)
-            lines += fenced(body)
+            lines += code_block(body)
         else:
             containers = _CONTAINERS.match(line)
             marked = containers is not None and bool(containers[0].strip(" \t>"))
@@ -261,7 +261,7 @@ def _markdown(pieces: Iterator[Piece]) -> list[str]:
     for piece in pieces:
         level = "###" if piece.code else "##"
         lines += ["", f"{level} {inline(piece.heading)}", ""]
-        lines += fenced(piece.body, piece.language) if piece.code else prose(piece.body)
+        lines += code_block(piece.body, piece.language) if piece.code else prose(piece.body)
     return lines
 
 
@@ -278,7 +278,7 @@ def _piece(at: str, who: str, part: Part, raw: Callable[[], bytes]) -> Piece | N
     """Renders a part; an unknown kind gives all of `raw`, because a later version may know more."""
     if part.function_call is not None:
         call = part.function_call
-        body = _indented(msgspec.json.encode(call.args or {}))
+        body = _format_json(msgspec.json.encode(call.args or {}))
         return Piece(
             at=at,
             heading=f"Call of {call.name}",
@@ -300,7 +300,7 @@ def _piece(at: str, who: str, part: Part, raw: Callable[[], bytes]) -> Piece | N
         return Piece(at=at, heading=f"{who}: a file", body=body, code=True)
     if part.text == "":
         return None
-    body = _indented(raw())
+    body = _format_json(raw())
     return Piece(at=at, heading=f"{who}: something else", body=body, code=True, language="json")
 
 
@@ -308,7 +308,7 @@ def _raw(entry: EncodedContent, place: int) -> bytes:
     return bytes(msgspec.json.decode(entry.raw, type=_RawContent).parts[place])
 
 
-def _indented(data: bytes) -> str:
+def _format_json(data: bytes) -> str:
     return msgspec.json.format(data, indent=2).decode()
 
 
@@ -318,4 +318,4 @@ def response_text(response: dict[str, Any]) -> str:
         (value,) = response.values()
         if isinstance(value, str):
             return value
-    return _indented(msgspec.json.encode(response))
+    return _format_json(msgspec.json.encode(response))

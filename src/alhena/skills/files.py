@@ -48,7 +48,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
 
     def instructions(self) -> str:
         """The text of the file behind its front matter. Raises InputError."""
-        return _parsed(self.path, self.source)[1]
+        return _parse_file(self.path, self.source)[1]
 
 
 class Skills:
@@ -65,7 +65,7 @@ class Skills:
         self.problems: list[str] = []
         self.all: dict[str, Skill] = {}
         for source, folder in self._folders:
-            for skill in self._found(source, folder):
+            for skill in self._find_skills(source, folder):
                 other = self.all.get(skill.name)
                 if other is not None:
                     self._problem(other.path, f"is not used: {skill.path} has the same name")
@@ -82,7 +82,7 @@ class Skills:
         found = self.all.items()
         return {name: skill for name, skill in found if name.lower() not in self.disabled}
 
-    def _found(self, source: str, folder: Path) -> Iterator[Skill]:
+    def _find_skills(self, source: str, folder: Path) -> Iterator[Skill]:
         try:
             names = sorted(os.listdir(folder))
         except OSError as error:
@@ -96,7 +96,7 @@ class Skills:
                 self._problem(path, "is not used: it is a link out of its folder")
                 continue
             try:
-                head, _ = _parsed(path, source)
+                head, _ = _parse_file(path, source)
                 yield _skill(head, source, path)
             except InputError as error:
                 self._problem(path, f"is not used: {error.message}")
@@ -119,7 +119,7 @@ def plain_name(text: str) -> str:
     return _UNNAMED.sub("-", text)[:MAX_NAME]
 
 
-def _parsed(path: Path, source: str) -> tuple[dict[str, str], str]:
+def _parse_file(path: Path, source: str) -> tuple[dict[str, str], str]:
     """The front matter and the rest of a file. Raises InputError."""
     try:
         data = read_content(path, MAX_BYTES, follows=source == "user")
@@ -237,28 +237,28 @@ class _Activation(BaseInvocation):
             self._workspace.readable += (skill.folder,)
         files = folder_structure(skill.folder, None, MAX_RESOURCES)
         return ToolResult(
-            llm_content=f'<activated_skill name="{_escaped(skill.name)}">\n'
+            llm_content=f'<activated_skill name="{_escape_xml(skill.name)}">\n'
             f"  <instructions>\n{instructions}\n  </instructions>\n\n"
             f"  <available_resources>\n{files}\n  </available_resources>\n</activated_skill>",
             display=f"Skill {skill.name} activated.",
         )
 
 
-def _escaped(text: str) -> str:
+def _escape_xml(text: str) -> str:
     """The text within XML; `html.escape` would load a table of all entities."""
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return text.replace('"', "&quot;")
 
 
-def listed(skills: Skills) -> str:
+def describe_skills(skills: Skills) -> str:
     """The section of the system prompt about the active skills."""
     entries: list[str] = []
     left = MAX_LISTED
     for skill in skills.active.values():
         entry = (
-            f"  <skill>\n    <name>{_escaped(skill.name)}</name>\n"
-            f"    <description>{_escaped(skill.description)}</description>\n"
-            f"    <location>{_escaped(str(skill.path))}</location>\n  </skill>"
+            f"  <skill>\n    <name>{_escape_xml(skill.name)}</name>\n"
+            f"    <description>{_escape_xml(skill.description)}</description>\n"
+            f"    <location>{_escape_xml(str(skill.path))}</location>\n  </skill>"
         )
         left -= len(entry)
         if left < 0:

@@ -8,7 +8,12 @@ import sys
 from collections.abc import Mapping
 from functools import cache
 
-from alhena.config.environment import SanitisedEnvironment, is_hijacking, own_environment, sanitised
+from alhena.config.environment import (
+    SanitisedEnvironment,
+    is_hijacking,
+    own_environment,
+    sanitise_environment,
+)
 from alhena.config.home import BATCH_TASK, PROJECT_TEMP
 from alhena.config.settings import EnvironmentRedaction
 from alhena.system.errors import ProcessStartError
@@ -49,7 +54,7 @@ def child_environment(
     For every child process. `extra` comes from configuration; variables in it that make other
     programs run code (LD_PRELOAD, BASH_ENV) are dropped and listed as removed.
     """
-    clean = sanitised(own_environment(parent), rules or EnvironmentRedaction())
+    clean = sanitise_environment(own_environment(parent), rules or EnvironmentRedaction())
     wanted = extra or {}
     refused = {name for name in wanted if is_hijacking(name)}
     added = {name: value for name, value in wanted.items() if name not in refused}

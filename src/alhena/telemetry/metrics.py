@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from alhena.telemetry.records import PREFIX, PROVIDER, Record, first_word
+from alhena.telemetry.records import PREFIX, PROVIDER, TelemetryRecord, first_word
 
 BOUNDARIES = (0, 5, 10, 25, 50, 75, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10000)
 """Inclusive upper bounds of a histogram's buckets; one more bucket follows the last."""
@@ -102,9 +102,9 @@ class Metrics:
         """Counts the session."""
         self._add((SESSIONS, {}, 1), time_ns)
 
-    def take(self, record: Record, time_ns: int) -> None:
+    def take(self, record: TelemetryRecord, time_ns: int) -> None:
         """Updates the metrics that this record counts for, if any."""
-        for measurement in measured(record):
+        for measurement in measure_record(record):
             self._add(measurement, time_ns)
 
     def scope_metrics(self, common: dict[str, Any], time_ns: int) -> list[dict[str, Any]]:
@@ -178,7 +178,7 @@ _COUNTED: dict[str, tuple[Instrument, tuple[str, ...]]] = {
 """Record -> the counter to which each adds 1, and the attributes that it takes over."""
 
 
-def measured(record: Record) -> Iterator[Measurement]:
+def measure_record(record: TelemetryRecord) -> Iterator[Measurement]:
     """The values that a record adds to metrics."""
     facts = record.attributes
     match record.name:

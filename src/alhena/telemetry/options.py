@@ -15,7 +15,7 @@ from alhena.config.settings import TelemetrySettings
 DEFAULT_ENDPOINT = "http://localhost:4317"
 
 
-class Endpoint(msgspec.Struct, frozen=True):
+class OtlpEndpoint(msgspec.Struct, frozen=True):
     """A collector of OTLP; `protocol` is grpc or http. Without `traces` it gets logs and metrics
     only."""
 
@@ -39,7 +39,7 @@ class TelemetryOptions(msgspec.Struct, frozen=True):
     outfile: Path | None
     texts: bool
     within: Path | None = None
-    endpoint: Endpoint = Endpoint()
+    endpoint: OtlpEndpoint = OtlpEndpoint()
     notice: str = ""
 
 
@@ -70,7 +70,7 @@ def telemetry_options(
     )
     traces = _flag(environ.get("GEMINI_TELEMETRY_TRACES_ENABLED"), settings.traces) is not False
     http = protocol.startswith("http")
-    endpoint = Endpoint(url or DEFAULT_ENDPOINT, "http" if http else "grpc", traces)
+    endpoint = OtlpEndpoint(url or DEFAULT_ENDPOINT, "http" if http else "grpc", traces)
     return TelemetryOptions(None, texts is True, endpoint=endpoint, notice=notice)
 
 
@@ -94,13 +94,13 @@ def installation_id(path: Path) -> tuple[str, str]:
     """Returns the id in the file, which is created if missing, and a reason if it could not be
     saved; the id then lasts for this session only."""
     try:
-        return _kept(path), ""
+        return _load_or_create_id(path), ""
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         return str(uuid.uuid4()), f"{path}: {reason or error}"
 
 
-def _kept(path: Path) -> str:
+def _load_or_create_id(path: Path) -> str:
     with suppress(FileNotFoundError):
         found = read_limited(path, MAX_BYTES).decode("ascii").strip()
         if found:

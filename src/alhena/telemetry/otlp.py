@@ -15,9 +15,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from alhena.events import timestamp
-from alhena.telemetry.metrics import SESSIONS, Instrument, measured
-from alhena.telemetry.options import Endpoint
-from alhena.telemetry.records import Record
+from alhena.telemetry.metrics import SESSIONS, Instrument, measure_record
+from alhena.telemetry.options import OtlpEndpoint
+from alhena.telemetry.records import TelemetryRecord
 from alhena.telemetry.spans import SCOPE
 from alhena.version import __version__
 
@@ -42,7 +42,7 @@ class OpenTelemetrySink:
         self._instruments: dict[Instrument, Any] = {}
         self._count(SESSIONS, {}, 1)
 
-    def write(self, record: Record, time_ns: int) -> None:
+    def write(self, record: TelemetryRecord, time_ns: int) -> None:
         """Passes a record on; the providers' processors send it later."""
         name = record.event_name
         named = {"event.name": name, "event.timestamp": timestamp(time_ns)}
@@ -56,7 +56,7 @@ class OpenTelemetrySink:
                 event_name=name,
             )
         )
-        for instrument, attributes, value in measured(record):
+        for instrument, attributes, value in measure_record(record):
             self._count(instrument, attributes, value)
 
     def flush(self, time_ns: int) -> None:
@@ -86,7 +86,7 @@ class OtlpSink(OpenTelemetrySink):
     `tracers` is the provider of the session's spans; None: no traces are wanted.
     """
 
-    def __init__(self, endpoint: Endpoint, common: dict[str, Any]) -> None:
+    def __init__(self, endpoint: OtlpEndpoint, common: dict[str, Any]) -> None:
         logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
         logging.getLogger("opentelemetry").propagate = False  # `problem` says it, once
         made = _exporters(endpoint)
@@ -146,7 +146,7 @@ class _Watched:
         return getattr(self._exporter, name)
 
 
-def _exporters(endpoint: Endpoint) -> list[Any]:
+def _exporters(endpoint: OtlpEndpoint) -> list[Any]:
     """Exporters of logs, metrics and, if wanted, traces."""
     if endpoint.protocol == "http":
         from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter

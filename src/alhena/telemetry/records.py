@@ -42,7 +42,7 @@ def first_word(name: str) -> str:
     return (name.split() or [""])[0]
 
 
-class Record(msgspec.Struct, frozen=True):
+class TelemetryRecord(msgspec.Struct, frozen=True):
     """A log record: `name` without prefix, `body` as a sentence, the record's own attributes."""
 
     name: str
@@ -67,10 +67,12 @@ class KnownCall(msgspec.Struct, frozen=True):
     proposed_args: dict[str, Any] | None = None
 
 
-def call_record(event: ToolCallResponseEvent, call: KnownCall, *, with_args: bool) -> Record:
+def call_record(
+    event: ToolCallResponseEvent, call: KnownCall, *, with_args: bool
+) -> TelemetryRecord:
     """The record of an ended call."""
     success, duration = event.outcome == "success", round(event.duration_ms)
-    decision = None if _undecided(event) else event.decision
+    decision = None if _is_undecided(event) else event.decision
     attributes: dict[str, Any] = {
         "function_name": event.name,
         "duration_ms": duration,
@@ -96,15 +98,15 @@ def call_record(event: ToolCallResponseEvent, call: KnownCall, *, with_args: boo
         attributes["metadata"] = pretty(stat)
     decided = "" if decision is None else f" Decision: {decision}."
     said = f"Success: {str(success).lower()}. Duration: {duration}ms."
-    return Record("tool_call", f"Tool call: {event.name}.{decided} {said}", attributes)
+    return TelemetryRecord("tool_call", f"Tool call: {event.name}.{decided} {said}", attributes)
 
 
-def _undecided(event: ToolCallResponseEvent) -> bool:
+def _is_undecided(event: ToolCallResponseEvent) -> bool:
     """True when a call ended before anybody allowed or refused it."""
     return event.decision == "reject" and not event.denied
 
 
-def truncation_record(event: OutputTruncatedEvent, call: KnownCall) -> Record:
+def truncation_record(event: OutputTruncatedEvent, call: KnownCall) -> TelemetryRecord:
     """The record of a result that was truncated for the model."""
     attributes = {
         "eventName": "tool_output_truncated",
@@ -114,10 +116,12 @@ def truncation_record(event: OutputTruncatedEvent, call: KnownCall) -> Record:
         "threshold": event.threshold,
         "prompt_id": call.prompt_id,
     }
-    return Record("tool_output_truncated", f"Tool output truncated for {event.name}.", attributes)
+    return TelemetryRecord(
+        "tool_output_truncated", f"Tool output truncated for {event.name}.", attributes
+    )
 
 
-def file_record(event: ToolCallResponseEvent, call: KnownCall) -> Record | None:
+def file_record(event: ToolCallResponseEvent, call: KnownCall) -> TelemetryRecord | None:
     """The record of the file that a successful call read or wrote; None if it did neither."""
     if event.status != "success":
         return None
@@ -136,7 +140,7 @@ def file_record(event: ToolCallResponseEvent, call: KnownCall) -> Record | None:
     attributes |= {"programming_language": programming_language(path), "prompt_id": call.prompt_id}
     known = {name: value for name, value in attributes.items() if value is not None}
     counted = "" if lines is None else f" Lines: {lines}."
-    return Record("file_operation", f"File operation: {operation}.{counted}", known)
+    return TelemetryRecord("file_operation", f"File operation: {operation}.{counted}", known)
 
 
 def diff_stat(display: str | dict[str, Any] | None) -> dict[str, int]:
@@ -154,7 +158,7 @@ def diff_stat(display: str | dict[str, Any] | None) -> dict[str, int]:
         for what in ("added", "removed")
     }
     lines = display.get("fileDiff", "").split("\n")
-    added, removed = (_changed(lines, sign) for sign in "+-")
+    added, removed = (_lines_with_sign(lines, sign) for sign in "+-")
     counted = (len(added), len(removed), 0, 0)
     if counted == tuple(found.values()):
         found |= {
@@ -166,7 +170,7 @@ def diff_stat(display: str | dict[str, Any] | None) -> dict[str, int]:
     return found
 
 
-def _changed(lines: list[str], sign: str) -> list[str]:
+def _lines_with_sign(lines: list[str], sign: str) -> list[str]:
     """Lines of a unified diff with this sign, which is removed; the two headers are skipped."""
     hunks = next((at for at, line in enumerate(lines) if line.startswith("@@")), len(lines))
     return [line[1:] for line in lines[hunks:] if line.startswith(sign)]
@@ -235,21 +239,21 @@ class Translation:
         self._calls: dict[str, KnownCall] = {}
         self._agents: dict[str, str] = {}
         self._model, self._attempt = "", 1
-        self._made: dict[type[Event], Callable[[Any], Iterator[Record]]] = {
+        self._made: dict[type[Event], Callable[[Any], Iterator[TelemetryRecord]]] = {
             UserMessageEvent: self._prompt,
             ApiRequestEvent: self._request,
             ApiResponseEvent: self._response,
             ApiErrorEvent: self._error,
             RetryEvent: self._retry,
-            ToolCallRequestEvent: self._requested,
+            ToolCallRequestEvent: self._remember_call,
             ToolCallUpdateEvent: self._agent_started,
             ToolCallResponseEvent: self._call,
-            OutputTruncatedEvent: self._truncated,
+            OutputTruncatedEvent: self._truncation_records,
             HookCallEvent: self._hook,
-            ErrorEvent: self._given_up,
+            ErrorEvent: self._unusable_answer,
             ModelFallbackEvent: _fallback,
-            CompressedEvent: _compressed,
-            OutputsMaskedEvent: _masked,
+            CompressedEvent: _compression_records,
+            OutputsMaskedEvent: _masking_records,
             LoopDetectedEvent: self._loop,
             LoopCheckEvent: _loop_check,
         }
@@ -260,36 +264,36 @@ class Translation:
             return event.name in DELEGATES
         return type(event) in self._made  # events have no subclasses
 
-    def records(self, event: Event) -> Iterator[Record]:
+    def records(self, event: Event) -> Iterator[TelemetryRecord]:
         """The records of an event, redacted."""
         if self.takes(event):
-            yield from map(self.cleaned, self._made[type(event)](event))
+            yield from map(self.redact_record, self._made[type(event)](event))
 
-    def cleaned(self, record: Record) -> Record:
+    def redact_record(self, record: TelemetryRecord) -> TelemetryRecord:
         """The redacted record, with the current prompt's id if it has none."""
         attributes: dict[str, Any] = self._redaction.value(record.attributes)
         if not attributes.get("prompt_id"):
             attributes.pop("prompt_id", None)
             if self._prompt_id:
                 attributes["prompt_id"] = self._prompt_id
-        return Record(record.name, self._redaction.text(record.body), attributes)
+        return TelemetryRecord(record.name, self._redaction.text(record.body), attributes)
 
-    def _prompt(self, event: UserMessageEvent) -> Iterator[Record]:
+    def _prompt(self, event: UserMessageEvent) -> Iterator[TelemetryRecord]:
         self._prompt_id, self._attempt = event.prompt_id, 1
         length = len(event.text)
         attributes: dict[str, Any] = {"prompt_length": length, "prompt_id": event.prompt_id}
         if self._texts:
             attributes["prompt"] = event.text
-        yield Record("user_prompt", f"User prompt. Length: {length}.", attributes)
+        yield TelemetryRecord("user_prompt", f"User prompt. Length: {length}.", attributes)
 
-    def _request(self, event: ApiRequestEvent) -> Iterator[Record]:
+    def _request(self, event: ApiRequestEvent) -> Iterator[TelemetryRecord]:
         self._model = event.model
         attributes = {"model": event.model, "prompt_id": event.prompt_id, "role": event.role}
         if event.text is not None and self._texts:
             attributes["request_text"] = self._json(event.text)
-        yield Record("api_request", f"API request to {event.model}.", attributes)
+        yield TelemetryRecord("api_request", f"API request to {event.model}.", attributes)
 
-    def _response(self, event: ApiResponseEvent) -> Iterator[Record]:
+    def _response(self, event: ApiResponseEvent) -> Iterator[TelemetryRecord]:
         duration = round(event.duration_ms)
         attributes: dict[str, Any] = {
             "model": event.model,
@@ -309,10 +313,10 @@ class Translation:
         if event.text is not None and self._texts:
             attributes["response_text"] = self._json(event.text)
         body = f"API response from {event.model}. Status: 200. Duration: {duration}ms."
-        yield Record("api_response", body, attributes)
+        yield TelemetryRecord("api_response", body, attributes)
         yield _details(event)
 
-    def _error(self, event: ApiErrorEvent) -> Iterator[Record]:
+    def _error(self, event: ApiErrorEvent) -> Iterator[TelemetryRecord]:
         duration = round(event.duration_ms)
         attributes: dict[str, Any] = {
             "model": event.model,
@@ -328,7 +332,7 @@ class Translation:
         if event.status is not None:
             attributes["status_code"] = attributes["http.status_code"] = event.status
         body = f"API error for {event.model}. Error: {event.message}. Duration: {duration}ms."
-        yield Record("api_error", body, attributes)
+        yield TelemetryRecord("api_error", body, attributes)
         yield _details(event)
 
     def _json(self, text: str) -> str:
@@ -336,16 +340,16 @@ class Translation:
         value = self._redaction.value(msgspec.json.decode(text))
         return msgspec.json.encode(value).decode("utf-8")
 
-    def _requested(self, event: ToolCallRequestEvent) -> Iterator[Record]:
+    def _remember_call(self, event: ToolCallRequestEvent) -> Iterator[TelemetryRecord]:
         # Copied through JSON: a running tool may change its arguments.
         args = msgspec.json.decode(msgspec.json.encode(event.args))
         self._calls[event.call_id] = KnownCall(event.prompt_id, self._redaction.value(args))
         return iter(())
 
-    def _truncated(self, event: OutputTruncatedEvent) -> Iterator[Record]:
+    def _truncation_records(self, event: OutputTruncatedEvent) -> Iterator[TelemetryRecord]:
         yield truncation_record(event, self._calls.get(event.call_id, KnownCall()))
 
-    def _call(self, event: ToolCallResponseEvent) -> Iterator[Record]:
+    def _call(self, event: ToolCallResponseEvent) -> Iterator[TelemetryRecord]:
         call = self._calls.pop(event.call_id, KnownCall(self._prompt_id))
         if event.args is not None:
             call = KnownCall(call.prompt_id, self._redaction.value(event.args), call.args)
@@ -357,18 +361,18 @@ class Translation:
         if agent is not None:
             yield _agent_finished(event, agent)
         if event.name == "exit_plan_mode" and event.status == "success" and not event.denied:
-            yield Record("plan.execution", "Plan approved.", {})
+            yield TelemetryRecord("plan.execution", "Plan approved.", {})
 
-    def _agent_started(self, event: ToolCallUpdateEvent) -> Iterator[Record]:
+    def _agent_started(self, event: ToolCallUpdateEvent) -> Iterator[TelemetryRecord]:
         """The start of a subagent, once."""
         if event.status != "executing" or event.call_id in self._agents:
             return
         args = self._calls.get(event.call_id, KnownCall()).args or {}
         name = self._agents[event.call_id] = str(args.get("agent_name", ""))
         named = {"agent_id": event.call_id, "agent_name": name}
-        yield Record("agent.start", f"Agent {name} started.", named)
+        yield TelemetryRecord("agent.start", f"Agent {name} started.", named)
 
-    def _given_up(self, event: ErrorEvent) -> Iterator[Record]:
+    def _unusable_answer(self, event: ErrorEvent) -> Iterator[TelemetryRecord]:
         """The end of a run whose model gave no usable answer."""
         if event.error_type != _UNUSABLE:
             return
@@ -378,9 +382,9 @@ class Translation:
             "final_error_type": _UNUSABLE,
         }
         said = f"All content retries failed after {self._attempt} attempts."
-        yield Record("chat.content_retry_failure", said, attributes)
+        yield TelemetryRecord("chat.content_retry_failure", said, attributes)
 
-    def _loop(self, event: LoopDetectedEvent) -> Iterator[Record]:
+    def _loop(self, event: LoopDetectedEvent) -> Iterator[TelemetryRecord]:
         attributes: dict[str, Any] = {
             "prompt_id": event.prompt_id,
             "loop_type": event.kind,
@@ -389,9 +393,9 @@ class Translation:
         }
         if self._texts:
             attributes["detail"] = event.detail
-        yield Record("loop_detected", f"Loop detected. Type: {event.kind}.", attributes)
+        yield TelemetryRecord("loop_detected", f"Loop detected. Type: {event.kind}.", attributes)
 
-    def _retry(self, event: RetryEvent) -> Iterator[Record]:
+    def _retry(self, event: RetryEvent) -> Iterator[TelemetryRecord]:
         """A content retry for an unusable response, a network retry for any other error."""
         self._attempt = event.attempt
         delay = round(event.delay_s * 1000)
@@ -403,14 +407,16 @@ class Translation:
         }
         if event.error_type == _UNUSABLE:
             attributes |= {"attempt_number": event.attempt - 2, "retry_delay_ms": delay}
-            yield Record("chat.content_retry", f"Content retry due to {event.reason}", attributes)
+            yield TelemetryRecord(
+                "chat.content_retry", f"Content retry due to {event.reason}", attributes
+            )
             return
         attributes |= {"attempt": event.attempt, "max_attempts": event.max_attempts}
         attributes["delay_ms"] = delay
         body = f"Network retry attempt {event.attempt} of {event.max_attempts}: {event.reason}"
-        yield Record("network_retry_attempt", body, attributes)
+        yield TelemetryRecord("network_retry_attempt", body, attributes)
 
-    def _hook(self, event: HookCallEvent) -> Iterator[Record]:
+    def _hook(self, event: HookCallEvent) -> Iterator[TelemetryRecord]:
         # A hook's name may be a whole command with private words in it.
         name = event.name if self._texts else first_word(event.name)
         duration = round(event.duration_ms)
@@ -434,10 +440,10 @@ class Translation:
                 attributes["error"] = event.message
         ended = "succeeded" if event.success else "failed"
         body = f"Hook call {event.event}.{name} {ended} in {duration}ms"
-        yield Record("hook_call", body, attributes)
+        yield TelemetryRecord("hook_call", body, attributes)
 
 
-def _details(event: ApiResponseEvent | ApiErrorEvent) -> Record:
+def _details(event: ApiResponseEvent | ApiErrorEvent) -> TelemetryRecord:
     """A request by the GenAI conventions; its texts are in the records beside it."""
     attributes: dict[str, Any] = {
         "gen_ai.operation.name": "chat",
@@ -454,10 +460,10 @@ def _details(event: ApiResponseEvent | ApiErrorEvent) -> Record:
             "gen_ai.usage.input_tokens": event.input_tokens,
             "gen_ai.usage.output_tokens": event.output_tokens,
         }
-    return Record(DETAILS, f"GenAI operation details of {event.model}.", attributes)
+    return TelemetryRecord(DETAILS, f"GenAI operation details of {event.model}.", attributes)
 
 
-def _agent_finished(event: ToolCallResponseEvent, name: str) -> Record:
+def _agent_finished(event: ToolCallResponseEvent, name: str) -> TelemetryRecord:
     data = event.data or {}
     reason = "GOAL" if event.status == "success" else event.status.upper()
     duration = round(event.duration_ms)
@@ -468,10 +474,10 @@ def _agent_finished(event: ToolCallResponseEvent, name: str) -> Record:
         "turn_count": data.get("turns", 0),
         "terminate_reason": str(data.get("termination_reason", reason)),
     }
-    return Record("agent.finish", f"Agent {name} finished in {duration}ms.", attributes)
+    return TelemetryRecord("agent.finish", f"Agent {name} finished in {duration}ms.", attributes)
 
 
-def _loop_check(event: LoopCheckEvent) -> Iterator[Record]:
+def _loop_check(event: LoopCheckEvent) -> Iterator[TelemetryRecord]:
     """The verdict of the models that were asked about a loop."""
     attributes: dict[str, Any] = {
         "prompt_id": event.prompt_id,
@@ -482,10 +488,10 @@ def _loop_check(event: LoopCheckEvent) -> Iterator[Record]:
         attributes["main_model"] = event.second_model
         attributes["main_model_confidence"] = event.second_confidence
     body = f"LLM loop check. Flash confidence: {event.confidence:.2f}."
-    yield Record("llm_loop_check", body, attributes)
+    yield TelemetryRecord("llm_loop_check", body, attributes)
 
 
-def _fallback(event: ModelFallbackEvent) -> Iterator[Record]:
+def _fallback(event: ModelFallbackEvent) -> Iterator[TelemetryRecord]:
     attributes: dict[str, Any] = {
         "model": event.model,
         "instead_of": event.instead_of,
@@ -493,10 +499,10 @@ def _fallback(event: ModelFallbackEvent) -> Iterator[Record]:
         "role": event.role,
         "error_type": event.error_type,
     }
-    yield Record("flash_fallback", f"Switching to {event.model} as fallback.", attributes)
+    yield TelemetryRecord("flash_fallback", f"Switching to {event.model} as fallback.", attributes)
 
 
-def _shortened(event: CompressedEvent | OutputsMaskedEvent) -> dict[str, Any]:
+def _compression_attributes(event: CompressedEvent | OutputsMaskedEvent) -> dict[str, Any]:
     return {
         "tokens_before": event.original_tokens,
         "tokens_after": event.new_tokens,
@@ -504,15 +510,17 @@ def _shortened(event: CompressedEvent | OutputsMaskedEvent) -> dict[str, Any]:
     }
 
 
-def _masked(event: OutputsMaskedEvent) -> Iterator[Record]:
-    attributes = _shortened(event) | {"masked_count": event.results}
-    yield Record("tool_output_masking", f"{event.results} tool outputs masked.", attributes)
+def _masking_records(event: OutputsMaskedEvent) -> Iterator[TelemetryRecord]:
+    attributes = _compression_attributes(event) | {"masked_count": event.results}
+    yield TelemetryRecord(
+        "tool_output_masking", f"{event.results} tool outputs masked.", attributes
+    )
 
 
-def _compressed(event: CompressedEvent) -> Iterator[Record]:
-    attributes = _shortened(event) | {"status": event.status, "trigger": event.trigger}
+def _compression_records(event: CompressedEvent) -> Iterator[TelemetryRecord]:
+    attributes = _compression_attributes(event) | {"status": event.status, "trigger": event.trigger}
     body = f"Chat compression: {event.original_tokens} to {event.new_tokens} tokens."
-    yield Record("chat_compression", body, attributes)
+    yield TelemetryRecord("chat_compression", body, attributes)
 
 
 def _output(event: HookCallEvent) -> dict[str, Any] | None:

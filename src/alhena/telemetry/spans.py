@@ -48,7 +48,7 @@ class Spans:
         self._outer = _PROPAGATOR.extract(carrier)
         self._task: Span | None = None
         if task := environ.get(BATCH_TASK):
-            self._task = self._started("batch_task", self._above(), {"alhena.batch.task": task})
+            self._task = self._start_span("batch_task", self._above(), {"alhena.batch.task": task})
             self._outer = _inside(self._task)
         self._prompt: Span | None = None
         self._turn: Span | None = None
@@ -116,7 +116,7 @@ class Spans:
         self._prompt = self._turn = None
 
     def _start_prompt(self, event: RunStartedEvent) -> None:
-        self._prompt = self._started(
+        self._prompt = self._start_span(
             "invoke_agent",
             self._outer if self._task else self._above(),
             {_OPERATION: "invoke_agent", "gen_ai.agent.name": SCOPE} | _of_model(event.model),
@@ -134,10 +134,10 @@ class Spans:
                 self._turn.end()
                 self._turn = None
             if self._turn is None:
-                self._turn = self._started("turn", _inside(self._prompt), {})
+                self._turn = self._start_span("turn", _inside(self._prompt), {})
             self._answered = False
         named = {_OPERATION: "chat", "alhena.role": event.role} | _of_model(event.model)
-        chat = self._started(
+        chat = self._start_span(
             f"chat {event.model}", self._place(event.parent_call_id), named, SpanKind.CLIENT
         )
         earlier = self._chats.pop(_chat(event), None)
@@ -170,12 +170,12 @@ class Spans:
             "gen_ai.tool.call.id": event.call_id,
         }
         place = self._place(event.parent_call_id)
-        span = self._started(f"execute_tool {event.name}", place, named)
+        span = self._start_span(f"execute_tool {event.name}", place, named)
         self._tools[event.call_id] = span
         if event.name in DELEGATES:
             agent = str(event.args.get("agent_name", ""))
             named = {_OPERATION: "invoke_agent", "gen_ai.agent.name": agent}
-            self._agents[event.call_id] = self._started("invoke_agent", _inside(span), named)
+            self._agents[event.call_id] = self._start_span("invoke_agent", _inside(span), named)
 
     def _wait(self, event: ConfirmationRequestEvent | ToolCallUpdateEvent) -> None:
         """Marks when a person was asked, and when the call went on."""
@@ -228,7 +228,7 @@ class Spans:
         span = span or self._turn or self._prompt
         return self._outer if span is None else _inside(span)
 
-    def _started(
+    def _start_span(
         self,
         name: str,
         context: Context,

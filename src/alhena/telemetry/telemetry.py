@@ -18,7 +18,7 @@ import msgspec
 
 from alhena.events import Event, timestamp
 from alhena.telemetry.metrics import Metrics, hr_time
-from alhena.telemetry.records import Record, Translation
+from alhena.telemetry.records import TelemetryRecord, Translation
 from alhena.version import __version__
 
 # O_NONBLOCK: opening a FIFO would wait for a reader.
@@ -87,7 +87,7 @@ SCOPE = "gemini-cli"
 ATTRIBUTE_LIMIT = 128
 
 
-class Origin(msgspec.Struct, frozen=True, kw_only=True):
+class RecordOrigin(msgspec.Struct, frozen=True, kw_only=True):
     """Source of the records. `auth_type`: authentication method of the session's model, if any."""
 
     session_id: str
@@ -106,14 +106,14 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
         return common if self.auth_type is None else common | {"auth_type": self.auth_type}
 
 
-class Form:
+class RecordFormatter:
     """Formats the records and metrics of one origin."""
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: RecordOrigin) -> None:
         self._common = origin.attributes
         self._resource = resource(origin.session_id)
 
-    def log_record(self, record: Record, time_ns: int) -> bytes:
+    def log_record(self, record: TelemetryRecord, time_ns: int) -> bytes:
         """Formats a record made at this time."""
         attributes: dict[str, Any] = {
             **self._common,
@@ -176,7 +176,7 @@ def _lines(value: dict[str, Any]) -> bytes:
 class Sink(Protocol):
     """Takes the records of a session, from one thread. Methods may raise OSError."""
 
-    def write(self, record: Record, time_ns: int) -> None:
+    def write(self, record: TelemetryRecord, time_ns: int) -> None:
         """Takes a record made at this time."""
         ...
 
@@ -196,13 +196,13 @@ class Sink(Protocol):
 class FileSink:
     """Writes records and metrics to a file."""
 
-    def __init__(self, outfile: OutFile, form: Form, start_ns: int) -> None:
+    def __init__(self, outfile: OutFile, form: RecordFormatter, start_ns: int) -> None:
         self._outfile = outfile
         self._form = form
         self._metrics = Metrics()
         self._metrics.start(start_ns)
 
-    def write(self, record: Record, time_ns: int) -> None:
+    def write(self, record: TelemetryRecord, time_ns: int) -> None:
         """Appends a record. Raises OSError."""
         self._metrics.take(record, time_ns)
         self._outfile.append(self._form.log_record(record, time_ns))
@@ -232,7 +232,7 @@ MAX_WAITING = 10_000
 CLOSE_S = 5.0
 """Seconds to wait at session end for the queue to be written."""
 
-_Item = tuple[int, Event | Record] | threading.Event | None
+_Item = tuple[int, Event | TelemetryRecord] | threading.Event | None
 """Queue item: an event or record with its time; an event to set once all before it is written; or
 None for the end."""
 
@@ -286,7 +286,7 @@ class Telemetry:
         if self._translation.takes(event):
             self._put(event)
 
-    def record(self, record: Record) -> None:
+    def record(self, record: TelemetryRecord) -> None:
         """Queues a record that does not come from an event."""
         self._put(record)
 
@@ -323,7 +323,7 @@ class Telemetry:
             return f"telemetry: cannot write to {self._name}: {self._reason}; records are missing."
         return f"telemetry: {self._name} takes the records too slowly; some are missing."
 
-    def _put(self, item: Event | Record) -> None:
+    def _put(self, item: Event | TelemetryRecord) -> None:
         if self._closing:
             return
         if self._items.qsize() >= self._waiting:
@@ -355,9 +355,9 @@ class Telemetry:
             if left <= 0 or self._wanted.wait(left):
                 return
 
-    def _write(self, time_ns: int, item: Event | Record) -> None:
-        if isinstance(item, Record):
-            records = iter((self._translation.cleaned(item),))
+    def _write(self, time_ns: int, item: Event | TelemetryRecord) -> None:
+        if isinstance(item, TelemetryRecord):
+            records = iter((self._translation.redact_record(item),))
         else:
             records = self._translation.records(item)
         try:

@@ -13,7 +13,7 @@ import msgspec
 from alhena.session.transcript import Piece, facts
 from alhena.suspicious_text import shown
 from alhena.telemetry.records import Redaction
-from alhena.tracing.timeline import Kind, Step, Timeline, milliseconds
+from alhena.tracing.timeline import Step, StepKind, Timeline, milliseconds
 
 _AHEAD = 1_024
 """Characters read at least beyond those that are kept: a secret must not be cut before it is
@@ -32,13 +32,13 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """The text as a page shows it."""
-        return self._cut(shown(self._redaction.text(self._ahead(text))), len(text))
+        return self._cut(shown(self._redaction.text(self._cut_texts(text))), len(text))
 
     def args(self, args: dict[str, Any] | None) -> str:
         """Arguments as JSON; no valid JSON when they are cut."""
         if args is None:
             return ""
-        value = self._redaction.value(self._ahead(args))
+        value = self._redaction.value(self._cut_texts(args))
         text = msgspec.json.encode(value).decode("utf-8")
         return self._cut(text, len(text))
 
@@ -53,7 +53,7 @@ class Redactor:
                 plain[name] = self.args(args)
         return plain
 
-    def _ahead(self, value: Any, depth: int = _DEEPEST) -> Any:
+    def _cut_texts(self, value: Any, depth: int = _DEEPEST) -> Any:
         """The value with as much of its texts as has to be read."""
         if self._limit is None:
             return value
@@ -61,9 +61,9 @@ class Redactor:
             return value[: self._limit + self._ahead_by]
         if depth and isinstance(value, dict):
             known = cast("dict[str, Any]", value)
-            return {key: self._ahead(each, depth - 1) for key, each in known.items()}
+            return {key: self._cut_texts(each, depth - 1) for key, each in known.items()}
         if depth and isinstance(value, list | tuple):
-            return [self._ahead(each, depth - 1) for each in cast("Sequence[Any]", value)]
+            return [self._cut_texts(each, depth - 1) for each in cast("Sequence[Any]", value)]
         return value
 
     def _cut(self, text: str, whole: int) -> str:
@@ -152,7 +152,7 @@ def as_page(
         "talk": [_clean(item, redactor) for item in talk],
         "earlier": [_clean(item, redactor) for item in earlier],
     }
-    return _filled(title, data)
+    return _fill_template(title, data)
 
 
 def _room(steps: int, calls: int, journal_size: int) -> int:
@@ -185,10 +185,10 @@ def _own_texts(items: Iterable[Item]) -> Iterator[str]:
 
 
 def _skeleton(step: Step) -> int:
-    return 360 if step.kind is Kind.TOOL else 220
+    return 360 if step.kind is StepKind.TOOL else 220
 
 
-class _Steps:
+class _StepPositions:
     """Positions of steps by what they are. Texts and ids may recur: `take` gives each its own."""
 
     def __init__(self, timeline: Timeline) -> None:
@@ -217,12 +217,12 @@ class _Steps:
 
 def _items(timeline: Timeline) -> tuple[list[Item], list[Item]]:
     """The current conversation, and what was replaced in it."""
-    calls, said = _Steps(timeline), _Steps(timeline)
+    calls, said = _StepPositions(timeline), _StepPositions(timeline)
     replaced = {step.replaces: at for at, step in enumerate(timeline.steps) if step.replaces}
     for at, step in enumerate(timeline.steps):
         if step.call_id:
             calls.add(step.call_id, at)
-        if step.text and step.kind in (Kind.PROMPT, Kind.MODEL):
+        if step.text and step.kind in (StepKind.PROMPT, StepKind.MODEL):
             said.add((step.kind, step.text), at)
 
     def items(pieces: Iterator[Piece]) -> Iterator[Item]:
@@ -234,7 +234,7 @@ def _items(timeline: Timeline) -> tuple[list[Item], list[Item]]:
                 elif piece.call_id in replaced:
                     yield replaced[piece.call_id]
                 continue
-            key = (Kind.MODEL if asks else Kind.PROMPT, piece.body)
+            key = (StepKind.MODEL if asks else StepKind.PROMPT, piece.body)
             if key in said and not piece.code:
                 yield said.take(key, piece.at)
             else:
@@ -251,7 +251,7 @@ def _clean(item: Item, redactor: Redactor) -> Item:
     return role, redactor.text(heading), at, redactor.text(text)
 
 
-def _filled(title: str, data: dict[str, Any]) -> bytes:
+def _fill_template(title: str, data: dict[str, Any]) -> bytes:
     """The template with these data. Neither a text nor a name can end the script they are in."""
     template, style, script = (
         (_FILES / f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js")

@@ -49,7 +49,7 @@ _CONTENTS = msgspec.json.Decoder(Content)
 _NO_RESULT = "no result was recorded"
 
 
-class Kind(StrEnum):
+class StepKind(StrEnum):
     """The kind of a step."""
 
     PROMPT = "prompt"
@@ -72,7 +72,7 @@ class Step(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
     one.
     """
 
-    kind: Kind
+    kind: StepKind
     at: float
     took: float = 0.0
     lane: int = 0
@@ -102,7 +102,7 @@ class Step(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
         return begun + self.took
 
 
-class Totals(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class SessionTotals(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Sums over a session. Times are milliseconds; work that overlapped counts each time. Tool time
     leaves out calls that ran a subagent, whose own steps count. `cost` is in US dollars: None if no
     price is known; `unpriced` requests are not in it."""
@@ -130,7 +130,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     begin: float
     steps: tuple[Step, ...]
     lanes: tuple[str, ...]
-    totals: Totals
+    totals: SessionTotals
     unread: int
 
     @property
@@ -152,7 +152,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_timeline(path: Path, prices: Prices) -> Timeline:
     """The session of a file, as far as it can be trusted. Raises SessionError."""
-    reader = _Reader(prices)
+    reader = _JournalReader(prices)
     transcript = read_transcript(path, beside=reader.feed)
     begin = reader.finish()
     steps = tuple(reader.steps)
@@ -166,20 +166,20 @@ def read_timeline(path: Path, prices: Prices) -> Timeline:
     )
 
 
-def _totals(steps: Iterable[Step]) -> Totals:
-    model = [step for step in steps if step.kind is Kind.MODEL]
-    failed = [step for step in steps if step.kind is Kind.ERROR and step.role]
-    tools = [step for step in steps if step.kind is Kind.TOOL]
+def _totals(steps: Iterable[Step]) -> SessionTotals:
+    model = [step for step in steps if step.kind is StepKind.MODEL]
+    failed = [step for step in steps if step.kind is StepKind.ERROR and step.role]
+    tools = [step for step in steps if step.kind is StepKind.TOOL]
     tokens = [step.tokens for step in model if step.tokens is not None]
     costs = [step.cost for step in model if step.cost is not None]
-    return Totals(
+    return SessionTotals(
         model_time=_sum(step.took for step in (*model, *failed)),
         tool_time=_sum(step.took for step in tools if step.own_lane is None),
         waiting=_sum(step.wait for step in tools),
         requests=len(model) + len(failed),
         calls=len(tools),
         failed_calls=sum(step.status != "success" for step in tools),
-        retries=sum(step.kind is Kind.RETRY for step in steps),
+        retries=sum(step.kind is StepKind.RETRY for step in steps),
         input_tokens=sum(each.prompt for each in tokens),
         cached_tokens=sum(each.cached for each in tokens),
         output_tokens=sum(each.output for each in tokens),
@@ -192,7 +192,7 @@ def _sum(times: Iterable[float]) -> float:
     return round(sum(times), 1)
 
 
-class _Reader:
+class _JournalReader:
     """Takes the lines of a journal in order and makes steps of them."""
 
     def __init__(self, prices: Prices) -> None:
@@ -224,7 +224,7 @@ class _Reader:
             self._settle(step)
             step.status = _NO_RESULT
         for step, following in reversed(tuple(pairwise(self.steps))):
-            if step.kind is Kind.PROMPT:  # it is recorded with the beginning of the answer
+            if step.kind is StepKind.PROMPT:  # it is recorded with the beginning of the answer
                 step.at = min(step.at, following.at)
         self.steps.sort(key=lambda step: step.at)
         begin = self.steps[0].at if self.steps else self._now
@@ -246,15 +246,15 @@ class _Reader:
             case Contents():
                 self._attach(record)
             case Prompted():
-                self._add(Kind.PROMPT, name="prompt", text=record.text)
+                self._add(StepKind.PROMPT, name="prompt", text=record.text)
             case Continued():
                 self._asked.clear()  # nobody was asked while it was at rest
                 lost = (
                     f"; {record.dropped:,} damaged bytes were set aside" if record.dropped else ""
                 )
-                self._add(Kind.NOTE, name="resumed", text=f"alhena {record.writer}{lost}")
+                self._add(StepKind.NOTE, name="resumed", text=f"alhena {record.writer}{lost}")
             case Undone():
-                self._add(Kind.NOTE, name="restored", text=record.checkpoint)
+                self._add(StepKind.NOTE, name="restored", text=record.checkpoint)
             case _:
                 pass
 
@@ -278,16 +278,16 @@ class _Reader:
                 self._response(event)
             case ApiErrorEvent():
                 status = event.error_type if event.status is None else f"HTTP {event.status}"
-                step = self._add(Kind.ERROR, event.duration_ms, event.parent_call_id)
+                step = self._add(StepKind.ERROR, event.duration_ms, event.parent_call_id)
                 step.name, step.role, step.status = event.model, event.role, status
                 step.text = event.message
             case RetryEvent():
-                step = self._add(Kind.RETRY, 0.0, event.parent_call_id)
+                step = self._add(StepKind.RETRY, 0.0, event.parent_call_id)
                 step.took = 1000 * event.delay_s
                 step.name, step.text = event.model, event.reason
                 step.status = f"attempt {event.attempt} of {event.max_attempts}"
             case ToolCallRequestEvent():
-                step = self._add(Kind.TOOL, 0.0, event.parent_call_id, name=event.name)
+                step = self._add(StepKind.TOOL, 0.0, event.parent_call_id, name=event.name)
                 step.call_id, step.args = event.call_id, event.args
                 self._calls[event.call_id] = step
                 if event.replaces is not None:
@@ -313,7 +313,7 @@ class _Reader:
             output=output,
             tier=event.service_tier,
         )
-        step = self._add(Kind.MODEL, event.duration_ms, event.parent_call_id, name=event.model)
+        step = self._add(StepKind.MODEL, event.duration_ms, event.parent_call_id, name=event.model)
         long = event.input_tokens > LONG_PROMPT
         step.tokens, step.cost = tokens, self._prices.cost(event.model, tokens, long=long)
         step.role, step.status = event.role, event.finish_reason
@@ -343,7 +343,9 @@ class _Reader:
     def _end(self, event: ToolCallResponseEvent) -> None:
         step = self._calls.pop(event.call_id, None)
         if step is None:
-            step = self._add(Kind.TOOL, event.duration_ms, event.parent_call_id, name=event.name)
+            step = self._add(
+                StepKind.TOOL, event.duration_ms, event.parent_call_id, name=event.name
+            )
             step.call_id = event.call_id
         self._settle(step)
         step.took = round(event.duration_ms, 1) if step.started is not None else 0.0
@@ -373,36 +375,36 @@ class _Reader:
             if asked is not None:
                 self._settle(asked)
                 asked.wait = max(0.0, round(asked.wait - event.duration_ms, 1))
-        step = self._add(Kind.HOOK, event.duration_ms, event.parent_call_id, name=event.event)
+        step = self._add(StepKind.HOOK, event.duration_ms, event.parent_call_id, name=event.event)
         step.text, step.status = event.name, event.outcome
         step.result = "\n".join(filter(None, (event.message, event.stdout, event.stderr)))
 
     def _note(self, event: Event) -> None:
         match event:
             case ErrorEvent():
-                self._add(Kind.ERROR, name=event.error_type, text=event.message)
+                self._add(StepKind.ERROR, name=event.error_type, text=event.message)
             case WarningEvent():
-                self._add(Kind.NOTE, name="warning", text=event.message)
+                self._add(StepKind.NOTE, name="warning", text=event.message)
             case ModelFallbackEvent():
-                step = self._add(Kind.NOTE, 0.0, event.parent_call_id, name="fallback")
+                step = self._add(StepKind.NOTE, 0.0, event.parent_call_id, name="fallback")
                 step.text = f"{event.model} instead of {event.instead_of}: {event.reason}"
             case CompressedEvent() | OutputsMaskedEvent():
                 masked = isinstance(event, OutputsMaskedEvent)
                 name = "masked" if masked else "compressed"
-                step = self._add(Kind.NOTE, 0.0, event.parent_call_id, name=name)
+                step = self._add(StepKind.NOTE, 0.0, event.parent_call_id, name=name)
                 step.text = f"{event.original_tokens:,} to {event.new_tokens:,} tokens"
                 step.status = "" if isinstance(event, OutputsMaskedEvent) else event.status
             case LoopDetectedEvent():
-                step = self._add(Kind.NOTE, 0.0, event.parent_call_id, name="loop")
+                step = self._add(StepKind.NOTE, 0.0, event.parent_call_id, name="loop")
                 step.text, step.status = event.detail, event.action
             case RunFinishedEvent() if event.reason != "done":
-                self._add(Kind.NOTE, name="run ended", text=event.reason)
+                self._add(StepKind.NOTE, name="run ended", text=event.reason)
             case _:
                 pass
 
     def _add(
         self,
-        kind: Kind,
+        kind: StepKind,
         took: float = 0.0,
         parent: str | None = None,
         *,

@@ -8,7 +8,7 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from alhena.commands import Source
+from alhena.commands import CommandFolder
 from alhena.frontends.terminal.conversation import Conversation
 from alhena.frontends.terminal.entry import PromptCompleter
 from tests.commands.test_files import written
@@ -24,7 +24,7 @@ async def having(
     folder: Path, generator: ScriptedGenerator, screen: ListScreen, **options: object
 ) -> AsyncGenerator[Conversation]:
     async with sitting(generator, screen, **options) as conversation:
-        conversation.prompts.load([Source(name="user", folder=folder)])
+        conversation.prompts.load([CommandFolder(name="user", folder=folder)])
         yield conversation
 
 

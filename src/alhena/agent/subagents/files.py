@@ -255,7 +255,7 @@ def with_resolved_servers(
     definition = agent.definition
     if not isinstance(definition, AgentDefinition) or not definition.mcp_servers:
         return definition
-    from alhena.config.layers import expanded
+    from alhena.config.layers import expand_variables
     from alhena.config.mcp_servers import OF_WORKSPACE
 
     own, forced = own_environment(environ), {}
@@ -265,15 +265,15 @@ def with_resolved_servers(
         forced, withheld = OF_WORKSPACE, CREDENTIALS
     for each in extensions:
         if each.name == agent.source:
-            from alhena.config.extension_manifest import substituted
+            from alhena.config.extension_manifest import substitute_paths
 
-            entries = substituted(entries, each.folder, cwd)
+            entries = substitute_paths(entries, each.folder, cwd)
             entries = {
                 name: {**entry, "env": {**each.environ, **entry.get("env", {})}}
                 for name, entry in entries.items()
             }
             own, forced = {**own, **each.environ}, {"trust": False}
-    found = expanded(entries, own, withheld=withheld)
+    found = expand_variables(entries, own, withheld=withheld)
     entries = {name: {**entry, **forced} for name, entry in found.items()}
     return msgspec.structs.replace(definition, mcp_servers=entries)
 

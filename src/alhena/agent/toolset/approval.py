@@ -136,7 +136,7 @@ class LastingApprovals:
         servers = self._authority.servers_of(call.server_name)
         if servers is None or call.server_name is None:
             return ""
-        return servers.shown(call.names[0], every=not rule.tool_names)
+        return servers.remember_shown_tool(call.names[0], every=not rule.tool_names)
 
     def _pin_tools(self, message: UpdatePolicy, rule: PolicyRule) -> bool:
         """Holds on to what the question showed of a server's tools; whether that could be done,
@@ -144,7 +144,7 @@ class LastingApprovals:
         servers = self._authority.servers_of(message.mcp_name)
         if message.mcp_name is None or servers is None:
             return True
-        return servers.approved(message.mcp_name, message.shown, every=not rule.tool_names)
+        return servers.record_approval(message.mcp_name, message.shown, every=not rule.tool_names)
 
     def _offer_auto_edit(self, call: PolicyCall) -> tuple[LastingRule, ...]:
         """Auto-edit mode, from default mode, where it lets this call run."""

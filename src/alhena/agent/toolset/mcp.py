@@ -32,11 +32,11 @@ from alhena.config.settings import Settings
 from alhena.errors import InputError, InterruptedRunError
 from alhena.mcp.listing import claimed_names
 from alhena.mcp.oauth.tokens import token_file
-from alhena.mcp.opening import Auth, Surroundings, opener
+from alhena.mcp.opening import Auth, ServerEnvironment, opener
 from alhena.mcp.pins import Pins
 from alhena.mcp.server import ServerState
-from alhena.mcp.servers import Outlets, ServerReport, Servers
-from alhena.mcp.tool import McpTool, framed_instructions
+from alhena.mcp.servers import ServerOutlets, ServerReport, Servers
+from alhena.mcp.tool import McpTool, frame_instructions
 from alhena.policy.model import (
     PolicyRule,
 )
@@ -83,14 +83,14 @@ def surroundings(
     warn: Callable[[str], None],
     *,
     trusted: bool,
-) -> Surroundings:
+) -> ServerEnvironment:
     """The surroundings of servers in a workspace, whose first root is its directory. In one that is
     not trusted none is started that the workspace could have put there: their directory is the
     user's own. Servers are shown who asks by what a sign-in has left; `warn` hears of that.
     They inherit nothing of a project's .env file."""
     cwd = str(roots[0]) if trusted else os.path.dirname(config_home(environ))
     own = own_environment(environ)
-    return Surroundings(
+    return ServerEnvironment(
         environ=own,
         redaction=settings.security.environment_variable_redaction,
         cwd=cwd,
@@ -152,7 +152,7 @@ class ServerControl:
 
     async def settled(self) -> None:
         """Waits for connections under way, as long as the first prompt does."""
-        await self._patiently(self._servers.settled())
+        await self._patiently(self._servers.wait_until_settled())
 
     def give_up(self) -> bool:
         """Stops what is waited for here; whether there was anything."""
@@ -257,13 +257,13 @@ def open_servers(place: ServerPlace) -> "ServerControl":
         opener(around),
         place.registry,
         Pins(PrivateFiles(config_home(environ)), warn),
-        Outlets(warn=warn, changed=changed, directory=around.cwd, named=options.named),
+        ServerOutlets(warn=warn, changed=changed, directory=around.cwd, named=options.named),
     )
 
     async def source() -> None:
         servers.start()
         if options.wait_for_servers:
-            await servers.settled()
+            await servers.wait_until_settled()
         servers.begin()
 
     async def close() -> None:
@@ -291,7 +291,7 @@ def _tool_names(servers: Servers) -> dict[str, frozenset[str] | None]:
 
 def instructions(servers: Servers) -> str:
     """Instructions of the servers, for the system instruction."""
-    return framed_instructions(
+    return frame_instructions(
         (report.name, report.instructions) for report in servers.reports() if report.instructions
     )
 
@@ -348,11 +348,11 @@ class AgentServers:
             opener(around),
             registry,
             Pins(PrivateFiles(config_home(environ)), warn),
-            Outlets(warn=warn, changed=lambda: None, directory=around.cwd),
+            ServerOutlets(warn=warn, changed=lambda: None, directory=around.cwd),
         )
         try:
             servers.start()
-            await servers.settled()
+            await servers.wait_until_settled()
             servers.begin()
             own = tuple(registry.names)
             for each in others:

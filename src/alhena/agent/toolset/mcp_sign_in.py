@@ -11,7 +11,7 @@ import httpx2
 from alhena.config.mcp_servers import GOOGLE, IMPERSONATION, McpServer
 from alhena.errors import AlhenaError, ConfigError
 from alhena.mcp.connection import McpConnectError
-from alhena.mcp.oauth.sign_in import Answered, sign_in
+from alhena.mcp.oauth.sign_in import AuthorizationResponse, sign_in
 from alhena.mcp.oauth.tokens import StoredToken, token_file
 from alhena.models.auth.adc import default_credentials
 from alhena.models.auth.authorization import (
@@ -182,7 +182,7 @@ class _Browser:
         """The redirect URI of the sign-in."""
         return self._uri
 
-    async def ask(self, url: str, state: str) -> Answered:
+    async def ask(self, url: str, state: str) -> AuthorizationResponse:
         """Shows the page, and waits for its answer."""
         self._state = state
         if self._can_open:
@@ -191,7 +191,7 @@ class _Browser:
             query = await self._opened_anywhere(url)
         fields = parse_qs(query)
         issuer = fields.get("iss", [None])[0]
-        return Answered(code=fields["code"][0], state=state, issuer=issuer)
+        return AuthorizationResponse(code=fields["code"][0], state=state, issuer=issuer)
 
     async def _opened_anywhere(self, url: str) -> str:
         """A browser on another machine ends at an address that leads nowhere there, but says it

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alhena.chat.prompt import told_of_project
+from alhena.chat.prompt import last_sent_memory
 from alhena.config.effective_settings import FolderTrust, folder_trust
 from alhena.config.settings import Settings
 from alhena.events import Event, WarningEvent
@@ -16,7 +16,7 @@ from alhena.memory.files import (
     MemoryKind,
     MemoryRequest,
     TouchedMemory,
-    discovered,
+    frame_discovered,
     load_memory,
     without_tags,
 )
@@ -120,7 +120,7 @@ class SessionMemory:
     def began_with(self, contents: Iterable[Content]) -> None:
         """Takes note of what the session's conversation, all that is left of it, has been told of
         the project when it began or since."""
-        now, told = without_tags(self.project_text), told_of_project(tuple(contents))
+        now, told = without_tags(self.project_text), last_sent_memory(tuple(contents))
         same = not now if told is None else told == (now or NOTHING)
         self._project_told = self.project_text if same else None
 
@@ -179,7 +179,7 @@ class _ConversationMemory:
             self._session.emit(WarningEvent(message=problem))
         # No await from here to the end of the call: what counts as told is told.
         text = place.take(found)
-        return text and discovered(text)
+        return text and frame_discovered(text)
 
     def _current(self) -> "TouchedMemory":
         memory = self._session.memory

@@ -108,17 +108,17 @@ class SessionModel:
         self, generator: ContentGenerator, request: GenerateContentRequest
     ) -> GenerateContentResponse:
         """One request and its answer, with their events."""
-        from alhena.chat.chat import Account
+        from alhena.chat.chat import RequestEvents
 
-        account = Account(request, role=self._role, texts=self._texts)
-        self._emit(account.sent())
+        account = RequestEvents(request, role=self._role, texts=self._texts)
+        self._emit(account.request_event())
         try:
             response = await whole_answer(generator.generate, request)
         except AlhenaError as error:
-            self._emit(account.failed(error))
+            self._emit(account.error_event(error))
             raise
         account.feed(response)
-        self._emit(account.answered())
+        self._emit(account.response_event())
         return response
 
     def _settings(self, schema: dict[str, Any] | None, model: str) -> GenerateContentConfig:
@@ -161,9 +161,9 @@ class SessionModel:
 def _problem(response: GenerateContentResponse) -> "InvalidResponseError | None":
     """The reason why a whole answer is of no use, if it is not. A reason that is missing is none of
     that."""
-    from alhena.chat.turn import InvalidResponseError, Turn
+    from alhena.chat.turn import AnswerCollector, InvalidResponseError
 
-    turn = Turn("", CallIds(""), lambda _event: None)
+    turn = AnswerCollector("", CallIds(""), lambda _event: None)
     turn.feed(response)
     turn.end_whole()
     try:

@@ -121,5 +121,5 @@ def of_place(place: "Place") -> dict[str, Any]:
         "extensions": place.extensions,
         "held_servers": place.held_servers,
         "acceptance": place.acceptance,
-        "named": place.named,
+        "named": place.name_secrets,
     }

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from alhena.agent.limits import TurnLimitError
-from alhena.chat.chat import Admission, Chat
-from alhena.chat.turn import Turn
+from alhena.chat.chat import AdmittedRequest, Chat
+from alhena.chat.turn import AnswerCollector
 from alhena.events import Event, WarningEvent
 from alhena.hooks import inputs
 from alhena.hooks.inputs import (
-    changed_request,
-    changed_response,
+    apply_request_changes,
+    apply_response_changes,
     request_for_hooks,
     response_for_hooks,
     synthetic_response,
@@ -106,7 +106,7 @@ class PromptHooks:
         require_passage(said)
         return parts
 
-    async def after(self, turn: Turn, chat: Chat) -> str | None:
+    async def after(self, turn: AnswerCollector, chat: Chat) -> str | None:
         """The next message to the model if a hook rejects the answer. Raises HookStopError,
         TurnLimitError."""
         if turn.calls or not self._hooks.has(HookEvent.AFTER_AGENT):
@@ -138,16 +138,16 @@ class ModelHooks:
         self._emit = emit
         self.reviews_answers = hooks.has(HookEvent.AFTER_MODEL)
 
-    async def admit(self, request: GenerateContentRequest) -> Admission:
+    async def admit(self, request: GenerateContentRequest) -> AdmittedRequest:
         """BeforeModel, then BeforeToolSelection."""
         if self._hooks.has(HookEvent.BEFORE_MODEL):
             shown = request_for_hooks(request)
             said = await self._hooks.fire(HookEvent.BEFORE_MODEL, inputs.before_model(shown))
             if said.stop is None and said.llm_response is not None:
-                return Admission(request, synthetic_response(said.llm_response))
+                return AdmittedRequest(request, synthetic_response(said.llm_response))
             require_passage(said)
             if said.llm_request is not None:
-                request = changed_request(request, said.llm_request)
+                request = apply_request_changes(request, said.llm_request)
         if self._hooks.has(HookEvent.BEFORE_TOOL_SELECTION):
             shown = request_for_hooks(request)
             said = await self._hooks.fire(
@@ -157,7 +157,7 @@ class ModelHooks:
             if said.tool_config is not None:
                 request, unused = with_tool_choice(request, said.tool_config)
                 self._tell_unused(unused)
-        return Admission(request)
+        return AdmittedRequest(request)
 
     async def review(
         self, request: GenerateContentRequest, chunks: Sequence[GenerateContentResponse]
@@ -170,7 +170,7 @@ class ModelHooks:
         require_passage(said)
         if said.llm_response is None:
             return chunks
-        return changed_response(chunks, said.llm_response)
+        return apply_response_changes(chunks, said.llm_response)
 
     def _tell_unused(self, names: tuple[str, ...]) -> None:
         if names:

@@ -261,13 +261,13 @@ def _changes(before: "RunConfig", after: "RunConfig") -> list[str]:
 def _carry_out(queue: "Queue", config: "RunConfig") -> int:
     import logging
 
-    from alhena.batch.progress import Progress
-    from alhena.batch.run import Head
+    from alhena.batch.progress import RunProgress
+    from alhena.batch.run import RunDriver
 
     logging.getLogger("alhena").addHandler(logging.NullHandler())  # progress is told here alone
     engine = _engine(queue, config)
-    progress = Progress(queue, write_stderr, at_terminal=is_terminal(sys.stderr))
-    head = Head(queue, config, engine, progress.feed)
+    progress = RunProgress(queue, write_stderr, at_terminal=is_terminal(sys.stderr))
+    head = RunDriver(queue, config, engine, progress.feed)
 
     async def work() -> int:
         loop = asyncio.get_running_loop()
@@ -385,7 +385,7 @@ def _cancel(directory: "Place") -> int:
         config = config_of(queue)
         results = ResultsFile(Path(config.out), config.form)
         results.open(queue)
-        while found := tuple(queue.ended_after(results.place)):
+        while found := tuple(queue.results_after(results.place)):
             results.append(found)
         results.close()
     write_stdout(f"Cancelled {number} tasks.\n")

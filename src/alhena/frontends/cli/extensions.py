@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from alhena.config.environment import own_environment
 from alhena.config.extension_manifest import MANIFEST, Installation
-from alhena.config.extension_parts import is_as_pinned, is_up_to_date, pinned
+from alhena.config.extension_parts import is_as_pinned, is_up_to_date, pin_parts
 from alhena.config.extensions import (
     Extension,
     Extensions,
@@ -234,7 +234,7 @@ class _Command:
         pin = read_pins(os.environ).get(extension.name)
         changed = pin is not None and not is_as_pinned(extension.folder, pin)
         if changed and not extension.linked:
-            shown = pinned(extension.folder)
+            shown = pin_parts(extension.folder)
             _, brought = consent_to_extension(extension.folder, self._cwd, os.environ)
             if not self._agreed(brought, f"The files of {extension.name} have changed. Use it"):
                 return 0

@@ -32,7 +32,7 @@ from alhena.frontends.shared.streams import (
 )
 from alhena.hooks import inputs
 from alhena.hooks.gather import GatheredHooks, HookEntry, HooksRequest, HookState, gather_hooks
-from alhena.hooks.load import Level
+from alhena.hooks.load import HookProblemLevel
 from alhena.hooks.model import HookEvent, HookVerdict
 from alhena.hooks.output import aggregate
 from alhena.hooks.planning import plan
@@ -116,7 +116,7 @@ def _list(options: "Namespace") -> int:
 def tell_problems(gathered: GatheredHooks) -> None:
     """Prints to stderr what is wrong or was left out."""
     for problem in gathered.problems:
-        kind = "note" if problem.level is Level.NOTE else problem.level
+        kind = "note" if problem.level is HookProblemLevel.NOTE else problem.level
         write_stderr(f"alhena: {kind}: {one_line(str(problem))}\n")
     for note in gathered.notes:
         write_stderr(f"alhena: note: {one_line(note)}\n")

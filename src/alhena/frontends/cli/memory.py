@@ -13,14 +13,14 @@ from alhena.frontends.shared.arguments import parsed_command, split_list
 from alhena.frontends.shared.current_settings import place_here
 from alhena.frontends.shared.listings import memory_tree
 from alhena.frontends.shared.streams import is_terminal, write_json, write_stderr, write_stdout
-from alhena.memory.files import Memory, MemoryKind, MemoryRequest, load_memory, printed
+from alhena.memory.files import Memory, MemoryKind, MemoryRequest, format_trees, load_memory
 from alhena.system.errors import FileError, printable
 from alhena.system.workspace import Workspace, current_directory
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from alhena.memory.imports import ProcessImportsResult, Source
+    from alhena.memory.imports import ImportSource, ProcessImportsResult
 
 USAGE = """\
 usage: alhena memory show [--json] [options]
@@ -122,7 +122,7 @@ def _import(options: "Namespace", settings: Settings) -> int:
     if not options.debug:
         _tell(result.warnings, tuple(x for x in result.problems if x not in result.warnings))
     if options.tree:
-        _write(printed([(MemoryKind.PROJECT, result.import_tree)], top))
+        _write(format_trees([(MemoryKind.PROJECT, result.import_tree)], top))
     else:
         _write(result.content)
     return 0
@@ -130,7 +130,7 @@ def _import(options: "Namespace", settings: Settings) -> int:
 
 def _imported(options: "Namespace", settings: Settings) -> "tuple[ProcessImportsResult, str]":
     """A memory file with its imports, and its directory."""
-    from alhena.memory import Limits
+    from alhena.memory import ImportLimits
     from alhena.memory.files import find_project_root, for_people
     from alhena.memory.imports import ImportLoader, expand, root_source
 
@@ -138,7 +138,7 @@ def _imported(options: "Namespace", settings: Settings) -> "tuple[ProcessImports
     depth = context.max_import_depth if options.max_depth is None else _levels(options.max_depth)
     cwd = current_directory()
     path = Path(os.path.normpath(cwd / options.file))
-    limits = Limits()
+    limits = ImportLimits()
     try:
         source = _given(cwd) if options.file == "-" else root_source(path, limits)
     except FileError as error:
@@ -154,15 +154,15 @@ def _imported(options: "Namespace", settings: Settings) -> "tuple[ProcessImports
     return expand(source, loader, format=chosen, max_depth=depth, log=log), source.base
 
 
-def _given(cwd: Path) -> "Source":
+def _given(cwd: Path) -> "ImportSource":
     """Standard input as a file of the working directory."""
     from alhena.frontends.shared.streams import read_input
     from alhena.memory import FILE_LIMIT
-    from alhena.memory.imports import Source
+    from alhena.memory.imports import ImportSource
     from alhena.system.encoding import decode_text
 
     text = decode_text(read_input("-", FILE_LIMIT)).shown
-    return Source(str(cwd / "-"), str(cwd), text, "standard input")
+    return ImportSource(str(cwd / "-"), str(cwd), text, "standard input")
 
 
 def _tell(warnings: tuple[str, ...], notes: tuple[str, ...]) -> None:

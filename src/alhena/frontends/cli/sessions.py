@@ -17,7 +17,7 @@ from alhena.frontends.shared.descriptions import (
 from alhena.frontends.shared.listings import session_rows
 from alhena.frontends.shared.streams import is_terminal, write_json, write_stdout
 from alhena.session.adopting import Ownership
-from alhena.session.checkpoints.records import Checkpoint, CheckpointFiles, shown
+from alhena.session.checkpoints.records import Checkpoint, CheckpointFiles, path_text
 from alhena.session.store import project_store
 from alhena.system.workspace import current_directory
 
@@ -88,7 +88,7 @@ def run(argv: list[str]) -> int:
 
 
 def _list(options: "Namespace", store: "SessionStore") -> None:
-    listed = store.listed()
+    listed = store.list_sessions()
     found = listed.sessions
     rows = session_rows(found)
     if options.json:
@@ -114,9 +114,9 @@ def _list(options: "Namespace", store: "SessionStore") -> None:
 
 def _tell_departed() -> None:
     """Names the folders that this one may have been before it was moved."""
-    from alhena.session.adopting import departed
+    from alhena.session.adopting import find_missing_projects
 
-    folders = departed(os.environ)
+    folders = find_missing_projects(os.environ)
     if folders:
         write_stdout(
             f"There are some of folders that are gone: {_first(folders)}\n"
@@ -180,7 +180,7 @@ def _checkpoints(options: "Namespace", _store: "SessionStore") -> None:
     cwd = current_directory()
     temp = project_temp(os.environ, cwd)
     every = CheckpointFiles(project_checkpoints(temp)).all()
-    found, foreign = Ownership(os.environ, temp, cwd).parted(every)
+    found, foreign = Ownership(os.environ, temp, cwd).split_by_project(every)
     if options.json:
         write_json({"checkpoints": [_checkpoint_json(name, item) for name, item in found]})
         return
@@ -216,7 +216,7 @@ def _checkpoint_json(name: str, checkpoint: Checkpoint) -> dict[str, Any]:
         "sessionId": checkpoint.session_id,
         "callId": checkpoint.call_id,
         "toolCall": None if call is None else {"name": call.name, "args": call.args},
-        "paths": [shown(path) for path in checkpoint.paths],
+        "paths": [path_text(path) for path in checkpoint.paths],
     }
 
 
@@ -225,9 +225,9 @@ def _come_to(restored: "Restored") -> dict[str, Any]:
     return {
         "name": restored.name,
         "kept": restored.kept,
-        "written": [] if files is None else [shown(path) for path in files.written],
-        "removed": [] if files is None else [shown(path) for path in files.removed],
-        "left": {} if files is None else {shown(path): why for path, why in files.left},
+        "written": [] if files is None else [path_text(path) for path in files.written],
+        "removed": [] if files is None else [path_text(path) for path in files.removed],
+        "left": {} if files is None else {path_text(path): why for path, why in files.left},
         "problem": restored.problem,
         "conversation": restored.conversation,
         "toolCall": restored.tool_call,

@@ -118,7 +118,7 @@ def settings_shown(place: Place) -> list[Shown]:
     return [
         Shown(
             key=".".join(path),
-            value=_public(path, variables.named(path, value)),
+            value=_public(path, variables.name_secrets(path, value)),
             origin=_origins(place, path),
         )
         for path, value in sorted(values.items())

@@ -10,7 +10,7 @@ from alhena.frontends.shared.streams import write_json, write_stderr, write_stdo
 from alhena.session.records import SessionError, title_of
 from alhena.system.workspace import current_directory
 from alhena.telemetry.records import Redaction
-from alhena.tracing.timeline import Kind, Step, Timeline, read_timeline
+from alhena.tracing.timeline import Step, StepKind, Timeline, read_timeline
 
 USAGE = """\
 usage: alhena trace [SESSION] [--html FILE] [--json]
@@ -103,13 +103,13 @@ def _said(step: Step, clean: Callable[[str], str]) -> str:
     status = "" if step.status in ("success", "STOP") else one_line(step.status)
     name = one_line(clean(step.name))
     match step.kind:
-        case Kind.MODEL:
+        case StepKind.MODEL:
             told = (f"model {name}", *_usage(step), status, text)
-        case Kind.TOOL:
+        case StepKind.TOOL:
             waited = f"waited {duration(step.wait)}" if step.wait else ""
             told = (f"{name} {text}", status, waited, clean(decision(step)))
         case _:
-            kind = "" if step.kind in (Kind.PROMPT, Kind.NOTE) else f"{step.kind} "
+            kind = "" if step.kind in (StepKind.PROMPT, StepKind.NOTE) else f"{step.kind} "
             told = (f"{kind}{name}", status, text)
     return " · ".join(filter(None, told))
 

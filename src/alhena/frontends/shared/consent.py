@@ -16,11 +16,16 @@ import msgspec
 from alhena.agent.subagents import AgentDefinition
 from alhena.agent.subagents.files import AgentFiles, AgentSource, FoundAgent
 from alhena.agent.subagents.remote import ApiKeyAuth, Auth, GoogleAuth, HttpAuth, OAuth, RemoteAgent
-from alhena.commands import CustomCommands, Source
+from alhena.commands import CommandFolder, CustomCommands
 from alhena.config.documents import names_in, read_limited
 from alhena.config.env_files import parse_env
 from alhena.config.environment import has_secret_name, is_choosing
-from alhena.config.extension_manifest import Manifest, manifest_document, manifest_of, substituted
+from alhena.config.extension_manifest import (
+    Manifest,
+    manifest_document,
+    manifest_of,
+    substitute_paths,
+)
 from alhena.config.extensions import Extension
 from alhena.config.mcp_servers import server_of
 from alhena.config.pinned_entries import (
@@ -95,8 +100,8 @@ class Consent:
         present = shown = servers
         if self._moves is not None:
             now, then, workspace = self._moves
-            present = substituted(servers, now, workspace)
-            shown = substituted(servers, then, workspace)
+            present = substitute_paths(servers, now, workspace)
+            shown = substitute_paths(servers, then, workspace)
         for each in bound_entries({SERVERS: present}, folder, self._environ):
             entry = shown[each.path[1]]
             made = server_of(each.path[1], entry)
@@ -120,7 +125,7 @@ class Consent:
 
     def add_commands(self, name: str, folder: Path, *, indent: str = "") -> None:
         """Adds custom commands, each with the whole of its file."""
-        commands = CustomCommands([Source(name=name, folder=folder)])
+        commands = CustomCommands([CommandFolder(name=name, folder=folder)])
         self.problems += commands.problems
         for each, file in commands.files.items():
             try:
@@ -193,7 +198,7 @@ def consent_to_extension(
     ConfigError for a manifest that cannot be used."""
     document = manifest_document(folder)
     place = folder if base is None else base / manifest_of(folder, document).name
-    manifest = manifest_of(folder, substituted(document, place, workspace))
+    manifest = manifest_of(folder, substitute_paths(document, place, workspace))
     found = Consent(environ, moves=(folder, place, workspace))
     found.add(f"{manifest.name} {manifest.version}", manifest.description)
     inner = "  "

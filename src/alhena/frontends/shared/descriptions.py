@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from alhena.agent.restoring import Restored
 from alhena.display_text import first_of, one_line
 from alhena.events import OutputsMaskedEvent
-from alhena.session.checkpoints.records import Checkpoint, shown
+from alhena.session.checkpoints.records import Checkpoint, path_text
 
 MAX_PATHS = 20
 
@@ -36,7 +36,7 @@ def restored_words(restored: Restored) -> list[tuple[bool, str]]:
             said.append((False, "Files: already as they were at the checkpoint."))
         said += ((False, each) for each in _told("Put back", files.written))
         said += ((False, each) for each in _told("Removed", files.removed))
-        left = [f"{shown(path)} ({reason})" for path, reason in files.left]
+        left = [f"{path_text(path)} ({reason})" for path, reason in files.left]
         said += ((True, each) for each in _told("Left as it is", left))
     if restored.conversation:
         said.append((False, "The conversation is back at the checkpoint."))
@@ -57,7 +57,7 @@ def undone_note(restored: Restored) -> str:
     """Note to the model, sent with the next prompt, about undone edits."""
     files = restored.files
     paths = () if files is None else (*files.written, *files.removed)
-    named = first_of([one_line(shown(path), 200) for path in paths], MAX_PATHS)
+    named = first_of([one_line(path_text(path), 200) for path in paths], MAX_PATHS)
     return (
         "[The user has undone the changes of an earlier turn. These files are again what they were "
         f"before it: {named or 'none'}.]"
@@ -73,7 +73,7 @@ def listed(found: Sequence[Named]) -> list[str]:
 
 
 def _told(what: str, paths: Sequence[str]) -> list[str]:
-    lines = [f"{what}: {one_line(shown(path), 300)}" for path in paths[:MAX_PATHS]]
+    lines = [f"{what}: {one_line(path_text(path), 300)}" for path in paths[:MAX_PATHS]]
     if len(paths) > MAX_PATHS:
         lines.append(f"{what}: {len(paths) - MAX_PATHS:,} more of {len(paths):,}")
     return lines

@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from alhena.agent.subagents.files import accept_agents, sources_of
-from alhena.config.checking import renewed
+from alhena.config.checking import rename_old_keys
 from alhena.config.documents import settings_document, value_on
 from alhena.config.effective_settings import (
     Place,
@@ -213,7 +213,7 @@ def _add_settings(waits: Consent, place: Place, name: str) -> None:
     try:
         document = settings_document(workspace_settings_path(place.cwd))
         if isinstance(document, dict):
-            settings, _ = renewed(cast("dict[str, Any]", document))
+            settings, _ = rename_old_keys(cast("dict[str, Any]", document))
         said = ", ".join(settings) or "no settings"
         entries = bound_entries(settings, place.cwd, place.environ)
     except ConfigError as error:

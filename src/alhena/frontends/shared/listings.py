@@ -237,11 +237,11 @@ def command_rows(commands: "CustomCommands") -> tuple[Row, ...]:
     return tuple(
         Row(
             name=f"/{name}",
-            text=commands.described(file),
+            text=commands.describe_command(file),
             notes=(("dim", one_line(str(file.path))),),
             facts={
                 "name": name,
-                "description": commands.described(file),
+                "description": commands.describe_command(file),
                 "source": file.source.name,
                 "path": str(file.path),
             },
@@ -359,18 +359,18 @@ def server_rows(reports: "Iterable[ServerReport]", place: "Place") -> tuple[Row,
     """MCP servers with command line or URL and state; an entry that cannot be used with its file
     and line."""
     from alhena.config.mcp_server_checks import server_problems
-    from alhena.config.mcp_servers import configured_servers, shown_server
+    from alhena.config.mcp_servers import configured_servers, describe_server
 
     configured = configured_servers(place.settings, place.environ, held=place.held_servers)
     problems = server_problems(place.layers) if configured.problems else {}
-    named, entries = place.secret_variables().named, place.settings.mcp_servers
+    named, entries = place.secret_variables().name_secrets, place.settings.mcp_servers
     rows: list[Row] = []
     for each in reports:
         report, server = each, configured.servers.get(each.name)
         if each.name in configured.problems:
             why = problems.get(each.name, each.why)
             report = msgspec.structs.replace(each, why=why)
-        shown = () if server is None else shown_server(each.name, server, named)
+        shown = () if server is None else describe_server(each.name, server, named)
         extension = entries.get(each.name, {}).get("extension", "")
         rows.append(_server_row(report, shown, extension))
     return tuple(rows)
@@ -483,8 +483,8 @@ def _rule_row(rule: "PolicyRule") -> Row:
 
 def memory_tree(files: "tuple[LoadedMemory, ...]", top: str) -> str:
     """The tree of memory files and their imports; paths below `top` are relative."""
-    from alhena.memory.files import printed
+    from alhena.memory.files import format_trees
 
     if not files:
         return "No memory files found."
-    return printed(((item.kind, item.tree) for item in files), top)
+    return format_trees(((item.kind, item.tree) for item in files), top)

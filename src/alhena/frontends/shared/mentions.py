@@ -15,7 +15,7 @@ from alhena.wire.content import Part
 
 if TYPE_CHECKING:
     from alhena.agent.toolset.toolset import Toolset
-    from alhena.commands import Piece, Shell, Source
+    from alhena.commands import CommandFolder, Piece, ShellPlaceholder
     from alhena.mcp.resources import PromptCommand
     from alhena.scheduler.states import CompletedToolCall
 
@@ -240,7 +240,7 @@ class PromptCommands:
         self._taken = taken
         self.load(())
 
-    def load(self, sources: "Sequence[Source] | None" = None) -> list[str]:
+    def load(self, sources: "Sequence[CommandFolder] | None" = None) -> list[str]:
         """Finds the custom commands of these sources, or again those of the last ones. Returns what
         is wrong with them."""
         from alhena.commands import CustomCommands
@@ -261,7 +261,7 @@ class PromptCommands:
     def names(self) -> list[tuple[str, str]]:
         """All names, with their descriptions."""
         custom = self.custom
-        names = [(name, custom.described(file)) for name, file in custom.files.items()]
+        names = [(name, custom.describe_command(file)) for name, file in custom.files.items()]
         served = sorted(self.served().items())
         return names + [(name, one_line(each.prompt.description, 200)) for name, each in served]
 
@@ -272,9 +272,9 @@ class PromptCommands:
         injects. Raises InputError, McpError, InterruptedRunError."""
         file = self.custom.find(name)
         if file is None:
-            from alhena.mcp.resources import filled_in
+            from alhena.mcp.resources import fetch_prompt
 
-            parts = await filled_in(self.served()[name], rest)
+            parts = await fetch_prompt(self.served()[name], rest)
             text = "\n\n".join(part.text for part in parts if part.text)
             return text, tuple(part for part in parts if not part.text)
         return await _filled_template(self.custom.read(file).pieces, (name, rest), call, warn)
@@ -286,7 +286,7 @@ async def _filled_template(
     call: CallTool,
     warn: Callable[[str], None],
 ) -> tuple[str, tuple[Part, ...]]:
-    from alhena.commands import Arguments, File, Shell, Text, takes_arguments
+    from alhena.commands import ArgumentsPlaceholder, File, ShellPlaceholder, Text, takes_arguments
 
     name, rest = called
     made: list[str] = []
@@ -295,9 +295,9 @@ async def _filled_template(
         match piece:
             case Text():
                 made.append(piece.text)
-            case Arguments():
+            case ArgumentsPlaceholder():
                 made.append(rest)
-            case Shell():
+            case ShellPlaceholder():
                 made.append(await _shell_output(name, piece, rest, call))
             case File():
                 text, found = await _file_content(piece.path, call)
@@ -326,7 +326,7 @@ async def _file_content(path: str, call: CallTool) -> tuple[str, list[Part]]:
     return "".join(str(each.response.get("output", "")) for each in outputs if each), []
 
 
-async def _shell_output(name: str, piece: "Shell", rest: str, call: CallTool) -> str:
+async def _shell_output(name: str, piece: "ShellPlaceholder", rest: str, call: CallTool) -> str:
     """The output of a shell command, which the gate has to allow."""
     from alhena.commands.placeholders import with_arguments
     from alhena.tools.contract import TerminalOutput

@@ -12,10 +12,10 @@ import httpx2
 import msgspec
 
 from alhena.config.mcp_servers import McpOAuth, McpServer
-from alhena.mcp.connection import joined, wanted_scopes
-from alhena.mcp.oauth.requests import opened, origin, read_grant, refresh_request, require_safe
+from alhena.mcp.connection import valid_scopes, wanted_scopes
+from alhena.mcp.oauth.requests import open_http, origin, read_grant, refresh_request, require_safe
 from alhena.mcp.oauth.tokens import (
-    RefusedError,
+    RefusedGrantError,
     SignInError,
     StoredToken,
     TokenFile,
@@ -35,8 +35,8 @@ Send = Callable[[StoredToken], Awaitable[httpx2.Response]]
 """Requests a new token; returns the answer with its body. Raises SignInError."""
 
 
-async def _asked(token: StoredToken) -> httpx2.Response:
-    async with opened(token.server_url, (token.token_url,)) as http:
+async def _send_refresh(token: StoredToken) -> httpx2.Response:
+    async with open_http(token.server_url, (token.token_url,)) as http:
         return await http.send(refresh_request(token))
 
 
@@ -63,7 +63,7 @@ class Renewal:
         tokens: TokenFile,
         warn: Callable[[str], None],
         now: Callable[[], float] = time.time,
-        send: Send = _asked,
+        send: Send = _send_refresh,
     ) -> None:
         self.ended = ""
         self._name = name
@@ -89,7 +89,7 @@ class Renewal:
             if found is None or self._good(found, EARLY_S, refused):
                 return None if found is None else found.access_token
             if not self._renewable(found):
-                return self._last(found, refused)
+                return self._still_valid_token(found, refused)
             return await _to_its_end(self._renew(refused))
 
     async def want(self, scopes: tuple[str, ...]) -> None:
@@ -100,7 +100,7 @@ class Renewal:
                 found = self._tokens.find(self._name, self._address)
                 if found is None:
                     return
-                wanted = " ".join(joined((*found.wanted.split(), *scopes)))
+                wanted = " ".join(valid_scopes((*found.wanted.split(), *scopes)))
                 if wanted != found.wanted:
                     changed = msgspec.structs.replace(found, wanted=wanted)
                     there = found.access_token
@@ -113,16 +113,16 @@ class Renewal:
             found = self._load()
             if found is None or self._good(found, EARLY_S, refused):
                 return None if found is None else found.access_token  # another process was first
-            return await self._renewed(found, refused)
+            return await self._renew_token(found, refused)
 
-    async def _renewed(self, old: StoredToken, refused: str | None) -> str | None:
+    async def _renew_token(self, old: StoredToken, refused: str | None) -> str | None:
         try:
-            new = await self._refreshed(old)
-        except RefusedError as error:
+            new = await self._request_refresh(old)
+        except RefusedGrantError as error:
             self._refused, self.ended = old.refresh_token, error.message
-            return self._last(old, refused)
+            return self._still_valid_token(old, refused)
         except SignInError:
-            last = self._last(old, refused)
+            last = self._still_valid_token(old, refused)
             if last is None:
                 raise
             return last
@@ -137,9 +137,9 @@ class Renewal:
         if kept:
             return new.access_token
         found = self._load()
-        return None if found is None else self._last(found, refused)
+        return None if found is None else self._still_valid_token(found, refused)
 
-    async def _refreshed(self, old: StoredToken) -> StoredToken:
+    async def _request_refresh(self, old: StoredToken) -> StoredToken:
         require_safe(old.token_url, old.server_url)
         asked = self._now()
         response = await self._send(self._with_secret(old))
@@ -175,7 +175,7 @@ class Renewal:
     def _good(self, token: StoredToken, seconds: float, refused: str | None) -> bool:
         return token.access_token != refused and token.holds_for(seconds, self._now())
 
-    def _last(self, token: StoredToken, refused: str | None) -> str | None:
+    def _still_valid_token(self, token: StoredToken, refused: str | None) -> str | None:
         """The token without a renewal while it is still valid, else None."""
         return token.access_token if self._good(token, 0, refused) else None
 

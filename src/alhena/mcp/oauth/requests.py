@@ -22,7 +22,7 @@ import msgspec
 
 from alhena.config.environment import without_secrets
 from alhena.display_text import one_line
-from alhena.mcp.oauth.tokens import RefusedError, SignInError, StoredToken
+from alhena.mcp.oauth.tokens import RefusedGrantError, SignInError, StoredToken
 from alhena.system.web.fetch import sent_to, system_resolver
 from alhena.system.web.url import address_problem, host_problem, literal_address
 from alhena.wire.json_values import is_token
@@ -70,12 +70,12 @@ class OAuthHttp:
         Raises SignInError when the request fails, the answer is too large or late, or the URL is
         not allowed.
         """
-        place = shown(str(request.url))
+        place = describe_origin(str(request.url))
         request.headers.setdefault("Accept", "application/json")
         request.headers["Accept-Encoding"] = "identity"
         try:
             async with asyncio.timeout(TIME_LIMIT_S):
-                return await self._answered(request)
+                return await self._follow_redirects(request)
         except TimeoutError as error:
             raise SignInError(f"{place} did not answer within {TIME_LIMIT_S:g} s") from error
         except httpx2.HTTPError as error:
@@ -83,14 +83,14 @@ class OAuthHttp:
 
     async def require(self, url: str) -> None:
         """Raises SignInError for a URL that must not be requested or shown in a browser."""
-        await self._approved(url)
+        await self._allowed_addresses(url)
 
-    def reached(self, address: str) -> None:
+    def record_address(self, address: str) -> None:
         """Records the server's address: it alone now decides if the server is on the public
         internet."""
         self._is_near = address_problem(address) is not None
 
-    async def _approved(self, url: str) -> Sequence[str]:
+    async def _allowed_addresses(self, url: str) -> Sequence[str]:
         """The allowed addresses of a URL; none if it may be requested by name. Raises
         SignInError."""
         require_safe(url, self._server_url)
@@ -104,7 +104,7 @@ class OAuthHttp:
             problem = next(filter(None, map(address_problem, addresses)), None)
         if problem is not None:
             raise SignInError(
-                f"the server names {shown(url)} for signing in: {problem}",
+                f"the server names {describe_origin(url)} for signing in: {problem}",
                 remedy="If that is meant, name it in mcpServers.NAME.oauth "
                 "(authorizationUrl, tokenUrl, issuer).",
             )
@@ -118,13 +118,13 @@ class OAuthHttp:
         except (OSError, UnicodeError):
             found = ()
         if not found and not is_proxied(url):  # a proxy resolves names
-            raise SignInError(f"{shown(url)} cannot be reached (its name is not known)")
+            raise SignInError(f"{describe_origin(url)} cannot be reached (its name is not known)")
         return found
 
-    async def _answered(self, request: httpx2.Request) -> httpx2.Response:
+    async def _follow_redirects(self, request: httpx2.Request) -> httpx2.Response:
         for _ in range(MAX_REDIRECTS):
             url = str(request.url)
-            addresses = await self._approved(url)
+            addresses = await self._allowed_addresses(url)
             if addresses:
                 places = [(address, request.url.port) for address in addresses]
                 response = await sent_to(self._direct, request, places)
@@ -136,7 +136,7 @@ class OAuthHttp:
                     body += chunk
                     if len(body) > MAX_BODY:
                         raise SignInError(
-                            f"the answer of {shown(url)} has more than {MAX_BODY:,} bytes"
+                            f"the answer of {describe_origin(url)} has more than {MAX_BODY:,} bytes"
                         )
             finally:
                 await response.aclose()
@@ -144,7 +144,7 @@ class OAuthHttp:
             if following is None:
                 return _whole(response, body, request)
             request = following
-        raise SignInError(f"{shown(str(request.url))} redirects without an end")
+        raise SignInError(f"{describe_origin(str(request.url))} redirects without an end")
 
 
 def is_proxied(url: str) -> bool:
@@ -161,14 +161,16 @@ def _following(request: httpx2.Request, response: httpx2.Response) -> httpx2.Req
     try:
         url = request.url.join(response.headers["location"])
     except httpx2.InvalidURL as error:
-        raise SignInError(f"{shown(str(request.url))} redirects to what is no URL") from error
+        raise SignInError(
+            f"{describe_origin(str(request.url))} redirects to what is no URL"
+        ) from error
     if origin(str(url)) != origin(str(request.url)):
         return None
     return httpx2.Request("GET", url, headers=request.headers)
 
 
 @asynccontextmanager
-async def opened(server_url: str, given: Collection[str] = ()) -> AsyncGenerator[OAuthHttp]:
+async def open_http(server_url: str, given: Collection[str] = ()) -> AsyncGenerator[OAuthHttp]:
     """Opens clients for a block, with proxies and certificates from the environment."""
     async with (
         httpx2.AsyncClient(timeout=TIME_LIMIT_S) as client,
@@ -187,7 +189,7 @@ def origin(url: str) -> tuple[str, str, int]:
     return parts.scheme.lower(), (parts.hostname or "").lower(), port
 
 
-def shown(url: str) -> str:
+def describe_origin(url: str) -> str:
     """A URL for messages, without path and query, which may contain secrets."""
     scheme, host, port = origin(url)
     named = f"[{host}]" if ":" in host else host
@@ -202,7 +204,7 @@ def require_safe(url: str, server_url: str) -> None:
     if scheme == "https" or (scheme == "http" and local):
         return
     raise SignInError(
-        f"{shown(url)} is no https address, so that secrets would go unencrypted",
+        f"{describe_origin(url)} is no https address, so that secrets would go unencrypted",
         remedy="Use an address that begins with https://.",
     )
 
@@ -228,7 +230,7 @@ MAX_LIFE_S = 100 * 366 * 24 * 3600.0
 _TEMPORARY = frozenset({"temporarily_unavailable", "server_error", "slow_down"})
 
 
-class Grant(msgspec.Struct, frozen=True, kw_only=True):
+class TokenGrant(msgspec.Struct, frozen=True, kw_only=True):
     """Token response (RFC 6749, 5.1); `expires_in` in seconds. The repr shows no token."""
 
     access_token: str
@@ -241,14 +243,14 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
         return f"Grant(expires_in={self.expires_in!r})"
 
 
-class _Refusal(msgspec.Struct, frozen=True):
+class _ErrorResponse(msgspec.Struct, frozen=True):
     """Error response (RFC 6749, 5.2)."""
 
     error: str = ""
     error_description: str = ""
 
 
-def posted(url: str, form: dict[str, str], authorization: str | None) -> httpx2.Request:
+def form_request(url: str, form: dict[str, str], authorization: str | None) -> httpx2.Request:
     """A POST request to a token endpoint."""
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     if authorization is not None:
@@ -274,18 +276,18 @@ def refresh_request(token: StoredToken) -> httpx2.Request:
         authorization = f"Basic {b64encode(pair.encode('ascii')).decode('ascii')}"
     elif token.client_secret:
         form["client_secret"] = token.client_secret
-    return posted(token.token_url, form, authorization)
+    return form_request(token.token_url, form, authorization)
 
 
-def read_grant(status: int, body: bytes, url: str, secrets: tuple[str, ...]) -> Grant:
+def read_grant(status: int, body: bytes, url: str, secrets: tuple[str, ...]) -> TokenGrant:
     """Reads a token response. Raises RefusedError for a permanent refusal, another SignInError for
     a temporary or invalid answer. No message quotes any of `secrets`."""
-    place = shown(url)
+    place = describe_origin(url)
     if status not in (200, 201):
         raise _refusal(status, body, place, secrets)
     try:
         # Not chained: the cause may quote a token.
-        grant = msgspec.json.decode(body, type=Grant, strict=False)
+        grant = msgspec.json.decode(body, type=TokenGrant, strict=False)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         grant = None
     known = grant is not None and (grant.token_type or "bearer").lower() == "bearer"
@@ -304,9 +306,9 @@ def _life(seconds: float | None) -> float | None:
 def refusal_words(body: bytes, secrets: tuple[str, ...]) -> tuple[str, str]:
     """The error code of a refusal, "" for none, and its description with `secrets` redacted."""
     try:
-        refusal = msgspec.json.decode(body, type=_Refusal)
+        refusal = msgspec.json.decode(body, type=_ErrorResponse)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        refusal = _Refusal()
+        refusal = _ErrorResponse()
     said = ": ".join(filter(None, (refusal.error, refusal.error_description)))
     for secret in secrets:
         if len(secret) >= 4:
@@ -318,5 +320,5 @@ def _refusal(status: int, body: bytes, place: str, secrets: tuple[str, ...]) -> 
     code, said = refusal_words(body, secrets)
     words = f"HTTP {status}" + (f", {said}" if said else "")
     if code and code not in _TEMPORARY and 400 <= status < 500 and status != 429:
-        return RefusedError(f"{place} gives no token ({words})", code=code)
+        return RefusedGrantError(f"{place} gives no token ({words})", code=code)
     return SignInError(f"{place} gives no token for now ({words})")

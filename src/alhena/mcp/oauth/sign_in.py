@@ -27,20 +27,20 @@ from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp_types import LATEST_PROTOCOL_VERSION
 from pydantic import ValidationError
 
-from alhena.config.mcp_servers import McpOAuth, McpServer, Transport
+from alhena.config.mcp_servers import McpOAuth, McpServer, McpTransport
 from alhena.display_text import one_line
-from alhena.mcp.connection import joined
+from alhena.mcp.connection import valid_scopes
 from alhena.mcp.oauth.requests import (
     BASIC,
-    Grant,
     OAuthHttp,
+    TokenGrant,
+    describe_origin,
+    form_request,
     is_proxied,
-    opened,
-    posted,
+    open_http,
     read_grant,
     refusal_words,
     require_safe,
-    shown,
 )
 from alhena.mcp.oauth.tokens import SignInError, StoredToken, TokenFile
 from alhena.version import __version__
@@ -52,7 +52,7 @@ _POST = "client_secret_post"
 logging.getLogger("mcp.client.auth.oauth2").disabled = True  # its records quote tokens
 
 
-class Answered(msgspec.Struct, frozen=True, kw_only=True):
+class AuthorizationResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The authorization response from the browser."""
 
     code: str
@@ -63,7 +63,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
         return f"Answered(issuer={self.issuer!r})"
 
 
-class Consent(Protocol):
+class BrowserConsent(Protocol):
     """Consent of the person in a browser. `redirect_uri` receives the response."""
 
     @property
@@ -71,7 +71,7 @@ class Consent(Protocol):
         """A redirect address that the person's browser can reach."""
         ...
 
-    async def ask(self, url: str, state: str) -> Answered:
+    async def ask(self, url: str, state: str) -> AuthorizationResponse:
         """Opens the page and waits for the response with this state. Raises AlhenaError when the
         person refuses or does not respond."""
         ...
@@ -80,7 +80,7 @@ class Consent(Protocol):
 async def sign_in(
     name: str,
     server: McpServer,
-    consent: Consent,
+    consent: BrowserConsent,
     tokens: TokenFile,
     now: Callable[[], float] = time.time,
 ) -> StoredToken:
@@ -97,10 +97,10 @@ async def sign_in(
             remedy=f"Remove mcpServers.{name}.oauth.tokenParamName, if the server takes headers.",
         )
     require_safe(address, address)
-    tokens.named(name)  # report an unusable file before the sign-in, not after
+    tokens.find_by_name(name)  # report an unusable file before the sign-in, not after
     given = (oauth.authorization_url, oauth.token_url, oauth.issuer, oauth.registration_url)
-    async with opened(address, [url for url in given if url]) as http:
-        challenge = await _challenge(address, server, http.reached)
+    async with open_http(address, [url for url in given if url]) as http:
+        challenge = await _challenge(address, server, http.record_address)
         flow = SignInFlow(address, oauth, consent, http, tokens.find(name, address))
         asked = now()
         grant = await flow.run(challenge)
@@ -133,7 +133,7 @@ class SignInFlow(OAuthClientProvider):
         self,
         server_url: str,
         oauth: McpOAuth,
-        consent: Consent,
+        consent: BrowserConsent,
         http: OAuthHttp,
         kept: StoredToken | None,
     ) -> None:
@@ -163,7 +163,7 @@ class SignInFlow(OAuthClientProvider):
         self._challenged = False
         self._page = self._state = ""
         self._secrets: tuple[str, ...] = ()
-        self._grant: Grant | None = None
+        self._grant: TokenGrant | None = None
         self.context.auth_server_url = oauth.issuer or None
         self.context.oauth_metadata = _metadata_of(oauth)
         if oauth.client_id:
@@ -191,14 +191,14 @@ class SignInFlow(OAuthClientProvider):
         metadata = self.context.oauth_metadata
         return "" if metadata is None else str(metadata.issuer)
 
-    async def run(self, challenge: httpx2.Response) -> Grant:
+    async def run(self, challenge: httpx2.Response) -> TokenGrant:
         """Obtains the tokens. `challenge` is the server's answer to a request without a token.
         Raises SignInError, and the errors of the consent."""
         self._status = challenge.status_code
         self._challenged = self._status in (401, 403)
         steps = self._auth_flow(challenge.request)
         response = self._understood(challenge)
-        place = shown(self.context.server_url)
+        place = describe_origin(self.context.server_url)
         try:
             await anext(steps)  # the request that got the challenge
             while True:
@@ -207,7 +207,7 @@ class SignInFlow(OAuthClientProvider):
                     return self._grant
                 if request.method == "POST" and self.context.client_info is None:
                     await self._require_metadata(registers=True)
-                place = shown(str(request.url))
+                place = describe_origin(str(request.url))
                 response = await self._http.send(request)
                 self._status = response.status_code
         except OAuthRegistrationError:
@@ -267,8 +267,8 @@ class SignInFlow(OAuthClientProvider):
             raise SignInError("the authorization server does not know PKCE with S256")
         if registers and metadata.registration_endpoint is None:
             raise SignInError(
-                f"{shown(str(metadata.token_endpoint))} does not take clients that it does not "
-                "know",
+                f"{describe_origin(str(metadata.token_endpoint))} does not take clients that it "
+                "does not know",
                 remedy="Register one there, and set mcpServers.NAME.oauth.clientId (and "
                 "clientSecret).",
             )
@@ -286,7 +286,7 @@ class SignInFlow(OAuthClientProvider):
         self._secrets = tuple(form[each] for each in hidden if each in form)
         if self._oauth.audiences:
             form["audience"] = " ".join(self._oauth.audiences)
-        return posted(self.token_url, form, request.headers.get("authorization"))
+        return form_request(self.token_url, form, request.headers.get("authorization"))
 
     def _secret_method(self) -> str:
         if not self.client.client_secret:
@@ -303,7 +303,7 @@ class SignInFlow(OAuthClientProvider):
         scope, kept = self.context.client_metadata.scope, self._kept
         if kept is None or not kept.wanted:
             return scope
-        return " ".join(joined(f"{scope or ''} {kept.scope} {kept.wanted}".split()))
+        return " ".join(valid_scopes(f"{scope or ''} {kept.scope} {kept.wanted}".split()))
 
     async def _go(self, url: str) -> None:
         """Rebuilds the authorization URL: an endpoint may have its own query."""
@@ -369,7 +369,7 @@ async def _challenge(
 ) -> httpx2.Response:
     """The server's answer to an unauthenticated request; `reached` receives its address. An event
     stream is not read."""
-    events = server.transport is Transport.SSE
+    events = server.transport is McpTransport.SSE
     body = msgspec.json.encode(
         {
             "jsonrpc": "2.0",
@@ -401,4 +401,6 @@ async def _challenge(
                 told = {} if kept is None else {"www-authenticate": kept}
                 return httpx2.Response(said.status_code, headers=told, request=said.request)
     except httpx2.HTTPError as error:
-        raise SignInError(f"{shown(address)} cannot be reached ({type(error).__name__})") from error
+        raise SignInError(
+            f"{describe_origin(address)} cannot be reached ({type(error).__name__})"
+        ) from error

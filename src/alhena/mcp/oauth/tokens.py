@@ -29,7 +29,7 @@ class SignInError(McpConnectError):
     exit_code = 41
 
 
-class RefusedError(SignInError):
+class RefusedGrantError(SignInError):
     """An authorization server refuses permanently. `code` is the OAuth error code."""
 
     def __init__(self, message: str, *, code: str) -> None:
@@ -103,10 +103,10 @@ class TokenFile:
     def find(self, name: str, url: str) -> StoredToken | None:
         """The token of a server if it was issued for this URL; a server that has moved gets
         none."""
-        token = self.named(name)
+        token = self.find_by_name(name)
         return token if token is not None and same_place(token.server_url, url) else None
 
-    def named(self, name: str) -> StoredToken | None:
+    def find_by_name(self, name: str) -> StoredToken | None:
         """The token saved under the name of a server, whatever its URL."""
         found = [entry for entry in self._entries() if _name(entry) == name]
         return _token(found[-1]) if found else None
@@ -116,7 +116,7 @@ class TokenFile:
         token: returns False after another sign-in, sign-out or renewal."""
         name = token.server_name
 
-        def changed(entries: list[Any]) -> list[Any] | None:
+        def replace_entry(entries: list[Any]) -> list[Any] | None:
             old = [entry for entry in entries if _name(entry) == name]
             last = _token(old[-1]) if old else None
             if instead_of is not None and (last is None or last.access_token != instead_of):
@@ -124,18 +124,18 @@ class TokenFile:
             kept = [entry for entry in entries if _name(entry) != name]
             return [*kept, _entry(token, old[-1] if old else {}, now)]
 
-        return await self._change(changed)
+        return await self._change(replace_entry)
 
     async def forget(self, name: str) -> bool:
         """Deletes the tokens of a server; True if there were any. Does not wait for a renewal,
         whose result is discarded."""
 
-        def changed(entries: list[Any]) -> list[Any] | None:
+        def drop_entry(entries: list[Any]) -> list[Any] | None:
             kept = [entry for entry in entries if _name(entry) != name]
             return kept if len(kept) < len(entries) else None
 
         # Without tokens no lock file is created, which might be the only file in the home.
-        return changed(self._entries()) is not None and await self._change(changed)
+        return drop_entry(self._entries()) is not None and await self._change(drop_entry)
 
     @asynccontextmanager
     async def alone(self, name: str) -> AsyncGenerator[None]:
@@ -146,11 +146,11 @@ class TokenFile:
         label = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         async with AsyncExitStack() as stack:
             with suppress(FileError):
-                await stack.enter_async_context(self._held(f"{self._file}.{label}"))
+                await stack.enter_async_context(self._hold_lock(f"{self._file}.{label}"))
             yield
 
     async def _change(self, changed: Callable[[list[Any]], list[Any] | None]) -> bool:
-        async with self._held(self._file):
+        async with self._hold_lock(self._file):
             entries = changed(self._entries())
             if entries is None:
                 return False
@@ -159,7 +159,7 @@ class TokenFile:
         return True
 
     @asynccontextmanager
-    async def _held(self, name: str) -> AsyncGenerator[None]:
+    async def _hold_lock(self, name: str) -> AsyncGenerator[None]:
         waited = 0.0
         with ExitStack() as stack:
             while True:

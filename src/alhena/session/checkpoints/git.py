@@ -20,7 +20,7 @@ from alhena.session.checkpoints.records import (
     CheckpointError,
     GitFailedError,
     NoGitError,
-    TooMuchError,
+    SnapshotLimitError,
     trouble,
 )
 from alhena.system.environment import shield_memory
@@ -138,7 +138,7 @@ class Git:
             with suppress(subprocess.TimeoutExpired):
                 return process.communicate(timeout=_STEP_S)
             if time.monotonic() > deadline:
-                raise TooMuchError(f"git {command} takes longer than {PATIENCE_S:.0f} s.")
+                raise SnapshotLimitError(f"git {command} takes longer than {PATIENCE_S:.0f} s.")
 
     def _start(
         self,
@@ -194,7 +194,7 @@ class Git:
         }
 
 
-class Contents:
+class BlobContents:
     """Contents of blobs by name, in a temporary `file`. Each was compared with its name; unreadable
     ones are missing."""
 

@@ -41,7 +41,7 @@ class GitFailedError(CheckpointError):
     kind = "git"
 
 
-class TooMuchError(CheckpointError):
+class SnapshotLimitError(CheckpointError):
     """The files exceed the limits of a snapshot, or git takes too long."""
 
     kind = "too_much"
@@ -69,7 +69,7 @@ _STAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)_(\d{3})Z", re.ASCII)
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class ToolCall(msgspec.Struct, frozen=True):
+class CheckpointedCall(msgspec.Struct, frozen=True):
     """The call that a checkpoint precedes."""
 
     name: str
@@ -85,7 +85,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     that is complete."""
 
     commit_hash: str = ""
-    tool_call: ToolCall | None = None
+    tool_call: CheckpointedCall | None = None
     history: tuple[msgspec.Raw, ...] = ()
     client_history: tuple[msgspec.Raw, ...] | None = None
     message_id: str = ""
@@ -121,7 +121,7 @@ class CheckpointFiles:
             return ()
         except OSError as error:
             raise trouble(error, self.directory) from error
-        return tuple(sorted(found, key=lambda name: (_made_ms(name), name)))
+        return tuple(sorted(found, key=lambda name: (_time_in_name(name), name)))
 
     def find(self, name: str, among: Callable[[], Sequence[tuple[str, Checkpoint]]]) -> str:
         """Finds a checkpoint by name, with or without `.json`, by its position from 1 in `among`,
@@ -163,7 +163,7 @@ class CheckpointFiles:
         """Writes a checkpoint and returns its name, `TIME-LABEL`. The time is that of the newest
         one or later, even if the clock was set back. Other processes are excluded meanwhile. Raises
         CheckpointError."""
-        newest = max(map(_made_ms, self.names()), default=0)
+        newest = max(map(_time_in_name, self.names()), default=0)
         seconds, rest = divmod(max(newest + 1, time.time_ns() // 1_000_000), 1_000)
         name = f"{time.strftime(_TIME, time.gmtime(seconds))}_{rest:03d}Z-{label}"
         self._put(name, checkpoint)
@@ -174,7 +174,7 @@ class CheckpointFiles:
         NoCheckpointError."""
         self._put(name, msgspec.structs.replace(self.read(name), after=tree))
 
-    def note_done(self, name: str) -> None:
+    def mark_complete(self, name: str) -> None:
         """Marks a restore as complete. Raises CheckpointError, NoCheckpointError."""
         self._put(name, msgspec.structs.replace(self.read(name), under_way=False))
 
@@ -232,7 +232,7 @@ def checkpoint_label(tool: str, paths: Sequence[str]) -> str:
     return "-".join(_UNWELCOME.sub("_", word)[:_NAME] for word in words if word)
 
 
-def _made_ms(name: str) -> int:
+def _time_in_name(name: str) -> int:
     """The time in a name, in milliseconds; 0 if it has none."""
     found = _STAMP.match(name)
     if found is None:
@@ -262,7 +262,7 @@ def objects_of(checkpoints: Iterable[tuple[str, Checkpoint]]) -> frozenset[str]:
     )
 
 
-def shown(path: str) -> str:
+def path_text(path: str) -> str:
     """A path as text: bytes that are not UTF-8 as escapes."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 

@@ -19,7 +19,7 @@ import msgspec
 from alhena.session.checkpoints.git import (
     ATTRIBUTES,
     IN_ONE_PACK,
-    Contents,
+    BlobContents,
     Git,
     content_name,
     is_object_name,
@@ -29,8 +29,8 @@ from alhena.session.checkpoints.records import (
     CheckpointError,
     GitFailedError,
     LostSnapshotError,
-    TooMuchError,
-    shown,
+    SnapshotLimitError,
+    path_text,
     trouble,
 )
 from alhena.system.errors import FileError, printable
@@ -59,7 +59,7 @@ _CHANGES = (*_OTHERS, "-m")
 _IGNORED = (*_OTHERS, "-i", "--directory")
 
 
-class Limits(msgspec.Struct, frozen=True):
+class SnapshotLimits(msgspec.Struct, frozen=True):
     """Limits of a snapshot. Files larger than `file_bytes` are left out; more than `files` new
     files or `bytes` new bytes at once prevent the snapshot."""
 
@@ -68,16 +68,16 @@ class Limits(msgspec.Struct, frozen=True):
     bytes: int = 2 << 30
 
 
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+class RepositorySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a repository. Programs in `others`, directories beside the project, never run as
     git. `patience_s`: seconds to wait for another process."""
 
-    limits: Limits = Limits()
+    limits: SnapshotLimits = SnapshotLimits()
     others: tuple[Path, ...] = ()
     patience_s: float = PATIENCE_S
 
 
-class Entry(msgspec.Struct, frozen=True):
+class TreeEntry(msgspec.Struct, frozen=True):
     """A file or symlink of a snapshot: git's mode and the name of its content."""
 
     mode: str
@@ -88,8 +88,8 @@ class Change(msgspec.Struct, frozen=True):
     """A file before and after; None: no file."""
 
     path: str
-    old: Entry | None
-    new: Entry | None
+    old: TreeEntry | None
+    new: TreeEntry | None
 
 
 class Notes(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -103,8 +103,10 @@ class Notes(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def omits(self, path: str) -> bool:
         """True for a path that may have existed although the snapshot does not have it."""
-        parts = shown(path).split("/")
-        found = {"/".join(parts[:count]) + "/" for count in range(1, len(parts))} | {shown(path)}
+        parts = path_text(path).split("/")
+        found = {"/".join(parts[:count]) + "/" for count in range(1, len(parts))} | {
+            path_text(path)
+        }
         return not (found.isdisjoint(self.ignored) and found.isdisjoint(self.left_out))
 
 
@@ -126,19 +128,19 @@ class Repository:
         directory: Path,
         project: Path,
         environ: Mapping[str, str],
-        around: Surroundings | None = None,
+        around: RepositorySettings | None = None,
         cancellation: threading.Event | None = None,
     ) -> None:
         self.directory = directory
         self.project = project
         self.cancellation = cancellation or threading.Event()
         self.warning = ""
-        self._around = around or Surroundings()
+        self._around = around or RepositorySettings()
         warnings: list[str] = []
         top, own = _work_tree(project, warnings)
         self._prefix = "" if top == project else f"{project.relative_to(top)}/"
         self._exclude = None if own is None else own / "info" / "exclude"
-        untrusted = _untrusted(project, top, self._around.others, environ)
+        untrusted = _untrusted_folders(project, top, self._around.others, environ)
         self.git = Git(
             directory / ".git",
             top,
@@ -148,7 +150,7 @@ class Repository:
         )
 
     @contextmanager
-    def locked(self) -> Generator[None]:
+    def hold_lock(self) -> Generator[None]:
         """Excludes other processes for a block."""
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -218,21 +220,21 @@ class Repository:
                 raise LostSnapshotError("the notes of the checkpoint are damaged.") from error
 
     @contextmanager
-    def contents(self, names: Iterable[str]) -> Generator[Contents]:
+    def contents(self, names: Iterable[str]) -> Generator[BlobContents]:
         """The contents of these blobs that can be read."""
         with TemporaryFile(dir=self.directory) as file:
-            yield Contents(self.git, names, file)
+            yield BlobContents(self.git, names, file)
 
     def keep_only(self, needed: Callable[[], Collection[str]]) -> int:
         """Releases all objects but the `needed`; returns how many. `collect` deletes them."""
         if not self.git.git_dir.is_dir():
             return 0
-        with self.locked():
-            gone = self.held() - set(needed())
+        with self.hold_lock():
+            gone = self.object_names() - set(needed())
             self._update_refs("delete {}\n", gone)
         return len(gone)
 
-    def held(self) -> frozenset[str]:
+    def object_names(self) -> frozenset[str]:
         """The names of all objects of snapshots."""
         refs = self.git.run("for-each-ref", "--format=%(refname)", REFS).decode().split()
         return frozenset(ref.removeprefix(REFS) for ref in refs)
@@ -251,7 +253,7 @@ class Repository:
         changed.difference_update(nested)
         for count, directory in enumerate(nested, start=1):
             if count > _MAX_NESTED:
-                raise TooMuchError(f"it contains more than {_MAX_NESTED} repositories.")
+                raise SnapshotLimitError(f"it contains more than {_MAX_NESTED} repositories.")
             for name in self._list(_OTHERS, unlisted, directory):
                 if name.endswith(b"/"):
                     nested.append(name)
@@ -259,18 +261,20 @@ class Repository:
                     changed.add(name)
             ignored |= self._list(_IGNORED, unlisted, directory)
         if len(changed) > self._around.limits.files:
-            raise TooMuchError(f"there are {len(changed):,} new or changed files.")
+            raise SnapshotLimitError(f"there are {len(changed):,} new or changed files.")
         forced = {
             os.fsencode(self._prefix + path) for path in named if _savable(self.project, path)
         }
         left_out, private = self._update_index(changed, forced)
-        notes = Notes(*(self._shown(each) for each in (left_out | unlisted, private, ignored)))
-        return self._held(self._write_tree(), notes)
+        notes = Notes(
+            *(self._relative_names(each) for each in (left_out | unlisted, private, ignored))
+        )
+        return self._keep_snapshot(self._write_tree(), notes)
 
     def _prepare(self) -> None:
         """Creates the repository, and removes locks of killed processes."""
         if self.directory.resolve().is_relative_to(self.project):
-            raise TooMuchError(
+            raise SnapshotLimitError(
                 f"{self.project} contains the checkpoints themselves.",
                 remedy="Work in a directory of the project's own.",
             )
@@ -337,14 +341,18 @@ class Repository:
                 if stat.S_ISREG(status.st_mode) and not status.st_mode & 0o077:
                     private.add(name)
         if total > limits.bytes:
-            raise TooMuchError(f"there are {total // 1_000_000:,} MB of new or changed files.")
+            raise SnapshotLimitError(
+                f"there are {total // 1_000_000:,} MB of new or changed files."
+            )
         if dropped:
-            self.git.run("update-index", "-z", "--force-remove", "--stdin", given=_joined(dropped))
+            self.git.run(
+                "update-index", "-z", "--force-remove", "--stdin", given=_join_names(dropped)
+            )
         if added:
             packed = IN_ONE_PACK if len(added) > _MANY else ()
             flags = ("--add", "--remove", "--replace", "-z", "--stdin")
-            self.git.run(*packed, "update-index", *flags, given=_joined(added))
-        _write(memory, os.fsdecode(_joined(private)))
+            self.git.run(*packed, "update-index", *flags, given=_join_names(added))
+        _write(memory, os.fsdecode(_join_names(private)))
         return left_out, private
 
     def _write_tree(self) -> str:
@@ -354,7 +362,7 @@ class Repository:
             return self.git.object_name("mktree", "-z")
         return self.git.object_name("write-tree", f"--prefix={self._prefix}")
 
-    def _held(self, tree: str, notes: Notes) -> Snapshot:
+    def _keep_snapshot(self, tree: str, notes: Notes) -> Snapshot:
         """The snapshot, safe from `collect`."""
         objects = [tree]
         name = ""
@@ -394,21 +402,21 @@ class Repository:
         )
         return True
 
-    def _shown(self, names: Iterable[bytes]) -> frozenset[str]:
+    def _relative_names(self, names: Iterable[bytes]) -> frozenset[str]:
         prefix = os.fsencode(self._prefix)
         inside = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
-        return frozenset(shown(os.fsdecode(name)) for name in inside)
+        return frozenset(path_text(os.fsdecode(name)) for name in inside)
 
 
 def _items(output: bytes) -> list[bytes]:
     return output.split(b"\0")[:-1]
 
 
-def _entry(mode: str, name: str) -> Entry | None:
-    return Entry(mode, name) if mode not in (_NOTHING, _SUBMODULE) else None
+def _entry(mode: str, name: str) -> TreeEntry | None:
+    return TreeEntry(mode, name) if mode not in (_NOTHING, _SUBMODULE) else None
 
 
-def _joined(names: Iterable[bytes]) -> bytes:
+def _join_names(names: Iterable[bytes]) -> bytes:
     return b"".join(name + b"\0" for name in sorted(names))
 
 
@@ -459,7 +467,7 @@ def _work_tree(project: Path, warnings: list[str]) -> tuple[Path, Path | None]:
     return project, None
 
 
-def _untrusted(
+def _untrusted_folders(
     project: Path, top: Path, others: Iterable[Path], environ: Mapping[str, str]
 ) -> tuple[Path, ...]:
     """Directories whose programs never run as git: the project and other roots with the

@@ -12,21 +12,21 @@ from pathlib import Path
 
 import msgspec
 
-from alhena.session.checkpoints.git import Contents, content_name
+from alhena.session.checkpoints.git import BlobContents, content_name
 from alhena.session.checkpoints.records import (
     Checkpoint,
     CheckpointError,
     LostSnapshotError,
-    shown,
+    path_text,
 )
 from alhena.session.checkpoints.repository import (
     EXECUTABLE,
     SYMLINK,
     Change,
-    Entry,
     Notes,
     Repository,
     Snapshot,
+    TreeEntry,
 )
 from alhena.system.errors import FileError
 from alhena.system.files import CREATE, open_directory, open_real, read_whole, temporary_name
@@ -65,7 +65,7 @@ class Plan(msgspec.Struct, frozen=True):
     changes: Sequence[Change]
     left: list[tuple[str, str]]
     notes: Notes
-    contents: Contents
+    contents: BlobContents
 
 
 def restore(
@@ -75,7 +75,7 @@ def restore(
 ) -> Restoration:
     """Restores files. `record` gets the snapshot of the present ones before the first change.
     Raises CheckpointError before it."""
-    with repository.locked(), ExitStack() as stack:
+    with repository.hold_lock(), ExitStack() as stack:
         plan = _plan(repository, goal, stack)
         if repository.cancellation.is_set():
             raise CheckpointError("interrupted; no file has changed.")
@@ -106,7 +106,7 @@ def _plan(repository: Repository, goal: Goal, stack: ExitStack) -> Plan:
                 left.append((path, "it has changed since that turn"))
         elif change.new is None and path not in goal.start.paths and notes.omits(path):
             try:
-                changes += _to_first_named(repository, goal, before.tree, path)
+                changes += _change_to_later(repository, goal, before.tree, path)
             except LostSnapshotError as error:
                 left.append((path, error.message.removesuffix(".")))
         else:
@@ -118,7 +118,7 @@ def _plan(repository: Repository, goal: Goal, stack: ExitStack) -> Plan:
     return Plan(repository.project, before, changes, left, notes, contents)
 
 
-def _to_first_named(
+def _change_to_later(
     repository: Repository, goal: Goal, before: str, path: str
 ) -> tuple[Change, ...]:
     """The change of a path that the goal's snapshot omits to the first snapshot that names it."""
@@ -141,7 +141,7 @@ def _carry_out(plan: Plan) -> Restoration:
                 _remove(path, change.old)
                 _remove_empty(path.parent, plan.project)
             else:
-                private = shown(change.path) in plan.notes.private
+                private = path_text(change.path) in plan.notes.private
                 _write(path, change.old, change.new, plan.contents, private=private)
         except FileNotFoundError:
             if change.new is not None:
@@ -153,7 +153,7 @@ def _carry_out(plan: Plan) -> Restoration:
     return Restoration(plan.before.tree, tuple(done[True]), tuple(done[False]), tuple(left))
 
 
-def _require_readable(change: Change, contents: Contents) -> None:
+def _require_readable(change: Change, contents: BlobContents) -> None:
     if change.old is not None and change.old.name not in contents:
         raise FileError("its present content cannot be saved")
     if change.new is not None and change.new.name not in contents:
@@ -161,7 +161,7 @@ def _require_readable(change: Change, contents: Contents) -> None:
 
 
 @contextmanager
-def _opened(path: Path) -> Generator[int]:
+def _directory_handle(path: Path) -> Generator[int]:
     """A directory, reached through no symlink."""
     directory = open_directory(path)
     try:
@@ -170,8 +170,8 @@ def _opened(path: Path) -> Generator[int]:
         os.close(directory)
 
 
-def _remove(path: Path, now: Entry | None) -> None:
-    with _opened(path.parent) as directory:
+def _remove(path: Path, now: TreeEntry | None) -> None:
+    with _directory_handle(path.parent) as directory:
         _require_same(path, now)
         os.unlink(path.name, dir_fd=directory)
 
@@ -180,13 +180,13 @@ def _remove_empty(directory: Path, project: Path) -> None:
     """Removes a directory of the project and those around it as far as they are empty."""
     with suppress(OSError):  # not empty
         while directory != project:
-            with _opened(directory.parent) as parent:
+            with _directory_handle(directory.parent) as parent:
                 os.rmdir(directory.name, dir_fd=parent)
             directory = directory.parent
 
 
 def _write(
-    path: Path, now: Entry | None, wanted: Entry, contents: Contents, *, private: bool
+    path: Path, now: TreeEntry | None, wanted: TreeEntry, contents: BlobContents, *, private: bool
 ) -> None:
     _remove_empty(path, path.parent)  # an empty directory may be in the way
     data = contents[wanted.name]
@@ -205,7 +205,7 @@ def _write(
     _set_executable(path, executable=wanted.mode == EXECUTABLE)
 
 
-def _replace(path: Path, now: Entry | None, data: bytes, *, private: bool) -> None:
+def _replace(path: Path, now: TreeEntry | None, data: bytes, *, private: bool) -> None:
     _require_same(path, now)
     if now is not None:
         replace_file(path, data, expected=read_whole(path, LIMIT)[1], limit=LIMIT)
@@ -227,7 +227,7 @@ def _replace(path: Path, now: Entry | None, data: bytes, *, private: bool) -> No
             os.close(directory)
 
 
-def _link(path: Path, now: Entry | None, target: bytes) -> None:
+def _link(path: Path, now: TreeEntry | None, target: bytes) -> None:
     directory = open_made(path.parent, [])
     try:
         _require_same(path, now)
@@ -242,7 +242,7 @@ def _link(path: Path, now: Entry | None, target: bytes) -> None:
         os.close(directory)
 
 
-def _require_same(path: Path, now: Entry | None) -> None:
+def _require_same(path: Path, now: TreeEntry | None) -> None:
     """Raises FileError unless a path has its saved content. Raises OSError."""
     if now is None:
         if os.path.lexists(path):
@@ -317,7 +317,7 @@ def last_turn(
     return None
 
 
-def named_later(found: Iterable[Named], start: Checkpoint) -> dict[str, str]:
+def later_trees(found: Iterable[Named], start: Checkpoint) -> dict[str, str]:
     """For paths that `start` does not name: the tree of the first of these checkpoints that names
     them."""
     later: dict[str, str] = {}
@@ -344,7 +344,7 @@ def _turn(found: Sequence[Named], prompt: str, cut: str) -> EditingTurn | None:
     following = next(filter(None, after), "")
     goal = Goal(
         first,
-        named_later((found[number] for number in own[1:]), first),
+        later_trees((found[number] for number in own[1:]), first),
         cut_at or first.after or following,
     )
     return EditingTurn(name=name, first=first, goal=goal)

@@ -73,12 +73,12 @@ class SaveMemoryInvocation(BaseInvocation):
 
     async def confirmation(self, context: ExecutionContext) -> EditConfirmation | None:
         """Shows the diff; None when there is nothing to write or writing would fail."""
-        from alhena.memory.saved import proposed
+        from alhena.memory.saved import propose_change
         from alhena.tools.edit.splicing import unified_diff
 
         fact: str = self.params["fact"]
         try:
-            change = await run_blocking(context.cancellation, proposed, self._path, fact)
+            change = await run_blocking(context.cancellation, propose_change, self._path, fact)
         except FileError:
             return None
         if change is None:

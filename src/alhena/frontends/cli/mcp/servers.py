@@ -23,7 +23,7 @@ from alhena.frontends.shared.streams import write_stdout
 from alhena.mcp.oauth.tokens import TokenFile, same_place, token_file
 from alhena.mcp.opening import opener
 from alhena.mcp.pins import Pins
-from alhena.mcp.servers import Outlets, ServerReport, Servers
+from alhena.mcp.servers import ServerOutlets, ServerReport, Servers
 from alhena.system.private_files import PrivateFiles
 from alhena.system.processes import ProcessGroups
 from alhena.tools.registry import ToolRegistry
@@ -37,7 +37,7 @@ def list_all(argv: list[str]) -> int:
     configured = configured_servers(place.settings, place.environ, held=place.held_servers)
     warnings: list[str] = []
     variables = place.secret_variables()
-    reports = asyncio.run(_looked_at(place, configured, warnings, variables.named))
+    reports = asyncio.run(_looked_at(place, configured, warnings, variables.name_secrets))
     tell(dict.fromkeys(warnings))
     listing = Listing(noun="MCP server", rows=server_rows(reports, place))
     return print_listing(listing, as_json=options.json)
@@ -63,11 +63,11 @@ async def _looked_at(
         ToolRegistry(),
         Pins(PrivateFiles(config_home(place.environ)), warnings.append),
         # The reports say it all.
-        Outlets(warn=lambda _text: None, changed=lambda: None, named=named),
+        ServerOutlets(warn=lambda _text: None, changed=lambda: None, named=named),
     )
     try:
         servers.start()
-        await servers.settled()
+        await servers.wait_until_settled()
         return servers.reports()
     finally:
         await servers.close()
@@ -130,7 +130,7 @@ def _status(place: Place, tokens: TokenFile) -> int:
 
 
 def _signed(name: str, server: McpServer, tokens: TokenFile) -> str:
-    token = tokens.named(name)
+    token = tokens.find_by_name(name)
     if token is None:
         return "not signed in"
     if not same_place(token.server_url, server.address or ""):
