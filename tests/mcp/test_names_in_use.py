@@ -71,7 +71,13 @@ async def test_a_name_that_could_be_said_of_two_tools_reaches_neither(project: P
 async def test_reports_tell_of_every_server_of_the_settings(project: Path) -> None:
     entries = {
         "good": {
-            **odd(project, {"tools": [tool("a/b"), {"name": "no", "inputSchema": ["x"]}], "prompts": [{"name": "p"}]}),
+            **odd(
+                project,
+                {
+                    "tools": [tool("a/b"), {"name": "no", "inputSchema": ["x"]}],
+                    "prompts": [{"name": "p"}],
+                },
+            ),
             "description": "Good.",
             "excludeTools": ["c"],
         },

@@ -235,10 +235,16 @@ def test_programs_of_the_agent_are_not_looked_for_where_commands_write(project: 
     given = layout(str(project))
     sandbox = Sandbox(Mechanism.BWRAP, "/usr/bin/bwrap", given)
     path = f"/usr/bin:{project}/bin:.::{home}/bin:/bin"
-    assert sandbox.trusted({"PATH": path, "A": "b"}) == {"PATH": "/usr/bin:/bin", "A": "b"}
+    assert sandbox.trusted_environment({"PATH": path, "A": "b"}) == {
+        "PATH": "/usr/bin:/bin",
+        "A": "b",
+    }
     read_only = msgspec.structs.replace(given, profile=Profile.READ_ONLY)
     sandbox = Sandbox(Mechanism.BWRAP, "/usr/bin/bwrap", read_only)
-    assert sandbox.trusted({"PATH": path})["PATH"] == f"/usr/bin:{project}/bin:{home}/bin:/bin"
+    assert (
+        sandbox.trusted_environment({"PATH": path})["PATH"]
+        == f"/usr/bin:{project}/bin:{home}/bin:/bin"
+    )
 
 
 # Placeholders

@@ -12,7 +12,14 @@ from alhena.wire.conformance import Findings
 from alhena.wire.conformance.check import check_schema
 from alhena.wire.errors import Level
 from alhena.wire.request import FunctionDeclaration, GenerateContentConfig, Tool
-from alhena.wire.schema.adapt import MAX_DEPTH, SchemaForm, adapt, adapted, local_schema, with_form
+from alhena.wire.schema.adapt import (
+    MAX_DEPTH,
+    SchemaForm,
+    adapt,
+    adapt_declaration,
+    local_schema,
+    with_form,
+)
 from alhena.wire.schema.keywords import is_plain, refers_to_itself, untyped_at
 from alhena.wire.schema.openapi import SchemaError, to_parameters
 
@@ -380,9 +387,9 @@ def test_a_plain_declaration_stays_the_same_object() -> None:
     declaration = FunctionDeclaration(
         name="f", parameters_json_schema=of(a={"type": "string", "minLength": 1})
     )
-    assert adapted(declaration) is declaration
+    assert adapt_declaration(declaration) is declaration
     own = FunctionDeclaration(name="g", parameters={"type": "OBJECT"})
-    assert adapted(own, SchemaForm.OPENAPI) is own
+    assert adapt_declaration(own, SchemaForm.OPENAPI) is own
 
 
 @pytest.mark.parametrize("form", list(SchemaForm))

@@ -142,7 +142,7 @@ class AccessLog:
                 entry.first_byte_ms = _since(start)
             entry.bytes_out += count
 
-        async def counted(message: Message) -> None:
+        async def send_and_count(message: Message) -> None:
             if message["type"] == "http.response.body":
                 wrote(len(message.get("body", b"")))
             else:
@@ -155,7 +155,7 @@ class AccessLog:
         if (line := line_of(scope)) is not None:
             line.tell = wrote
         try:
-            await self._app(scope, receive, counted)
+            await self._app(scope, receive, send_and_count)
         except asyncio.CancelledError:  # only the server's shutdown does that
             entry.outcome = entry.outcome or FaultKind.STOPPING
             entry.status = entry.status or _CUT

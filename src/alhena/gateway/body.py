@@ -10,7 +10,7 @@ import msgspec
 from starlette.requests import Request
 
 from alhena.errors import AlhenaError
-from alhena.gateway.faults import FaultKind, RefusedError, refused
+from alhena.gateway.faults import FaultKind, RefusedError, refusal_error
 from alhena.wire.dialects.fields import DialectError
 
 
@@ -23,7 +23,7 @@ class Closing:
         self._begun = False
 
     @asynccontextmanager
-    async def within(
+    async def limit_time(
         self, seconds: float, late: Callable[[], AlhenaError]
     ) -> AsyncGenerator[None, None]:
         """Limits the block to `seconds`. Raises the error from `late` after a timeout, RefusedError
@@ -51,7 +51,7 @@ class Closing:
 
 def _stopping() -> RefusedError:
     message = "the gateway stops, and had no more time for this request."
-    return refused(FaultKind.STOPPING, message, retry_after_s=1)
+    return refusal_error(FaultKind.STOPPING, message, retry_after_s=1)
 
 
 MB = 1024 * 1024
@@ -108,7 +108,9 @@ class Bodies:
     def take(self, count: int) -> None:
         """Counts received bytes. Raises RefusedError above the limit."""
         if self._held + count > self._limit:
-            raise refused(FaultKind.BUSY, "too many large requests at a time.", retry_after_s=1)
+            raise refusal_error(
+                FaultKind.BUSY, "too many large requests at a time.", retry_after_s=1
+            )
         self._held += count
 
     def give_back(self, count: int) -> None:
@@ -121,12 +123,12 @@ async def read_body(
 ) -> bytes:
     """Reads the whole body; `take` receives the size of each piece. Raises RefusedError for a body
     that is too large or too slow, ClientGoneError when the client disconnects."""
-    async with closing.within(limits.body_s, _too_slow):
+    async with closing.limit_time(limits.body_s, _too_slow):
         return await _read(request, limits, take)
 
 
 async def _read(request: Request, limits: Limits, take: Callable[[int], None]) -> bytes:
-    declared = _declared(request)
+    declared = _declared_length(request)
     if declared > _SKIPPED * limits.body_bytes:
         raise _too_large(limits)
     pieces: list[bytes] = []
@@ -177,7 +179,7 @@ def _marks(text: bytes) -> int:
 
 
 def _too_many() -> Exception:
-    return refused(FaultKind.TOO_LARGE, "the body contains too many values.")
+    return refusal_error(FaultKind.TOO_LARGE, "the body contains too many values.")
 
 
 def read_json(body: bytes) -> Any:
@@ -190,16 +192,16 @@ def read_json(body: bytes) -> Any:
         raise DialectError("the body is nested too deeply.") from error
 
 
-def _declared(request: Request) -> int:
+def _declared_length(request: Request) -> int:
     """The declared length; h11 has already rejected invalid numbers."""
     return int(request.headers.get("content-length") or 0)
 
 
 def _too_slow() -> AlhenaError:
-    return refused(FaultKind.SLOW_REQUEST, "the body comes too slowly.")
+    return refusal_error(FaultKind.SLOW_REQUEST, "the body comes too slowly.")
 
 
 def _too_large(limits: Limits) -> Exception:
     limit = limits.body_bytes
     shown = f"{limit // MB} MB" if limit % MB == 0 else f"{limit} bytes"
-    return refused(FaultKind.TOO_LARGE, f"the body is larger than {shown}.")
+    return refusal_error(FaultKind.TOO_LARGE, f"the body is larger than {shown}.")

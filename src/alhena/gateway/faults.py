@@ -77,7 +77,9 @@ _ADDRESS = re.compile(r"https?://[^\s,;:()]+(?::\d+)?[^\s,;:()]*")
 _FAILED = "the model service could not be asked; the log of the gateway says why."
 
 
-def refused(kind: FaultKind, message: str, *, retry_after_s: float | None = None) -> RefusedError:
+def refusal_error(
+    kind: FaultKind, message: str, *, retry_after_s: float | None = None
+) -> RefusedError:
     """The error of a request refused by the gateway itself."""
     return RefusedError(Fault(kind=kind, message=message, retry_after_s=retry_after_s))
 

@@ -46,19 +46,19 @@ class StallWatch:
         self._transport = transport
         self._patience_s = patience_s
         self._give_up = give_up
-        self._timer = self._begun()
+        self._timer = self._start_timer()
 
     def stop(self) -> None:
         """Stops watching."""
         self._timer.cancel()
 
-    def _begun(self) -> asyncio.TimerHandle:
+    def _start_timer(self) -> asyncio.TimerHandle:
         waiting = self._transport.get_write_buffer_size()
         return self._loop.call_later(self._patience_s, self._judge, waiting)
 
     def _judge(self, before: int) -> None:
         if self._transport.get_write_buffer_size() < before:
-            self._timer = self._begun()
+            self._timer = self._start_timer()
         else:
             self._give_up()
 
@@ -86,7 +86,7 @@ def protocol_for(limits: Limits, log: Callable[[str], None]) -> type[H11Protocol
             self._await_head()
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._head = _cancelled(self._head)
+            self._head = _cancel_timer(self._head)
             if self._stall is not None:
                 self._stall.stop()
             super().connection_lost(exc)
@@ -96,7 +96,7 @@ def protocol_for(limits: Limits, log: Callable[[str], None]) -> type[H11Protocol
             if self.conn.their_state is h11.IDLE:
                 self._await_head()
             else:
-                self._head = _cancelled(self._head)
+                self._head = _cancel_timer(self._head)
 
         def pause_writing(self) -> None:
             super().pause_writing()
@@ -118,7 +118,7 @@ def protocol_for(limits: Limits, log: Callable[[str], None]) -> type[H11Protocol
     return PatientProtocol
 
 
-def _cancelled(timer: asyncio.TimerHandle | None) -> None:
+def _cancel_timer(timer: asyncio.TimerHandle | None) -> None:
     if timer is not None:
         timer.cancel()
 

@@ -19,7 +19,7 @@ from alhena.wire.response import (
 )
 
 
-def merged(chunks: list[GenerateContentResponse]) -> GenerateContentResponse:
+def merge_chunks(chunks: list[GenerateContentResponse]) -> GenerateContentResponse:
     """One response of the chunks of an answer."""
     last = chunks[-1]
     candidate = last.candidates[0] if last.candidates else Candidate()

@@ -106,7 +106,7 @@ class Answer:
         self._usage = chunk.usage_metadata or self._usage
         made = chunk
         if self._pieces is not None or chunk.is_partial:
-            made = self._joined(chunk)
+            made = self._join_chunk(chunk)
         self.chunks.append(made)
         return made
 
@@ -162,7 +162,7 @@ class Answer:
         self.rewind()
         self._repetition = Repetition(self._due)
 
-    def _joined(self, chunk: GenerateContentResponse) -> GenerateContentResponse:
+    def _join_chunk(self, chunk: GenerateContentResponse) -> GenerateContentResponse:
         from alhena.models.continuation import Pieces, sum_usage
 
         if chunk.usage_metadata is not None:
@@ -213,10 +213,10 @@ async def whole_answer(
     response = await ask(request)
     if not response.is_partial:
         return response
-    from alhena.models.continuation import merged
+    from alhena.models.continuation import merge_chunks
 
     answer = Answer()
     answer.feed(response)
     while answer.continues:
         answer.feed(await ask(answer.next_request(request)))
-    return merged(answer.chunks)
+    return merge_chunks(answer.chunks)

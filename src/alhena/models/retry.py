@@ -371,7 +371,7 @@ class RetryingGenerator:
             self._tell(retry_event(error, patience, wait, model=model, prompt_id=prompt_id))
 
 
-def within(
+def wrap_attempts(
     generator: ContentGenerator, wrap: Callable[[ContentGenerator], ContentGenerator]
 ) -> ContentGenerator:
     """The generator with each attempt of a request passing what `wrap` puts around the service."""

@@ -112,7 +112,7 @@ def api_error(body: bytes, asked: Asked) -> ModelError | None:
     return _error(code, api, asked, label=word)
 
 
-def told(error: E, body: bytes, asked: Asked) -> ModelError | E:
+def explain_body(error: E, body: bytes, asked: Asked) -> ModelError | E:
     """The error for an unreadable body: its API error, else `error` with secrets redacted from
     quotations."""
     return api_error(body, asked) or type(error)(asked.clean(error.message), remedy=error.remedy)
@@ -147,12 +147,12 @@ def _error(
         hint = minute_hint(kind, hint)
     else:
         error = _by_code(code, api, asked, said)
-    error.details = tuple(_cleaned(detail, asked) for detail in api.details)
+    error.details = tuple(_redact_detail(detail, asked) for detail in api.details)
     error.retry_after_s = hint
     return error
 
 
-def _cleaned(value: object, asked: Asked, depth: int = 0) -> Any:
+def _redact_detail(value: object, asked: Asked, depth: int = 0) -> Any:
     """Redacts secrets in an error detail, to a limited depth."""
     if isinstance(value, str):
         return asked.clean(value, DETAIL_LIMIT)
@@ -162,8 +162,8 @@ def _cleaned(value: object, asked: Asked, depth: int = 0) -> Any:
     if depth >= DETAIL_DEPTH:
         return None
     if fields is not None:
-        return {asked.clean(k): _cleaned(v, asked, depth + 1) for k, v in fields.items()}
-    return [_cleaned(item, asked, depth + 1) for item in array or ()]
+        return {asked.clean(k): _redact_detail(v, asked, depth + 1) for k, v in fields.items()}
+    return [_redact_detail(item, asked, depth + 1) for item in array or ()]
 
 
 def _by_code(code: int, api: ApiStatus, asked: Asked, said: str) -> ModelError:

@@ -31,7 +31,7 @@ from alhena.tools.contract import (
     ToolLocation,
     ToolResult,
 )
-from alhena.tools.output_store import OutputStore, Truncation, bounded, bounded_display
+from alhena.tools.output_store import OutputStore, Truncation, bounded_display, limit_result
 from alhena.tools.response import response_parts
 from alhena.tools.threads import Boundary, one_line
 from alhena.values import Value
@@ -307,7 +307,7 @@ class Executor:
             display = bounded_display(result.display)
             result = msgspec.structs.replace(result, display=display)
         else:
-            made = bounded(result, self.outputs, tool, request.call_id)
+            made = limit_result(result, self.outputs, tool, request.call_id)
             result, truncation = made.result, made.truncation
         if call.input_notice or said:
             from alhena.scheduler.hooks import with_notice

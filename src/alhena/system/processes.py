@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from alhena.system.child import GRACE, Child, Marks, command_line, marked, stop, stop_member
+from alhena.system.child import (
+    GRACE,
+    Child,
+    Marks,
+    command_line,
+    find_marked_processes,
+    stop,
+    stop_member,
+)
 from alhena.system.output import OutputCapture, TextSpool
 from alhena.system.watchdog import Watchdog
 
@@ -96,7 +104,7 @@ class BackgroundCommand:
         if self._finished:
             return
         self._finished = True
-        captured = self.output.capture.captured()
+        captured = self.output.capture.finish_capture()
         if self.output.spool is not None:
             self.output.spool.finish(tail=captured.tail)
 
@@ -270,7 +278,7 @@ class ProcessGroups:
         for child in tuple(self._kept.values()):
             child.signal(signal.SIGKILL)
             self._forget(child)
-        for pid in marked(self.marks.prefix) if self.marks.given else ():
+        for pid in find_marked_processes(self.marks.prefix) if self.marks.given else ():
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         self.watchdog.close()

@@ -125,7 +125,7 @@ class ScreenText:
         """Returns the text that has left the screen; `final` also returns what is on it."""
         text = self._held + self._decoder.decode(data, final)
         self._held = ""
-        if unfinished := _unfinished(text):
+        if unfinished := _unfinished_length(text):
             text, self._held = text[:-unfinished], "" if final else text[-unfinished:]
         out = [self._left]
         self._left = ""
@@ -183,7 +183,7 @@ class ScreenText:
         self._text = ""
 
 
-def _unfinished(text: str) -> int:
+def _unfinished_length(text: str) -> int:
     """Length of what may be the beginning of a sequence or of a line break at the end."""
     if text.endswith("\r"):
         return 1
@@ -218,8 +218,8 @@ class _Drawing:
         while end - 1 > self._row and not self._rows[end - 1].cells:
             end -= 1
         if end < len(self._rows):
-            return "".join(map(_ended, self._rows[:end]))
-        return "".join(map(_ended, self._rows[:-1])) + self._rows[-1].text
+            return "".join(map(_end_row, self._rows[:end]))
+        return "".join(map(_end_row, self._rows[:-1])) + self._rows[-1].text
 
     def take(self) -> str:
         """Returns the text and begins again at the top."""
@@ -321,7 +321,7 @@ class _Drawing:
         """Takes the row at the top away, and makes one at the bottom."""
         gone = self._rows.pop(top)
         if top == 0 and self._main is None:
-            self._out(_ended(gone))
+            self._out(_end_row(gone))
         self._rows.insert(min(bottom, len(self._rows)), _Row())
 
     def _to(self, row: int) -> None:
@@ -483,7 +483,7 @@ class _Drawing:
             self._rows, self._row, self.column = [_Row()], 0, 0
 
 
-def _ended(row: _Row) -> str:
+def _end_row(row: _Row) -> str:
     return row.text if row.wrapped else f"{row.text}\n"
 
 

@@ -20,7 +20,7 @@ from alhena.tools.contract import (
     ToolFailure,
     ToolResult,
 )
-from alhena.tools.params import respelled, validate
+from alhena.tools.params import convert_spellings, validate
 from alhena.tools.registry import DISCOVERED_PREFIX as PREFIX
 from alhena.tools.registry import is_declarable
 from alhena.tools.shell_output import CapturedOutput
@@ -145,7 +145,7 @@ def _tool(item: object) -> ListedTool | str:
 def _json_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """Converts a schema that may be in the Gemini form (types in capitals, `nullable`) to JSON
     Schema."""
-    made = {key: each if key in _VALUES else _converted(each) for key, each in schema.items()}
+    made = {key: each if key in _VALUES else _convert_schema(each) for key, each in schema.items()}
     kind = made.get("type")
     if isinstance(kind, str) and kind in _TYPES:
         lower = kind.lower()
@@ -153,11 +153,11 @@ def _json_schema(schema: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _converted(value: object) -> object:
+def _convert_schema(value: object) -> object:
     if (inner := as_object(value)) is not None:
         return _json_schema(inner)
     items = as_array(value)
-    return value if items is None else [_converted(each) for each in items]
+    return value if items is None else [_convert_schema(each) for each in items]
 
 
 DISCOVERY_SECONDS = 30.0
@@ -211,7 +211,7 @@ async def discover(
         )
     except ProcessStartError as error:
         return Listing(problems=(str(error).removesuffix("."),))
-    diagnostics = one_line(said.captured().text.strip(), 2 * _SHOWN)
+    diagnostics = one_line(said.finish_capture().text.strip(), 2 * _SHOWN)
     behind = f": {diagnostics}" if diagnostics else ""
     if len(printed) > MAX_LISTING:
         return Listing(problems=(f"it printed more than {MAX_LISTING >> 20} MB",))
@@ -279,7 +279,7 @@ class DiscoveredTool:
 
     def build(self, params: dict[str, Any]) -> "DiscoveredInvocation | ToolFailure":
         """Checks the parameters against the tool's schema; a failure is a value."""
-        normal = respelled(self.parameter_schema, params)
+        normal = convert_spellings(self.parameter_schema, params)
         return validate(self.parameter_schema, normal) or DiscoveredInvocation(normal, self)
 
 
@@ -345,7 +345,7 @@ class DiscoveredInvocation(BaseInvocation):
             live.stop()
             if not finished:
                 output.discard()
-        return self._result(ending, output, errors.captured(), limits)
+        return self._result(ending, output, errors.finish_capture(), limits)
 
     async def _why_held(self) -> str:
         why_held = self._tool.call.why_held
@@ -381,7 +381,7 @@ class DiscoveredInvocation(BaseInvocation):
     ) -> ToolResult:
         from alhena.tools.shell_output import or_none, stop_reason
 
-        captured = output.capture.captured()
+        captured = output.capture.finish_capture()
         stderr = errors.text.strip("\n")
         stopped = stop_reason(ending, limits)
         data: dict[str, Any] = {"exit_code": ending.exit_code, "signal": ending.signal}
@@ -391,7 +391,7 @@ class DiscoveredInvocation(BaseInvocation):
                 llm_content=captured.text + suffix,
                 display=captured.text.removesuffix("\n") + suffix,
                 data=data,
-                spilled=output.spilled(captured, suffix),
+                spilled=output.store_whole(captured, suffix),
             )
         output.discard()
         lines = (

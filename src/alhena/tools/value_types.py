@@ -125,7 +125,7 @@ class Types:
         if kind in _PLAIN:
             return _msgspec_form(kind)
         if hasattr(kind, "__metadata__"):
-            return self._annotated(kind)
+            return self._annotated_form(kind)
         for alias in ("__value__", "__supertype__"):  # type X = …, NewType
             if hasattr(kind, alias):
                 return self.form(getattr(kind, alias))
@@ -151,13 +151,13 @@ class Types:
             return self._mapping(*(args or (str, Any)))
         return None
 
-    def _annotated(self, kind: Any) -> Form:
+    def _annotated_form(self, kind: Any) -> Form:
         inner, extra = kind.__origin__, kind.__metadata__
         text = next((item for item in extra if isinstance(item, str)), None)
         form = self.form(inner)
         metas = tuple(item for item in extra if isinstance(item, msgspec.Meta))
         if metas:
-            form = _limited(form, inner, metas)
+            form = _limit_form(form, inner, metas)
         if text:
             form = form._replace(schema=form.schema | {"description": text})
         return form
@@ -171,7 +171,7 @@ class Types:
             schema["uniqueItems"] = True
 
         def read(data: Any, path: str) -> Any:
-            items = _expected(list, data, path)
+            items = _require_type(list, data, path)
             values = [inner.read(each, f"{path}[{index}]") for index, each in enumerate(items)]
             try:
                 return cast("object", make(values))
@@ -189,7 +189,7 @@ class Types:
             item.setdefault("description", name)
 
         def read(data: Any, path: str) -> Any:
-            found = _expected(list, data, path)
+            found = _require_type(list, data, path)
             if len(found) != len(forms):
                 raise ValueError(_at(path, f"expected {len(forms)} items, got {len(found)}"))
             pairs = enumerate(zip(forms, found, strict=True))
@@ -209,7 +209,7 @@ class Types:
             schema["propertyNames"] = keys.schema
 
         def read(data: Any, path: str) -> Any:
-            items = _expected(dict, data, path).items()
+            items = _require_type(dict, data, path).items()
             return {
                 _key(key, keys, name, path): inner.read(each, _below(path, name))
                 for name, each in items
@@ -343,7 +343,7 @@ class Types:
             schema["description"] = " ".join(text.split())
 
         def read(data: Any, path: str) -> Any:
-            found = _expected(dict, data, path)
+            found = _require_type(dict, data, path)
             for name in required:
                 if name not in found:
                     raise ValueError(_at(path, f"required field {name!r} is missing"))
@@ -400,7 +400,7 @@ def _choices(values: tuple[Any, ...], make: Callable[[Any], Any] | None = None) 
             if value == data and isinstance(data, bool) == isinstance(value, bool):
                 return value if make is None else make(value)
         shown = ", ".join(repr(value) for value in values)
-        raise ValueError(_at(path, f"expected one of {shown}, got {_shown(data)}"))
+        raise ValueError(_at(path, f"expected one of {shown}, got {_describe_value(data)}"))
 
     return Form(schemas[0] if len(schemas) == 1 else {"anyOf": schemas}, read)
 
@@ -417,7 +417,7 @@ def _msgspec_form(kind: Any, *, describe: bool = True) -> Form:
     schema: Schema = {}
     if describe:
         whole = msgspec.json.schema(kind, schema_hook=_hook)
-        schema = inlined(whole, whole.pop("$defs", {}))
+        schema = inline_references(whole, whole.pop("$defs", {}))
 
     def read(data: Any, path: str) -> Any:
         try:
@@ -428,7 +428,7 @@ def _msgspec_form(kind: Any, *, describe: bool = True) -> Form:
     return Form(schema, read)
 
 
-def _limited(form: Form, kind: Any, metas: tuple[msgspec.Meta, ...]) -> Form:
+def _limit_form(form: Form, kind: Any, metas: tuple[msgspec.Meta, ...]) -> Form:
     """A form with the limits of `msgspec.Meta`."""
     origin = typing.get_origin(kind) or kind
     plain = list if origin in _LISTS or origin is tuple else dict if origin in _MAPPINGS else kind
@@ -454,7 +454,7 @@ def _pydantic_form(kind: Any, definitions: dict[str, Schema]) -> Form:
     whole: Schema = kind.model_json_schema()
     named = whole.pop("$defs", {})
     try:
-        schema = inlined(whole, named)
+        schema = inline_references(whole, named)
     except RecursionError:
         schema = whole
         definitions |= named
@@ -473,25 +473,28 @@ def _pydantic_form(kind: Any, definitions: dict[str, Schema]) -> Form:
     return Form(schema, read, frozenset(whole.get("properties", ())))
 
 
-def inlined(node: Any, definitions: Mapping[str, Any], depth: int = 0) -> Schema:
+def inline_references(node: Any, definitions: Mapping[str, Any], depth: int = 0) -> Schema:
     """Replaces references in a schema by their targets, and drops generated titles. Raises
     RecursionError for a schema that contains itself."""
     if depth > _DEEP:
         raise RecursionError
     reference = node.get("$ref")
     if isinstance(reference, str):
-        target = inlined(definitions[reference.rpartition("/")[2]], definitions, depth + 1)
+        target = inline_references(
+            definitions[reference.rpartition("/")[2]], definitions, depth + 1
+        )
         return target | {key: value for key, value in node.items() if key != "$ref"}
     made: Schema = {}
     for key, value in node.items():
         if key == "properties":
             made[key] = {
-                name: inlined(child, definitions, depth + 1) for name, child in value.items()
+                name: inline_references(child, definitions, depth + 1)
+                for name, child in value.items()
             }
         elif key in {"items", "additionalProperties"} and isinstance(value, dict):
-            made[key] = inlined(value, definitions, depth + 1)
+            made[key] = inline_references(value, definitions, depth + 1)
         elif key in {"anyOf", "oneOf", "allOf", "prefixItems"}:
-            made[key] = [inlined(child, definitions, depth + 1) for child in value]
+            made[key] = [inline_references(child, definitions, depth + 1) for child in value]
         elif key not in {"title", "discriminator"}:
             made[key] = value
     return made
@@ -526,14 +529,14 @@ def _key(kind: Any, keys: Form, name: str, path: str) -> Any:
     return keys.read(name, _below(path, name))
 
 
-def _expected(kind: type[Any], data: Any, path: str) -> Any:
+def _require_type(kind: type[Any], data: Any, path: str) -> Any:
     if not isinstance(data, kind):
-        what = f"expected {_JSON_TYPES[kind]}, got {_shown(data)}"
+        what = f"expected {_JSON_TYPES[kind]}, got {_describe_value(data)}"
         raise ValueError(_at(path, what))  # noqa: TRY004  the value is wrong, not the program
     return data
 
 
-def _shown(data: object) -> str:
+def _describe_value(data: object) -> str:
     """A short value as it is, for others their JSON type."""
     if isinstance(data, bool):
         return str(data).lower()

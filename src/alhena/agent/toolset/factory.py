@@ -154,9 +154,9 @@ def session_sandbox(
     tools = options.settings.tools
     if not (options.sandbox or tools.sandbox or options.environ.get("GEMINI_SANDBOX")):
         return None, ""
-    from alhena.system.sandbox.layout import is_inside, wished
+    from alhena.system.sandbox.layout import choose_sandbox, is_inside
 
-    wish = wished(tools, options.sandbox, options.environ)
+    wish = choose_sandbox(tools, options.sandbox, options.environ)
     if wish is None:
         return None, ""
     if is_inside(options.environ):

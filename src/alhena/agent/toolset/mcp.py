@@ -54,7 +54,7 @@ from alhena.policy.model import (
 from alhena.policy.settings_rules import unknown_server_tools
 from alhena.system.private_files import PrivateFiles, change_file
 from alhena.system.processes import ProcessGroups
-from alhena.tools.registry import READ_RESOURCE, RegisteredTool, ToolRegistry, isolated
+from alhena.tools.registry import READ_RESOURCE, RegisteredTool, ToolRegistry, select_tools
 
 if TYPE_CHECKING:
     import httpx2
@@ -445,7 +445,7 @@ class AgentServers:
             mcp=replace(options.settings.mcp, server_command=None),
         )
         registry = ToolRegistry()
-        session = isolated(bench.registry, agent.tools)
+        session = select_tools(bench.registry, agent.tools)
         others = [found for name in session.names if (found := session.find(name)) is not None]
         for each in others:
             if each.server is None and each.tool.name not in (READ_RESOURCE, _LIST_RESOURCES):

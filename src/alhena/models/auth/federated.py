@@ -109,14 +109,14 @@ def federated_tokens(
     async def renew() -> AccessToken:
         bridge = Bridge(asyncio.get_running_loop(), environ)
         try:
-            return await asyncio.to_thread(_refreshed, dict(info), bridge, source)
+            return await asyncio.to_thread(_refresh_credentials, dict(info), bridge, source)
         finally:
             bridge.stop()
 
     return RenewedTokens(renew)
 
 
-def _refreshed(info: dict[str, Any], bridge: Bridge, source: str) -> AccessToken:
+def _refresh_credentials(info: dict[str, Any], bridge: Bridge, source: str) -> AccessToken:
     google_error: type[Exception] = import_module("google.auth.exceptions").GoogleAuthError
     try:
         credentials = _credentials(info)
@@ -171,7 +171,7 @@ class _Issued(msgspec.Struct, frozen=True, rename="camel"):
     expire_time: str = ""
 
 
-async def _issued(
+async def _request_token(
     endpoint: Endpoint, path: str, body: object, actor: TokenSource, environ: Mapping[str, str]
 ) -> AccessToken:
     """Asks the IAM service for a token as `actor`. Raises ModelError; no message quotes a token."""
@@ -215,7 +215,7 @@ def identity_tokens(
     endpoint = token_endpoint(service, "address of the IAM service")
     path = f"/v1/projects/-/serviceAccounts/{quote(account, safe='@')}:generateIdToken"
     body = {"audience": audience, "includeEmail": True}
-    return RenewedTokens(lambda: _issued(endpoint, path, body, actor, environ))
+    return RenewedTokens(lambda: _request_token(endpoint, path, body, actor, environ))
 
 
 def impersonated_tokens(
@@ -232,4 +232,4 @@ def impersonated_tokens(
     endpoint = token_endpoint(url, f"service_account_impersonation_url of {source}")
     delegates = [one for one in as_array(info.get("delegates")) or () if isinstance(one, str)]
     body = {"delegates": delegates, "scope": [SCOPE], "lifetime": f"{LIFETIME_S:g}s"}
-    return RenewedTokens(lambda: _issued(endpoint, "", body, actor, environ))
+    return RenewedTokens(lambda: _request_token(endpoint, "", body, actor, environ))

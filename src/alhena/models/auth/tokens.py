@@ -94,20 +94,20 @@ class RenewedTokens:
     async def token(self, *, fresh: bool = False) -> str:
         """A valid token, renewed if needed. Raises the errors of `renew`."""
         seen = self._renewals
-        if not fresh and (kept := self._kept(EARLY)) is not None:
+        if not fresh and (kept := self._cached_token(EARLY)) is not None:
             return kept
         async with self._gate.here():
-            if seen != self._renewals and (kept := self._kept(0)) is not None:
+            if seen != self._renewals and (kept := self._cached_token(0)) is not None:
                 return kept  # renewed while this request waited
-            if not fresh and (kept := self._kept(EARLY)) is not None:
+            if not fresh and (kept := self._cached_token(EARLY)) is not None:
                 return kept
-            return await self._renewed(fresh=fresh)
+            return await self._renew_token(fresh=fresh)
 
-    async def _renewed(self, *, fresh: bool) -> str:
+    async def _renew_token(self, *, fresh: bool) -> str:
         try:
             token = await self._renew()
         except (NetworkError, ServerFaultError, StreamCutError):
-            kept = self._kept(0)
+            kept = self._cached_token(0)
             if fresh or kept is None:
                 raise
             return kept
@@ -115,7 +115,7 @@ class RenewedTokens:
         self._renewals += 1
         return token.value
 
-    def _kept(self, seconds: float) -> str | None:
+    def _cached_token(self, seconds: float) -> str | None:
         """The cached token if it is valid for that long."""
         token = self._current
         if token is None or not token.holds_for(seconds, self._now()):
@@ -347,15 +347,15 @@ class BearerAccess:
 
     async def headers(self) -> dict[str, str]:
         """The headers of the next request. Raises the errors of the source."""
-        return self._shown(await self._tokens.token())
+        return self._auth_headers(await self._tokens.token())
 
-    async def renewed(self, refused: Mapping[str, str]) -> dict[str, str] | None:
+    async def renew_headers(self, refused: Mapping[str, str]) -> dict[str, str] | None:
         """Headers with a token other than the rejected one, None when there is none."""
         old = refused.get("authorization", "").removeprefix(_SCHEME)
         token = await other_token(self._tokens, old)
-        return None if token is None else self._shown(token)
+        return None if token is None else self._auth_headers(token)
 
-    def _shown(self, token: str) -> dict[str, str]:
+    def _auth_headers(self, token: str) -> dict[str, str]:
         shown = {"authorization": f"{_SCHEME}{token}"}
         if self._quota_project:
             shown["x-goog-user-project"] = self._quota_project

@@ -161,7 +161,7 @@ def given_project(text: str, source: str) -> str:
     return project
 
 
-def settled(answer: LoadAnswer, project: str) -> Account | None:
+def find_account(answer: LoadAnswer, project: str) -> Account | None:
     """The account of a user with a tier; None for a user who must be onboarded first.
 
     Raises ValidationRequiredError, IneligibleAccountError or ProjectRequiredError.
@@ -311,7 +311,7 @@ class AccountSetup:
         """Returns the account. Raises ModelError: CredentialsError with instructions when the
         account cannot be used."""
         answer = await self._load(model)
-        account = settled(answer, self._project)
+        account = find_account(answer, self._project)
         if account is not None:
             return account
         return await self._join(tier_to_join(answer, self._project), answer, model)
@@ -341,7 +341,7 @@ class AccountSetup:
         if project:
             body["cloudaicompanionProject"] = project
         operation = await self._call("onboardUser", body, Operation, model)
-        operation = await self._finished(operation, model)
+        operation = await self._poll_operation(operation, model)
         found = operation.project or self._project
         if not found:
             raise no_project(answer)
@@ -349,7 +349,7 @@ class AccountSetup:
             self._tell(tier.notice)
         return Account(project=found, tier=tier.id or "", tier_name=tier.name or "")
 
-    async def _finished(self, operation: Operation, model: str) -> Operation:
+    async def _poll_operation(self, operation: Operation, model: str) -> Operation:
         decode = partial(decode_answer, kind=Operation)
         name = operation.name
         polls = 0

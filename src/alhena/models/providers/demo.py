@@ -68,12 +68,12 @@ def _read(found: dict[str, str]) -> list[Call]:
 
 
 def _find(found: dict[str, str]) -> list[Call]:
-    pattern = _unquoted(found["pattern"])
+    pattern = _strip_quotes(found["pattern"])
     return [Call("glob", {"pattern": pattern if "/" in pattern else f"**/{pattern}"} | _at(found))]
 
 
 def _search(found: dict[str, str]) -> list[Call]:
-    literal = re.sub(r"[][.^$*+?{}\\|()]", r"\\\g<0>", _unquoted(found["text"]))
+    literal = re.sub(r"[][.^$*+?{}\\|()]", r"\\\g<0>", _strip_quotes(found["text"]))
     return [Call("search_file_content", {"pattern": literal} | _at(found))]
 
 
@@ -85,17 +85,17 @@ def _explain(_found: dict[str, str]) -> list[Call]:
 
 
 def _write(found: dict[str, str]) -> list[Call]:
-    text = _unquoted(found["text"]) + "\n"
+    text = _strip_quotes(found["text"]) + "\n"
     return [Call("write_file", {"file_path": _path(found), "content": text})]
 
 
 def _replace(found: dict[str, str]) -> list[Call]:
-    old, new = _unquoted(found["old"]), _unquoted(found["new"])
+    old, new = _strip_quotes(found["old"]), _strip_quotes(found["new"])
     return [Call("replace", {"file_path": _path(found), "old_string": old, "new_string": new})]
 
 
 def _run(found: dict[str, str]) -> list[Call]:
-    return [Call("run_shell_command", {"command": _unquoted(found["command"])})]
+    return [Call("run_shell_command", {"command": _strip_quotes(found["command"])})]
 
 
 def _remember(found: dict[str, str]) -> list[Call]:
@@ -112,7 +112,7 @@ def _call(found: dict[str, str]) -> list[Call]:
     pairs = re.findall(rf"(\w+)\s*=\s*({_QUOTED}|[^\s,]+)", given)
     if given and not pairs:
         return []
-    return [Call(found["tool"], {}, {key: _unquoted(value) for key, value in pairs})]
+    return [Call(found["tool"], {}, {key: _strip_quotes(value) for key, value in pairs})]
 
 
 _RULES: tuple[tuple[str, Callable[[dict[str, str]], list[Call]]], ...] = (
@@ -181,7 +181,7 @@ def _understood(clause: str) -> list[Call]:
 
 
 def _path(found: dict[str, str]) -> str:
-    path = _unquoted(found.get("path", "."))
+    path = _strip_quotes(found.get("path", "."))
     return "." if re.fullmatch(_HERE, path, re.IGNORECASE) else path
 
 
@@ -189,7 +189,7 @@ def _at(found: dict[str, str]) -> dict[str, str]:
     return {"path": _path(found)} if "path" in found else {}
 
 
-def _unquoted(text: str) -> str:
+def _strip_quotes(text: str) -> str:
     return text[1:-1] if re.fullmatch(_QUOTED, text) else text
 
 
@@ -238,7 +238,7 @@ class _Answer:
             or generation.response_schema is not None
             or generation.response_json_schema is not None
         ):
-            raise _rejected("the demo model cannot answer in JSON.")
+            raise _rejection("the demo model cannot answer in JSON.")
         self._request = request
         self._stamp = _stamp(request)
         answer = _next(request)
@@ -286,13 +286,15 @@ class _Answer:
 def _next(request: GenerateContentRequest) -> Call | str:
     """The next call of the last prompt, or the report once all calls are answered."""
     prompt, responses = _conversation(request)
-    tools = _declared(request.config)
+    tools = _tool_schemas(request.config)
     asked, unknown = parse(prompt)
-    calls = [_typed(call, tools[call.name]) for call in asked if call.name in tools]
+    calls = [_convert_arguments(call, tools[call.name]) for call in asked if call.name in tools]
     missing = dict.fromkeys(call.name for call in asked if call.name not in tools)
     if len(responses) < len(calls):
         return calls[len(responses)]
-    parts = [_told(call, response) for call, response in zip(calls, responses, strict=False)]
+    parts = [
+        _describe_result(call, response) for call, response in zip(calls, responses, strict=False)
+    ]
     if missing:
         names = ", ".join(f"`{name}`" for name in missing)
         parts.append(f"Not available here: {names}.")
@@ -300,7 +302,7 @@ def _next(request: GenerateContentRequest) -> Call | str:
         parts.append(f"No rule covers: {'; '.join(unknown)}\n\n{HELP}")
     report = "\n\n".join(parts) or HELP
     if COMPLETE_TASK in tools and len(responses) == len(calls):
-        return Call(COMPLETE_TASK, _filled(tools[COMPLETE_TASK], f"{NOTICE}\n\n{report}"))
+        return Call(COMPLETE_TASK, _fill_schema(tools[COMPLETE_TASK], f"{NOTICE}\n\n{report}"))
     return report
 
 
@@ -319,7 +321,7 @@ def _conversation(request: GenerateContentRequest) -> tuple[str, list[FunctionRe
     return "", responses
 
 
-def _declared(config: GenerateContentConfig) -> dict[str, dict[str, Any]]:
+def _tool_schemas(config: GenerateContentConfig) -> dict[str, dict[str, Any]]:
     """The schemas of the callable tools, by name."""
     calling = config.tool_config.function_calling_config if config.tool_config else None
     if calling and calling.mode is FunctionCallingMode.NONE:
@@ -333,7 +335,7 @@ def _declared(config: GenerateContentConfig) -> dict[str, dict[str, Any]]:
     }
 
 
-def _typed(call: Call, schema: dict[str, Any]) -> Call:
+def _convert_arguments(call: Call, schema: dict[str, Any]) -> Call:
     """Converts the call's texts to the declared types if possible."""
     args = dict(call.args)
     for key, text in call.texts.items():
@@ -346,13 +348,13 @@ def _typed(call: Call, schema: dict[str, Any]) -> Call:
     return Call(call.name, args)
 
 
-def _filled(schema: dict[str, Any], text: str) -> Any:
+def _fill_schema(schema: dict[str, Any], text: str) -> Any:
     """A value of this schema that contains `text`: in all required strings; arrays are empty."""
     match str(schema.get("type", "string")).lower():
         case "object":
             properties = _properties(schema)
             required = cast("list[str]", schema.get("required") or list(properties))
-            return {name: _filled(properties.get(name, {}), text) for name in required}
+            return {name: _fill_schema(properties.get(name, {}), text) for name in required}
         case "array":
             return []
         case _:
@@ -363,7 +365,7 @@ def _properties(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return cast("dict[str, dict[str, Any]]", schema.get("properties") or {})
 
 
-def _told(call: Call, response: FunctionResponse) -> str:
+def _describe_result(call: Call, response: FunctionResponse) -> str:
     """A call and the beginning of its result."""
     body = response.response
     given = ", ".join(f"{key}={value!r}" for key, value in call.args.items())
@@ -379,7 +381,7 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode("utf-8")
 
 
-def _rejected(problem: str) -> RequestRejectedError:
+def _rejection(problem: str) -> RequestRejectedError:
     return RequestRejectedError(problem, remedy="Set GEMINI_API_KEY to use a model.")
 
 

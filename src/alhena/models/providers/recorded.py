@@ -80,7 +80,9 @@ class RecordedGenerator:
         try:
             chunks = msgspec.json.decode(raw, type=list[msgspec.Raw])
         except msgspec.DecodeError as error:
-            raise self._malformed(number, "the response of a stream is a list of chunks") from error
+            raise self._line_error(
+                number, "the response of a stream is a list of chunks"
+            ) from error
         for chunk in chunks:
             yield self._decode(bytes(chunk), number, request.model)
 
@@ -134,7 +136,7 @@ class RecordedGenerator:
         try:
             return msgspec.json.decode(raw, type=Line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise self._malformed(number, f'{error}, in "{excerpt(raw, 80)}"') from error
+            raise self._line_error(number, f'{error}, in "{excerpt(raw, 80)}"') from error
 
     def _decode(self, raw: bytes, number: int, model: str) -> GenerateContentResponse:
         try:
@@ -145,9 +147,9 @@ class RecordedGenerator:
     def _fault(self, raw: bytes, number: int, model: str, error: DecodeError) -> Exception:
         """The recorded API error, else the error that the line has no answer."""
         recorded = api_error(raw, Asked(model, self._path))
-        return recorded or self._malformed(number, error.message.rstrip("."))
+        return recorded or self._line_error(number, error.message.rstrip("."))
 
-    def _malformed(self, number: int, reason: str) -> RecordingError:
+    def _line_error(self, number: int, reason: str) -> RecordingError:
         return RecordingError(
             f"{self._path}, line {number}: {reason}.",
             remedy='Each line is {"method": "…", "response": …}.',

@@ -38,8 +38,8 @@ def auth_type(settings: AuthSettings, environ: Mapping[str, str]) -> AuthType | 
 
     Raises CredentialsError for an unknown type, and when another type is enforced.
     """
-    selected = _parsed(settings.selected_type, "selectedType")
-    enforced = _parsed(settings.enforced_type, "enforcedType")
+    selected = _parse_auth_type(settings.selected_type, "selectedType")
+    enforced = _parse_auth_type(settings.enforced_type, "enforcedType")
     current = selected or _of_environment(environ) or enforced
     if enforced is not None and current is not enforced:
         raise CredentialsError(
@@ -73,7 +73,7 @@ def _of_environment(environ: Mapping[str, str]) -> AuthType | None:
     return AuthType.API_KEY if environ.get("GOOGLE_API_KEY", "").strip() else None
 
 
-def _parsed(word: str | None, key: str) -> AuthType | None:
+def _parse_auth_type(word: str | None, key: str) -> AuthType | None:
     if not word:
         return None
     try:
@@ -242,7 +242,7 @@ def _foreign(choice: ModelChoice) -> ChosenGenerator:
         generator=generator,
         model=choice.model,
         speaks_gemini=False,
-        notices=_unencrypted(generator.endpoint, "the API key"),
+        notices=_encryption_warnings(generator.endpoint, "the API key"),
     )
 
 
@@ -318,7 +318,7 @@ def _gemini_api(choice: ModelChoice, kind: AuthType) -> ChosenGenerator:
     return ChosenGenerator(
         generator=generator,
         model=choice.model,
-        notices=_unencrypted(service.endpoint, "the API key"),
+        notices=_encryption_warnings(service.endpoint, "the API key"),
         auth_type=AuthType.API_KEY if key else AuthType.GATEWAY,
     )
 
@@ -337,7 +337,7 @@ def _vertex(choice: ModelChoice) -> ChosenGenerator:
     return ChosenGenerator(
         generator=_of_either_form(generator, choice),
         model=choice.model,
-        notices=_unencrypted(generator.endpoint, "the credentials"),
+        notices=_encryption_warnings(generator.endpoint, "the credentials"),
         auth_type=AuthType.VERTEX,
     )
 
@@ -358,7 +358,7 @@ def _code_assist(choice: ModelChoice, kind: AuthType) -> ChosenGenerator:
     return ChosenGenerator(
         generator=_of_either_form(generator, choice),
         model=choice.model,
-        notices=_unencrypted(generator.endpoint, "the access token"),
+        notices=_encryption_warnings(generator.endpoint, "the access token"),
         auth_type=kind,
     )
 
@@ -388,7 +388,7 @@ def _installation(choice: ModelChoice) -> dict[str, str]:
     return {"x-gemini-api-privileged-user-id": choice.installation_id()}
 
 
-def _unencrypted(endpoint: "Endpoint", what: str) -> tuple[str, ...]:
+def _encryption_warnings(endpoint: "Endpoint", what: str) -> tuple[str, ...]:
     """A warning about an address that is neither encrypted nor local."""
     from alhena.http.connect import is_loopback
 

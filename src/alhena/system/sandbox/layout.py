@@ -113,7 +113,7 @@ _OFF = frozenset({"false", "0"})
 _WORDS = "true, false, bwrap, landlock, read-only, workspace-write, no-network"
 
 
-def wished(
+def choose_sandbox(
     settings: ToolSettings, flag: bool | None, environ: Mapping[str, str]
 ) -> SandboxWish | None:
     """The sandbox requested by `GEMINI_SANDBOX`, else the flag, else `tools.sandbox`; None for
@@ -127,7 +127,7 @@ def wished(
         return _read(given, "GEMINI_SANDBOX", _details(settings))
     if flag is not None:
         return msgspec.structs.replace(_details(settings), origin="--sandbox") if flag else None
-    return _configured(settings)
+    return _configured_sandbox(settings)
 
 
 def is_inside(environ: Mapping[str, str]) -> bool:
@@ -135,7 +135,7 @@ def is_inside(environ: Mapping[str, str]) -> bool:
     return bool(environ.get("SANDBOX"))
 
 
-def _configured(settings: ToolSettings) -> SandboxWish | None:
+def _configured_sandbox(settings: ToolSettings) -> SandboxWish | None:
     value = settings.sandbox
     if isinstance(value, str):
         return _read(value, "tools.sandbox", _plain(settings))
@@ -345,7 +345,7 @@ class Placeholders:
             if item.filler is None or self._stands(item.path):
                 continue
             try:
-                made = _made(item.path, item.filler)
+                made = _create_placeholder(item.path, item.filler)
             except (PermissionError, FileNotFoundError, NotADirectoryError):
                 continue
             except OSError as error:
@@ -390,7 +390,7 @@ class Placeholders:
         self._held[path] = (descriptor, filler)
 
 
-def _made(path: str, filler: Filler) -> bool:
+def _create_placeholder(path: str, filler: Filler) -> bool:
     """Creates a placeholder; False when the path exists."""
     try:
         if filler is Filler.DIRECTORY:

@@ -74,7 +74,7 @@ def open_sandbox(wish: SandboxWish, around: Surroundings) -> Sandbox:
     reasons: list[str] = []
     for mechanism in [wish.mechanism] if wish.mechanism else list(Mechanism):
         try:
-            sandbox = _tried(mechanism, layout, around, "; ".join(reasons))
+            sandbox = _test_sandbox(mechanism, layout, around, "; ".join(reasons))
         except ProcessStartError as error:
             reasons.append(f"{mechanism}: {error.message.rstrip('.')}")
         else:
@@ -90,7 +90,7 @@ def layout_of(wish: SandboxWish, around: Surroundings) -> Layout:
     environ = around.environ
     own = os.path.realpath(config_home(environ))
     homes = tuple(dict.fromkeys(os.path.realpath(home) for home in _homes(environ)))
-    allowed = tuple(_allowed(path, homes) for path in wish.allowed_paths)
+    allowed = tuple(_resolve_allowed_path(path, homes) for path in wish.allowed_paths)
     hidden = [*secrets(homes, own), *_sockets(environ)]
     return Layout(
         profile=wish.profile,
@@ -108,7 +108,9 @@ def layout_of(wish: SandboxWish, around: Surroundings) -> Layout:
     )
 
 
-def _tried(mechanism: Mechanism, layout: Layout, around: Surroundings, before: str) -> Sandbox:
+def _test_sandbox(
+    mechanism: Mechanism, layout: Layout, around: Surroundings, before: str
+) -> Sandbox:
     """A sandbox in which a test command succeeded. `before` is the reason why another one
     failed."""
     notes: list[str] = []
@@ -210,7 +212,7 @@ def _homes(environ: Mapping[str, str]) -> list[str]:
     return [home for home in found if os.path.isabs(home) and os.path.realpath(home) != os.sep]
 
 
-def _allowed(path: str, homes: tuple[str, ...]) -> str:
+def _resolve_allowed_path(path: str, homes: tuple[str, ...]) -> str:
     if path == "~" or path.startswith("~/"):
         path = (homes[0] if homes else "") + path[1:]
     if not os.path.isabs(path):

@@ -267,7 +267,7 @@ class Sandbox:
             "change tools.sandbox."
         )
 
-    def trusted(self, environ: Mapping[str, str]) -> Mapping[str, str]:
+    def trusted_environment(self, environ: Mapping[str, str]) -> Mapping[str, str]:
         """`environ` for programs the agent runs outside, by name, for itself: its PATH has no
         directory in which commands can place programs."""
         directories = environ.get("PATH", os.defpath).split(os.pathsep)

@@ -53,7 +53,7 @@ class ToolHost(msgspec.Struct, frozen=True, kw_only=True):
     def own(self) -> Mapping[str, str]:
         """The environment of programs that alhena runs for itself, such as git."""
         given = own_environment(self.environ)
-        return given if self.sandbox is None else self.sandbox.trusted(given)
+        return given if self.sandbox is None else self.sandbox.trusted_environment(given)
 
 
 def builtin_tools(host: ToolHost) -> tuple[Tool, ...]:

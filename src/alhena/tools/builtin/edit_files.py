@@ -105,10 +105,10 @@ class WriteFileInvocation(EditInvocation):
             file=file,
         )
 
-    def _unprepared(self, error: FileError) -> ToolFailure:
+    def _preparation_failure(self, error: FileError) -> ToolFailure:
         """Converts the error; an unreadable existing file gets a message of its own."""
         if not isinstance(error, ReadFailureError):
-            return super()._unprepared(error)
+            return super()._preparation_failure(error)
         return ToolFailure(
             f"Error checking existing file '{printable(self.path)}': {error} Nothing was written. "
             "Look at the file with run_shell_command.",

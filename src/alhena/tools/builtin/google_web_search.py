@@ -107,10 +107,10 @@ def answer_of(response: GenerateContentResponse) -> Answer:
         numbers = [i + 1 for i in support.grounding_chunk_indices if 0 <= i < len(chunks)]
         if start is not None and numbers:
             marks.append((start + support.segment.end_index, numbers))
-    return Answer(cited("".join(texts), marks), tuple(map(_source, chunks)))
+    return Answer(insert_citations("".join(texts), marks), tuple(map(_source, chunks)))
 
 
-def cited(text: str, marks: Iterable[tuple[int, Iterable[int]]]) -> str:
+def insert_citations(text: str, marks: Iterable[tuple[int, Iterable[int]]]) -> str:
     """Inserts `[n]` marks into `text` at indexes into its UTF-8 bytes.
 
     An index inside a character means the end of that character; one past the end means the end.

@@ -17,7 +17,7 @@ from alhena.tools.base import (
     MOST_CHARACTERS,
     BaseInvocation,
     DeclarativeTool,
-    failed,
+    failed_result,
     fitting,
     path_problem,
     real_location,
@@ -108,7 +108,7 @@ class ListDirectoryInvocation(BaseInvocation):
         """Lists the directory."""
         real = real_location(self._workspace, self._path)
         if isinstance(real, ToolFailure):
-            return failed(real)
+            return failed_result(real)
         return await run_blocking(context.cancellation, self._list, real, context.cancellation)
 
     def _list(self, real: Path, cancellation: threading.Event) -> ToolResult:
@@ -154,7 +154,7 @@ class ListDirectoryInvocation(BaseInvocation):
         unwanted = re.compile("|".join(f"(?:{name_regex(p)})" for p in patterns), re.DOTALL)
         listing = _Listing()
         with os.scandir(real) as entries:
-            here = rules.within(real)
+            here = rules.rules_of(real)
             for entry in entries:
                 if cancellation.is_set():
                     break
@@ -297,7 +297,7 @@ class GlobInvocation(BaseInvocation):
         """Searches for files."""
         bases = self._bases()
         if isinstance(bases, ToolFailure):
-            return failed(bases)
+            return failed_result(bases)
         return await run_blocking(context.cancellation, self._search, bases, context)
 
     def _bases(self) -> list[Path] | ToolFailure:
@@ -343,7 +343,7 @@ class GlobInvocation(BaseInvocation):
             unreadable += tally.unreadable
             notes += rules.warnings
         if not inside:
-            return failed(
+            return failed_result(
                 ToolFailure(
                     self._workspace.refusal(self._pattern), ToolErrorType.PATH_NOT_IN_WORKSPACE
                 )
@@ -385,7 +385,7 @@ class GlobInvocation(BaseInvocation):
         if ignored:
             text += f" ({ignored} additional files were ignored)"
         lines = [f"{text}, sorted by modification time (newest first):"]
-        paths = [printable(match.path) for match in self._sorted(found)[:MOST_FILES]]
+        paths = [printable(match.path) for match in self._sort_matches(found)[:MOST_FILES]]
         lines += paths[: fitting(paths, self._tool.room)]
         if (left := len(found) - len(lines) + 1) > 0:
             more = "1 more file is" if left == 1 else f"{left} more files are"
@@ -394,7 +394,7 @@ class GlobInvocation(BaseInvocation):
             llm_content="\n".join([*lines, *notes]), display=f"Found {len(found)} matching file(s)"
         )
 
-    def _sorted(self, found: "list[GlobMatch]") -> "list[GlobMatch]":
+    def _sort_matches(self, found: "list[GlobMatch]") -> "list[GlobMatch]":
         threshold = self._tool.clock() - _RECENT
         recent = [match for match in found if match.modified > threshold]
         older = [match for match in found if match.modified <= threshold]

@@ -14,7 +14,7 @@ from alhena.tools.base import (
     MOST_CHARACTERS,
     BaseInvocation,
     DeclarativeTool,
-    failed,
+    failed_result,
     failure_of,
     fitting,
     path_problem,
@@ -99,7 +99,7 @@ class SearchInvocation(BaseInvocation):
         """Searches; the result lists matches and unreadable places. Nothing is raised."""
         problem = self._problem()
         if problem is not None:
-            return failed(problem)
+            return failed_result(problem)
         found: list[Match] = []
         notes: list[str] = []
         limited = False
@@ -224,10 +224,10 @@ class SearchInvocation(BaseInvocation):
             text = summary
         elif self.params.get("names_only"):
             summary = f"Found {_count(len(files), 'file')} with matches for pattern {where}{limit}"
-            text = f"{summary}:\n" + _bounded(files, self._room)
+            text = f"{summary}:\n" + _limit_names(files, self._room)
         else:
             summary = f"Found {_count(matches, 'match', 'matches')} for pattern {where}{limit}"
-            text = f"{summary}:\n---\n{found.grouped()}"
+            text = f"{summary}:\n---\n{found.group_by_file()}"
         told = list(dict.fromkeys(notes))
         if told:
             text += "\n" + "\n".join(f"Note: {note}" for note in told[:_MAX_NOTES])
@@ -267,7 +267,7 @@ class _Text:
         self.names = names
         self._around = around
 
-    def grouped(self) -> str:
+    def group_by_file(self) -> str:
         """The matches grouped by file, as many as fit, at least one."""
         lines: list[str] = []
         left, shown = self._room, 0
@@ -300,7 +300,7 @@ class _Text:
         return [found[number] for number in sorted(found)]
 
 
-def _bounded(names: list[str], room: int) -> str:
+def _limit_names(names: list[str], room: int) -> str:
     shown = names[: fitting(names, room)]
     left = len(names) - len(shown)
     if not left:

@@ -15,7 +15,7 @@ from enum import StrEnum
 from itertools import accumulate, pairwise
 
 from alhena.system.encoding import LineEnding, TextFile
-from alhena.tools.edit.indentation import aligned, carried, indent_of, is_misplaced
+from alhena.tools.edit.indentation import adapt_indentation, indent_of, is_aligned, is_misplaced
 from alhena.tools.edit.splicing import Edit, Span
 from alhena.values import Value
 
@@ -73,7 +73,7 @@ def find(
     wanted, given = with_line_feeds(old), with_line_feeds(new)
     match = _literal(file, old, wanted, given, expected)
     if match is None and wanted.strip() and len(file.text) <= LOOSE_LIMIT:
-        change = _trimmed(wanted, given)
+        change = _trim_blank_lines(wanted, given)
         match = _loose(file.text, change, expected)
         if match is None and fuzzy and expected in {1, None}:
             match = _similar(file.text, change)
@@ -144,7 +144,7 @@ class _Change(Value, frozen=True):
     feed: bool
 
 
-def _trimmed(old: str, new: str) -> _Change:
+def _trim_blank_lines(old: str, new: str) -> _Change:
     blank = old[: len(old) - len(old.lstrip())]
     lead = blank[: blank.rfind("\n") + 1]
     if new.startswith(lead):
@@ -203,10 +203,10 @@ def _evenly_spaced(line: str) -> str:
     Quoted text and lines that begin with # keep their blanks: there they may have a meaning.
     """
     line = line.strip()
-    return line if line.startswith("#") else _BLANKS.sub(_spaced, line)
+    return line if line.startswith("#") else _BLANKS.sub(_normalize_spaces, line)
 
 
-def _spaced(found: re.Match[str]) -> str:
+def _normalize_spaces(found: re.Match[str]) -> str:
     if found.lastindex is None:
         return ""
     return " " if found.lastgroup == "run" else found[found.lastindex]
@@ -283,7 +283,7 @@ def _line_places(
         left -= len(indents)
         if left < 0:
             return []
-        if aligned([(indent, indent_of(lines[at + index])) for index, indent in indents]):
+        if is_aligned([(indent, indent_of(lines[at + index])) for index, indent in indents]):
             found.append(at)
             if at < end and not all_overlapping:
                 break
@@ -297,7 +297,7 @@ def _graft(text: str, span: Span, change: _Change) -> Edit | None:
     """The edit that turns the lines of `span`, which match the old text, into the new text."""
     start, end = span
     here, old, new = (each.split("\n") for each in (text[start:end], change.old, change.new))
-    lines = carried(here, old, new, text)
+    lines = adapt_indentation(here, old, new, text)
     if lines is None:
         return None
     return Edit(start, min(end + change.feed, len(text)), "\n".join(lines))

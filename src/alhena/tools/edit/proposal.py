@@ -30,7 +30,7 @@ from alhena.system.files import read_whole
 from alhena.system.workspace import EditorFiles, Workspace
 from alhena.tools.base import (
     BaseInvocation,
-    failed,
+    failed_result,
     failure_of,
     kept_closed,
     path_problem,
@@ -196,7 +196,7 @@ class EditInvocation(BaseInvocation):
         """Applies the change."""
         outcome = await self.worked_out(context)
         if isinstance(outcome, ToolFailure):
-            return failed(outcome)
+            return failed_result(outcome)
         if outcome.placeholder is not None and not self._approved:
             return ToolResult.failed(
                 f"`{self.parameter}` contains an omission placeholder (for example 'rest of "
@@ -206,7 +206,7 @@ class EditInvocation(BaseInvocation):
         try:
             return await run_blocking(context.cancellation, self._write, outcome, context)
         except FileError as error:
-            return failed(failure_of(error))
+            return failed_result(failure_of(error))
 
     async def contents(self, context: ExecutionContext) -> ProposedContents | ToolFailure:
         """The file's current and proposed content, to be viewed or changed."""
@@ -242,9 +242,9 @@ class EditInvocation(BaseInvocation):
 
     async def work_out(self, context: ExecutionContext) -> Proposal | ToolFailure:
         """Computes the change to the current file."""
-        return await run_blocking(context.cancellation, self._proposed)
+        return await run_blocking(context.cancellation, self._build_proposal)
 
-    def _proposed(self) -> Proposal | ToolFailure:
+    def _build_proposal(self) -> Proposal | ToolFailure:
         real = real_location(self._workspace, self.path)
         if isinstance(real, ToolFailure):
             return real
@@ -257,14 +257,14 @@ class EditInvocation(BaseInvocation):
         try:
             proposal = self.propose(real)
         except FileError as error:
-            return self._unprepared(error)
+            return self._preparation_failure(error)
         if isinstance(proposal, ToolFailure):
             return proposal
 
         found = omission_placeholder(self.path, proposal.content, proposal.original or "")
         return msgspec.structs.replace(proposal, placeholder=found)
 
-    def _unprepared(self, error: FileError) -> ToolFailure:
+    def _preparation_failure(self, error: FileError) -> ToolFailure:
         """Converts the error to the failure of a change that could not be computed."""
         if isinstance(error, ReadFailureError):
             return ToolFailure(
@@ -376,11 +376,11 @@ def snippet_of(window: "Window") -> str:
     has at least five lines of context.
     """
     lines = [line.rstrip("\n") for line in window.after]
-    from alhena.tools.edit.splicing import grouped
+    from alhena.tools.edit.splicing import group_changes
 
     out: list[str] = []
     end = 0
-    for group in grouped(window.changes, CONTEXT):
+    for group in group_changes(window.changes, CONTEXT):
         start, stop = max(group[0][3] - CONTEXT, 0), min(group[-1][4] + CONTEXT, len(lines))
         if len(out) >= _LINES:
             out.append(GAP)

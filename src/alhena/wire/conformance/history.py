@@ -493,17 +493,17 @@ class OpenCalls:
         of its name, else the only one left."""
         found: int | None = None
         if response.id:
-            found = self._first(self._by_id.get(response.id))
+            found = self._take_first_open(self._by_id.get(response.id))
         if found is None:
             named = self._unnumbered if response.id else self._by_name
-            found = self._first(named.get(response.name))
+            found = self._take_first_open(named.get(response.name))
         if found is None and len(self.left) == 1:
             found = next(iter(self.left))
         if found is not None:
             del self.left[found]
         return found
 
-    def _first(self, positions: deque[int] | None) -> int | None:
+    def _take_first_open(self, positions: deque[int] | None) -> int | None:
         while positions:
             position = positions.popleft()
             if position in self.left:

@@ -88,15 +88,15 @@ class ServiceNames(ToolNames):
 
 def _free(name: str, valid: "re.Pattern[str]", taken: dict[str, str]) -> str:
     """`name`, or one derived from it, that is not in `taken`."""
-    sent = name if valid.match(name) else _made(name)
+    sent = name if valid.match(name) else _make_name(name)
     again = 0
     while sent in taken:
         again += 1
-        sent = _made(name, again)
+        sent = _make_name(name, again)
     return sent
 
 
-def _made(name: str, again: int = 0) -> str:
+def _make_name(name: str, again: int = 0) -> str:
     from hashlib import sha256
 
     told = f"{name}\0{again}" if again else name
@@ -302,7 +302,7 @@ def with_ids(contents: Iterable[Content], new_id: NewId) -> tuple[Content, ...]:
     for content in contents:
         if content.role == MODEL:
             step = _Step(new_id)
-        made.append(Content(role=content.role, parts=tuple(map(step.identified, content.parts))))
+        made.append(Content(role=content.role, parts=tuple(map(step.add_id, content.parts))))
     return tuple(made)
 
 
@@ -315,7 +315,7 @@ class _Step:
         self._by_name: dict[str, deque[str]] = {}
         self._by_id: dict[str, deque[str]] = {}
 
-    def identified(self, part: Part) -> Part:
+    def add_id(self, part: Part) -> Part:
         """A call or a result with its id; other parts are unchanged."""
         if part.function_call is not None:
             call = part.function_call

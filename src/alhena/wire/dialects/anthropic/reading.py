@@ -15,9 +15,9 @@ from alhena.wire.dialects.fields import (
     DialectError,
     Fields,
     limit_of,
+    mark_redacted,
     of_next_part,
     own_signature,
-    redacted,
     refuse,
     strings,
     unknown,
@@ -211,15 +211,15 @@ def _model_parts(conversation: Conversation, blocks: list[Fields]) -> Iterator[P
             if thought is not None:
                 yield thought
             continue
-        part = _said(conversation, block, kind)
+        part = _read_block(conversation, block, kind)
         if part is not None:
-            yield part if signature is None else _signed(part, signature)
+            yield part if signature is None else _add_signature(part, signature)
             signature = None
     if signature is not None:
         yield Part(text="", thought_signature=signature)
 
 
-def _signed(part: Part, signature: str) -> Part:
+def _add_signature(part: Part, signature: str) -> Part:
     return Part(text=part.text, function_call=part.function_call, thought_signature=signature)
 
 
@@ -230,14 +230,14 @@ def _thought(block: Fields, kind: str) -> tuple[Part | None, str | None]:
         signature = of_next_part(data)
         if signature is not None:
             return None, signature
-        return Part(text="", thought=True, thought_signature=redacted(data)), None
+        return Part(text="", thought=True, thought_signature=mark_redacted(data)), None
     text = block.text("thinking") or ""
     opaque = block.text("signature") or ""
     thought = Part(text=text, thought=True, thought_signature=own_signature(opaque))
     return thought, of_next_part(opaque)
 
 
-def _said(conversation: Conversation, block: Fields, kind: str) -> Part | None:
+def _read_block(conversation: Conversation, block: Fields, kind: str) -> Part | None:
     if kind == "text":
         return next(iter(_text_part(block)), None)
     if kind != "tool_use":

@@ -36,10 +36,10 @@ from alhena.wire.dialects.fields import (
     answered_arguments,
     count,
     inner,
+    mark_redacted,
     number,
     of_next_part,
     own_signature,
-    redacted,
     redacted_data,
     unknown,
     word,
@@ -172,7 +172,7 @@ def _data_block(data: Blob) -> dict[str, Any] | None:
 def _tools(config: GenerateContentConfig, names: ToolNames) -> list[dict[str, Any]]:
     """The tools; only the allowed ones if one of several must be called, because the dialect cannot
     express that otherwise."""
-    only = {names.original(name) for name in _allowed(config)}
+    only = {names.original(name) for name in _allowed_functions(config)}
     return [
         {"name": name, "description": description, "input_schema": schema}
         for name, description, schema in declared_functions(config, names)
@@ -180,7 +180,7 @@ def _tools(config: GenerateContentConfig, names: ToolNames) -> list[dict[str, An
     ]
 
 
-def _allowed(config: GenerateContentConfig) -> tuple[str, ...]:
+def _allowed_functions(config: GenerateContentConfig) -> tuple[str, ...]:
     calling = config.tool_config.function_calling_config if config.tool_config else None
     if calling is None or calling.mode is not FunctionCallingMode.ANY:
         return ()
@@ -195,7 +195,7 @@ def _tool_choice(config: GenerateContentConfig, names: ToolNames) -> dict[str, A
         case FunctionCallingMode.NONE:
             return {"type": "none"}
         case FunctionCallingMode.ANY:
-            only = _allowed(config)
+            only = _allowed_functions(config)
             if len(only) == 1:
                 return {"type": "tool", "name": names.original(only[0])}
             return {"type": "any"}
@@ -493,7 +493,7 @@ def hidden_thought(block: Fields) -> tuple[Part | None, str | None]:
     signature = of_next_part(data)
     if signature is not None or not data:
         return None, signature
-    return Part(text="", thought=True, thought_signature=redacted(data)), None
+    return Part(text="", thought=True, thought_signature=mark_redacted(data)), None
 
 
 def read_response(body: object, names: ToolNames, new_id: NewId) -> GenerateContentResponse:

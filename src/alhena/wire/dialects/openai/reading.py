@@ -472,10 +472,14 @@ def _result(answer: FunctionResponse) -> dict[str, Any]:
         else _media_or_words(piece.inline_data, piece.file_data)
         for piece in pieces
     ]
-    return {"role": "tool", "tool_call_id": answer.id, "content": _written_content(_joined(parts))}
+    return {
+        "role": "tool",
+        "tool_call_id": answer.id,
+        "content": _written_content(_merge_texts(parts)),
+    }
 
 
-def _joined(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _merge_texts(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The parts of a result with adjacent texts merged, because the division is not preserved."""
     made: list[dict[str, Any]] = []
     for part in parts:
@@ -543,14 +547,17 @@ def _tool_choice(config: GenerateContentConfig, names: ToolNames) -> str | dict[
         case FunctionCallingMode.AUTO | FunctionCallingMode.VALIDATED:
             return "auto"
         case FunctionCallingMode.ANY:
-            only = [_named(names.original(name)) for name in calling.allowed_function_names or ()]
+            only = [
+                _function_choice(names.original(name))
+                for name in calling.allowed_function_names or ()
+            ]
             if len(only) < 2:
                 return only[0] if only else "required"
             allowed = {"mode": "required", "tools": only}
             return {"type": "allowed_tools", "allowed_tools": allowed}
 
 
-def _named(name: str) -> dict[str, Any]:
+def _function_choice(name: str) -> dict[str, Any]:
     return {"type": "function", "function": {"name": name}}
 
 

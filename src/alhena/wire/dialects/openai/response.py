@@ -97,7 +97,7 @@ class Calls:
         touched: set[int] = set()
         for element in elements:
             piece = _piece(element)
-            call = self._found(piece)
+            call = self._find_call(piece)
             if call is None or not self._continues(call, piece, again=id(call) in touched):
                 call = self._begin()
             self._take(call, piece)
@@ -125,7 +125,7 @@ class Calls:
             parts.append(Part(function_call=made, thought_signature=call.signature))
         return parts, end
 
-    def _found(self, piece: _Piece) -> _Call | None:
+    def _find_call(self, piece: _Piece) -> _Call | None:
         """The call that a piece may belong to."""
         if piece.index is not None:
             found = self._at.get(piece.index)
@@ -242,7 +242,7 @@ def message_of(parts: tuple[Part, ...], names: ToolNames, new_id: NewId) -> dict
         message["reasoning_content"] = thoughts
     signature = next((p.thought_signature for p in reversed(texts) if p.thought_signature), None)
     if signature:
-        message |= signed(signature)
+        message |= signature_field(signature)
     taken: set[str] = set()
     calls = [
         tool_call(
@@ -265,10 +265,10 @@ def tool_call(
     """One element of `tool_calls`."""
     function = {"name": names.original(call.name), "arguments": write_arguments(call.args)}
     made = {"id": call_id, "type": "function", "function": function}
-    return made | (signed(signature) if signature else {})
+    return made | (signature_field(signature) if signature else {})
 
 
-def signed(signature: str) -> dict[str, Any]:
+def signature_field(signature: str) -> dict[str, Any]:
     """The field with a thought signature."""
     return {"extra_content": {"google": {"thought_signature": signature}}}
 
@@ -460,7 +460,7 @@ class EventWriter:
         if part.thought:
             return {"reasoning_content": text} if text else {}
         delta: dict[str, Any] = {"content": text} if text else {}
-        return delta | (signed(part.thought_signature) if part.thought_signature else {})
+        return delta | (signature_field(part.thought_signature) if part.thought_signature else {})
 
     def _chunk(self, delta: dict[str, Any], reason: str | None = None) -> Chunk:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
