@@ -10,7 +10,7 @@ from alhena.tools.contract import (
     Question,
     ToolConfirmationOutcome,
 )
-from alhena.tools.registry import Origin, ToolRegistry, select_tools
+from alhena.tools.registry import ToolOrigin, ToolRegistry, select_tools
 from tests.scheduler.kit import SmallTool
 
 
@@ -19,9 +19,9 @@ def session() -> ToolRegistry:
     registry = ToolRegistry(
         [SmallTool(name) for name in ("read_file", "write_file", "delegate_to_agent", "ask_user")]
     )
-    registry.register(SmallTool("search"), origin=Origin.MCP, server="docs")
-    registry.register(SmallTool("docs__glob"), origin=Origin.MCP, server="docs")
-    registry.register(SmallTool("push"), origin=Origin.MCP, server="git")
+    registry.register(SmallTool("search"), origin=ToolOrigin.MCP, server="docs")
+    registry.register(SmallTool("docs__glob"), origin=ToolOrigin.MCP, server="docs")
+    registry.register(SmallTool("push"), origin=ToolOrigin.MCP, server="git")
     return registry
 
 

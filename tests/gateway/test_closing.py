@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from alhena.gateway.access_log import AccessLog
 from alhena.gateway.body import Closing
-from alhena.gateway.faults import FaultKind, RefusedError, refusal_error
+from alhena.gateway.faults import FaultKind, GatewayRefusalError, refusal_error
 from tests.gateway.kit import LIMITS, gateway
 from tests.gateway.sources import HeldGenerator
 from tests.gateway.test_streams import (
@@ -26,7 +26,7 @@ QUICK = replace(LIMITS, stop_s=0.05)
 GOOGLE_ARRAY = (GOOGLE[0].replace("?alt=sse", ""), GOOGLE[1])
 
 
-def late() -> RefusedError:
+def late() -> GatewayRefusalError:
     return refusal_error(FaultKind.TIMEOUT, "late")
 
 
@@ -114,7 +114,7 @@ async def test_what_waits_and_what_would_wait_ends_when_the_gateway_closes():
     closing = Closing()
     asyncio.get_running_loop().call_soon(closing.close)
     for _ in range(2):
-        with pytest.raises(RefusedError) as caught:
+        with pytest.raises(GatewayRefusalError) as caught:
             async with closing.limit_time(60, late):
                 await asyncio.Event().wait()
         assert caught.value.fault.kind is FaultKind.STOPPING
@@ -130,10 +130,10 @@ async def test_what_takes_too_long_fails_for_that_reason_and_is_not_ended_again(
             finally:
                 closing.close()
 
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(GatewayRefusalError) as caught:
         await closed_on_its_way_out()
     assert caught.value.fault.kind is FaultKind.STOPPING
-    with pytest.raises(RefusedError, match="late"):
+    with pytest.raises(GatewayRefusalError, match="late"):
         async with Closing().limit_time(0, late):
             await asyncio.Event().wait()
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.tools.builtin.google_web_search import Source, answer_of, insert_citations
+from alhena.tools.builtin.google_web_search import WebSource, answer_of, insert_citations
 from alhena.wire.response import GenerateContentResponse
 from tests.tools.web import response
 
@@ -70,9 +70,9 @@ def test_marks_count_bytes_of_their_part_and_thoughts_count_for_nothing() -> Non
     )
     assert answer.text == "Grüße 🎉.[1][3] 日本は[2]島国です。"
     assert answer.sources == (
-        Source("A page", "https://a.example/"),
-        Source("Untitled", "no address"),
-        Source("Untitled", "https://c.example/"),
+        WebSource("A page", "https://a.example/"),
+        WebSource("Untitled", "no address"),
+        WebSource("Untitled", "https://c.example/"),
     )
     assert str(answer).endswith(
         "\n\nSources:\n[1] A page (https://a.example/)\n[2] Untitled (no address)\n"

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from alhena.wire.conformance import Findings
+from alhena.wire.conformance import ConformanceFindings
 from alhena.wire.conformance.check import check_schema
-from alhena.wire.errors import Level
+from alhena.wire.errors import Severity
 from alhena.wire.request import FunctionDeclaration, GenerateContentConfig, Tool
 from alhena.wire.schema.adapt import (
     MAX_DEPTH,
@@ -142,9 +142,9 @@ def one(schema: Any, **defs: Any) -> dict[str, Any]:
 
 
 def errors(schema: object) -> list[str]:
-    findings = Findings()
+    findings = ConformanceFindings()
     check_schema(schema, "p", findings)
-    return [f"{i.rule} {i.path}" for i in findings.violations if i.level == Level.ERROR]
+    return [f"{i.rule} {i.path}" for i in findings.violations if i.level == Severity.ERROR]
 
 
 def no_refs(value: object) -> bool:

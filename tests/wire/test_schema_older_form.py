@@ -8,7 +8,7 @@ from alhena.agent.toolset.factory import open_toolset
 from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.toolset import SessionLinks
 from alhena.config.settings import Settings
-from alhena.wire.conformance import Findings
+from alhena.wire.conformance import ConformanceFindings
 from alhena.wire.conformance.check import check_schema
 from alhena.wire.request import FunctionDeclaration
 from alhena.wire.schema.adapt import SchemaForm, adapt_declaration, local_schema
@@ -27,7 +27,7 @@ def of(**properties: Any) -> dict[str, Any]:
 def older(schema: dict[str, Any]) -> dict[str, Any]:
     made = to_parameters(local_schema(schema))
     assert made is not None
-    findings = Findings()
+    findings = ConformanceFindings()
     check_schema(made, "p", findings)
     assert findings.violations == []
     return made

@@ -20,7 +20,7 @@ from alhena.gateway.access_log import AccessLog, entry_of, line_of
 from alhena.gateway.body import Bodies, ClientGoneError, read_body, read_json, weight_of
 from alhena.gateway.dialects import (
     AnthropicSpeech,
-    Asked,
+    ClientRequest,
     GoogleSpeech,
     OpenAiSpeech,
     Reading,
@@ -34,7 +34,7 @@ from alhena.gateway.dialects import (
 from alhena.gateway.exchange import Exchange, Headers, Terms, until_gone
 from alhena.gateway.faults import Fault, FaultKind, fault_of, refusal_error
 from alhena.gateway.stored import ResponseStore
-from alhena.gateway.upstream import ModelNames, Question, Upstream
+from alhena.gateway.upstream import ModelNames, Upstream, UpstreamRequest
 from alhena.http.connect import is_loopback
 from alhena.models.catalogue import ModelInfo
 from alhena.wire.content import encode_value
@@ -63,7 +63,7 @@ def list_models(dialect: str, names: ModelNames, name: str = "") -> dict[str, An
 
 
 def describe_model(dialect: str, names: ModelNames, name: str) -> dict[str, Any]:
-    """One model. Raises RefusedError."""
+    """One model. Raises GatewayRefusalError."""
     info = names.find_model(name)
     if info is None:
         raise refusal_error(FaultKind.NO_MODEL, f"there is no model {name[:100]!r} here.")
@@ -110,7 +110,7 @@ class Guard:
         self._key = key.encode("utf-8")
 
     def check(self, headers: Mapping[str, str], method: str = "GET") -> None:
-        """Raises RefusedError."""
+        """Raises GatewayRefusalError."""
         if not self._key:
             _require_local(headers)
             if method == "POST":
@@ -299,12 +299,12 @@ class Gateway:
 
     async def _read(
         self, body: bytes, weight: int, request: Request, reading: Reading
-    ) -> tuple[Asked, Question]:
+    ) -> tuple[ClientRequest, UpstreamRequest]:
         """Reads a request and prepares it for the model. A large body, or one with many values, is
         read in a thread, so that other requests do not wait; one at a time, because the loop shares
         the interpreter with all busy threads."""
 
-        def read() -> tuple[Asked, Question]:
+        def read() -> tuple[ClientRequest, UpstreamRequest]:
             asked = reading(read_json(body), request)
             return asked, self.upstream.prepare(asked.request, own=asked.own)
 
@@ -313,7 +313,9 @@ class Gateway:
         async with self._reader:
             return await asyncio.to_thread(read)
 
-    async def _ask(self, exchange: Exchange, asked: Asked, question: Question) -> None:
+    async def _ask(
+        self, exchange: Exchange, asked: ClientRequest, question: UpstreamRequest
+    ) -> None:
         entry = exchange.entry
         exchange.headers = _left_out(asked.request.left_out)
         if asked.counts:

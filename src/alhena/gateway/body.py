@@ -10,7 +10,7 @@ import msgspec
 from starlette.requests import Request
 
 from alhena.errors import AlhenaError
-from alhena.gateway.faults import FaultKind, RefusedError, refusal_error
+from alhena.gateway.faults import FaultKind, GatewayRefusalError, refusal_error
 from alhena.wire.dialects.fields import DialectError
 
 
@@ -26,8 +26,8 @@ class Closing:
     async def limit_time(
         self, seconds: float, late: Callable[[], AlhenaError]
     ) -> AsyncGenerator[None, None]:
-        """Limits the block to `seconds`. Raises the error from `late` after a timeout, RefusedError
-        when the gateway closes."""
+        """Limits the block to `seconds`. Raises the error from `late` after a timeout,
+        GatewayRefusalError when the gateway closes."""
         if self._begun:
             raise _stopping()
         try:
@@ -49,7 +49,7 @@ class Closing:
                 wait.reschedule(now)
 
 
-def _stopping() -> RefusedError:
+def _stopping() -> GatewayRefusalError:
     message = "the gateway stops, and had no more time for this request."
     return refusal_error(FaultKind.STOPPING, message, retry_after_s=1)
 
@@ -57,7 +57,7 @@ def _stopping() -> RefusedError:
 MB = 1024 * 1024
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Sizes in bytes, times in seconds.
 
     At most `concurrent` requests are answered at a time, and all their bodies together have at most
@@ -106,7 +106,7 @@ class Bodies:
         self._held = 0
 
     def take(self, count: int) -> None:
-        """Counts received bytes. Raises RefusedError above the limit."""
+        """Counts received bytes. Raises GatewayRefusalError above the limit."""
         if self._held + count > self._limit:
             raise refusal_error(
                 FaultKind.BUSY, "too many large requests at a time.", retry_after_s=1
@@ -119,15 +119,15 @@ class Bodies:
 
 
 async def read_body(
-    request: Request, limits: Limits, take: Callable[[int], None], closing: Closing
+    request: Request, limits: GatewayLimits, take: Callable[[int], None], closing: Closing
 ) -> bytes:
-    """Reads the whole body; `take` receives the size of each piece. Raises RefusedError for a body
-    that is too large or too slow, ClientGoneError when the client disconnects."""
+    """Reads the whole body; `take` receives the size of each piece. Raises GatewayRefusalError for
+    a body that is too large or too slow, ClientGoneError when the client disconnects."""
     async with closing.limit_time(limits.body_s, _too_slow):
         return await _read(request, limits, take)
 
 
-async def _read(request: Request, limits: Limits, take: Callable[[int], None]) -> bytes:
+async def _read(request: Request, limits: GatewayLimits, take: Callable[[int], None]) -> bytes:
     declared = _declared_length(request)
     if declared > _SKIPPED * limits.body_bytes:
         raise _too_large(limits)
@@ -158,7 +158,8 @@ def weight_of(body: bytes, limit: int) -> int:
     """Approximate bytes of memory for the values of a JSON body, without its texts; also for
     invalid JSON. Builds no values for it.
 
-    Raises RefusedError above `limit`: a few megabytes of brackets become a hundred times as much.
+    Raises GatewayRefusalError above `limit`: a few megabytes of brackets become a hundred
+    times as much.
     """
     rough = _marks(body)
     if rough <= limit:
@@ -201,7 +202,7 @@ def _too_slow() -> AlhenaError:
     return refusal_error(FaultKind.SLOW_REQUEST, "the body comes too slowly.")
 
 
-def _too_large(limits: Limits) -> Exception:
+def _too_large(limits: GatewayLimits) -> Exception:
     limit = limits.body_bytes
     shown = f"{limit // MB} MB" if limit % MB == 0 else f"{limit} bytes"
     return refusal_error(FaultKind.TOO_LARGE, f"the body is larger than {shown}.")

@@ -101,7 +101,7 @@ MAX_MESSAGES = 20_000
 _METHODS = ("generateContent", "streamGenerateContent", "countTokens")
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class ClientRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A client's request. `counts`: only the number of tokens; `own`: in Gemini's own dialect."""
 
     request: DialectRequest
@@ -109,7 +109,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     own: bool = False
 
 
-Reading = Callable[[Any, Request], Asked]
+Reading = Callable[[Any, Request], ClientRequest]
 """Reads a body (JSON values) with its HTTP request. Raises AlhenaError."""
 
 
@@ -119,36 +119,36 @@ def _require_few(body: Any, key: str) -> None:
         raise DialectError(f"holds {len(items)} messages; {MAX_MESSAGES} is the most.", key)
 
 
-def reads_anthropic(body: Any, request: Request) -> Asked:
+def reads_anthropic(body: Any, request: Request) -> ClientRequest:
     """POST /v1/messages, and its count_tokens."""
     _require_few(body, "messages")
     counts = request.url.path.endswith("/count_tokens")
-    return Asked(request=anthropic.read_request(body), counts=counts)
+    return ClientRequest(request=anthropic.read_request(body), counts=counts)
 
 
-def reads_openai(body: Any, request: Request) -> Asked:
+def reads_openai(body: Any, request: Request) -> ClientRequest:
     """POST /v1/chat/completions."""
     del request
     _require_few(body, "messages")
-    return Asked(request=openai.read_request(body))
+    return ClientRequest(request=openai.read_request(body))
 
 
 def reads_responses(store: ResponseStore) -> Reading:
     """POST /v1/responses, and its input_tokens."""
 
-    def read(body: Any, request: Request) -> Asked:
+    def read(body: Any, request: Request) -> ClientRequest:
         previous = (as_object(body) or {}).get("previous_response_id")
         body = store.insert_conversation(body)
         _require_few(body, "input")
         asked = responses.read_request(body)
         echo = {**asked.echo, "previous_response_id": previous}
         counts = request.url.path.endswith("/input_tokens")
-        return Asked(request=msgspec.structs.replace(asked, echo=echo), counts=counts)
+        return ClientRequest(request=msgspec.structs.replace(asked, echo=echo), counts=counts)
 
     return read
 
 
-def reads_google(body: Any, request: Request) -> Asked:
+def reads_google(body: Any, request: Request) -> ClientRequest:
     """POST /v1beta/models/NAME:METHOD."""
     model, _, method = str(request.path_params["name"]).rpartition(":")
     if not model or method not in _METHODS:
@@ -157,7 +157,7 @@ def reads_google(body: Any, request: Request) -> Asked:
             FaultKind.NOT_FOUND, f"there is no method {method[:60]!r} here, but {known}."
         )
     _require_few(body, "contents")
-    return Asked(
+    return ClientRequest(
         request=gemini.read_request(body, model, stream=method == "streamGenerateContent"),
         counts=method == "countTokens",
         own=True,

@@ -15,8 +15,8 @@ import msgspec
 from starlette.types import Receive, Send
 
 from alhena.errors import AlhenaError
-from alhena.gateway.access_log import Entry, Line
-from alhena.gateway.body import ClientGoneError, Closing, Limits
+from alhena.gateway.access_log import BodyWriter, LogEntry
+from alhena.gateway.body import ClientGoneError, Closing, GatewayLimits
 from alhena.gateway.dialects import Speech, StreamForm
 from alhena.gateway.faults import Fault, FaultKind, fault_of, refusal_error
 from alhena.wire.content import encode_value
@@ -32,7 +32,7 @@ _JSON = b"application/json; charset=utf-8"
 class Terms(msgspec.Struct, frozen=True):
     """Settings common to all answers."""
 
-    limits: Limits
+    limits: GatewayLimits
     closing: Closing
 
 
@@ -41,7 +41,7 @@ class Exchange:
     the usual ones."""
 
     def __init__(
-        self, send: Send, speech: Speech, entry: Entry, terms: Terms, line: Line | None
+        self, send: Send, speech: Speech, entry: LogEntry, terms: Terms, line: BodyWriter | None
     ) -> None:
         self._send = send
         self._line = line

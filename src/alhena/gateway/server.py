@@ -17,8 +17,8 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from alhena.errors import ConfigError
-from alhena.gateway.access_log import STALLED, Entry, LiningProtocol, entry_of
-from alhena.gateway.body import Limits
+from alhena.gateway.access_log import STALLED, LiningProtocol, LogEntry, entry_of
+from alhena.gateway.body import GatewayLimits
 from alhena.gateway.exchange import Terms
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -63,7 +63,7 @@ class StallWatch:
             self._give_up()
 
 
-def note_stall(entry: Entry, log: Callable[[str], None] | None) -> None:
+def note_stall(entry: LogEntry, log: Callable[[str], None] | None) -> None:
     """Records in a request's log entry that its client is stalled. `log` is given if the entry was
     already logged, for an answer sent at once: it is then logged again."""
     entry.outcome = STALLED
@@ -71,7 +71,7 @@ def note_stall(entry: Entry, log: Callable[[str], None] | None) -> None:
         log(entry.line())
 
 
-def protocol_for(limits: Limits, log: Callable[[str], None]) -> type[H11Protocol]:
+def protocol_for(limits: GatewayLimits, log: Callable[[str], None]) -> type[H11Protocol]:
     """The HTTP protocol, which disconnects clients that send the head of a request too slowly or
     accept no data, and logs that to `log`."""
 
@@ -268,7 +268,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _config(app: ASGIApp, limits: Limits, log: Callable[[str], None]) -> uvicorn.Config:
+def _config(app: ASGIApp, limits: GatewayLimits, log: Callable[[str], None]) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=protocol_for(limits, log),

@@ -228,7 +228,7 @@ def _is_gemini(name: str) -> bool:
     return name.startswith(_GEMINI) or name in ALIASES
 
 
-class Question(msgspec.Struct):
+class UpstreamRequest(msgspec.Struct):
     """A client's request and the one that is sent for it. `own`: in Gemini's own dialect."""
 
     asked: DialectRequest
@@ -257,14 +257,14 @@ class Upstream:
         self._successors: dict[str, str] = {}
         self.names = names
 
-    def prepare(self, asked: DialectRequest, *, own: bool) -> Question:
+    def prepare(self, asked: DialectRequest, *, own: bool) -> UpstreamRequest:
         """The question with the request to send; checked and repaired for a Gemini model, only
         repaired for another model in Gemini's `own` dialect. Settings of other dialects are
         adapted."""
         model = self.names.model(asked.model)
         while self.names.is_chosen(asked.model) and model in self._successors:
             model = self._successors[model]
-        return Question(asked, self._request(asked, model, own=own), own)
+        return UpstreamRequest(asked, self._request(asked, model, own=own), own)
 
     def _request(self, asked: DialectRequest, model: str, *, own: bool) -> GenerateContentRequest:
         config = asked.config.with_tier(self._tier)
@@ -288,7 +288,7 @@ class Upstream:
             require_conformance(GenerateContentRequest(model=model, contents=contents))
         return GenerateContentRequest(model=model, contents=contents, config=config)
 
-    async def answer(self, question: Question) -> GenerateContentResponse:
+    async def answer(self, question: UpstreamRequest) -> GenerateContentResponse:
         """Returns the whole answer. Raises StreamCutError without a finish reason."""
         mended = False
         while True:
@@ -301,7 +301,9 @@ class Upstream:
             raise StreamCutError(_CUT)
         return _add_response_id(response)
 
-    async def stream(self, question: Question) -> AsyncGenerator[GenerateContentResponse, None]:
+    async def stream(
+        self, question: UpstreamRequest
+    ) -> AsyncGenerator[GenerateContentResponse, None]:
         """Yields the answer in chunks; closing it closes the upstream connection. Raises
         StreamCutError also without a finish reason."""
         ended = begun = mended = False
@@ -325,7 +327,7 @@ class Upstream:
         if not ended:
             raise StreamCutError(_CUT)
 
-    async def count(self, question: Question) -> int:
+    async def count(self, question: UpstreamRequest) -> int:
         """Counts the tokens of the request. Instructions and declarations are counted as text."""
         while True:
             request = question.request
@@ -335,7 +337,7 @@ class Upstream:
             except ModelError as error:
                 await self._mend(question, error, mended=True)
 
-    async def _mend(self, question: Question, error: ModelError, *, mended: bool) -> bool:
+    async def _mend(self, question: UpstreamRequest, error: ModelError, *, mended: bool) -> bool:
         """Changes the request that failed so that it can be sent once more: without signatures,
         unless that was `mended` before, or to the successor of a model that is gone. True for the
         first. Raises `error` for any other, with the names of served models for a model whose name

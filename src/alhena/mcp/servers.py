@@ -22,7 +22,7 @@ from alhena.mcp.pins import UNKNOWN_THEN, Pins, Source, source_of, tools_hash
 from alhena.mcp.resources import ListMcpResources, ReadMcpResource, offers_resources
 from alhena.mcp.server import CLOSED, Offer, Pace, Server, ServerState, late
 from alhena.mcp.tool import McpTool
-from alhena.tools.registry import ALIASES, BUILT_IN, Origin, ToolRegistry
+from alhena.tools.registry import ALIASES, BUILT_IN, ToolOrigin, ToolRegistry
 
 FIRST_PROMPT_S = 10.0
 """Seconds the first prompt waits for servers without a configured timeout."""
@@ -351,7 +351,7 @@ class Servers:
         hashed = name == hashed_name(valid_name(f"{key[0]}__{key[1]}"), key)
         accepted = accepted_names(server.name, listed.name, alone=not hashed)
         warning = self._registry.register(
-            tool, origin=Origin.MCP, server=server.name, accepted=accepted
+            tool, origin=ToolOrigin.MCP, server=server.name, accepted=accepted
         )
         if warning is not None:
             yield warning

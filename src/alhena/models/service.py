@@ -10,7 +10,7 @@ from alhena.errors import ConfigError, ModelError, StreamCutError
 from alhena.http.client import BodyReader, Response, Timeouts, Transport, open_transport
 from alhena.http.connect import Endpoint
 from alhena.http.exchange import Body
-from alhena.models.errors import Asked, RequestRejectedError
+from alhena.models.errors import RequestDetails, RequestRejectedError
 from alhena.version import __version__
 from alhena.wire.errors import DecodeError, SseError
 from alhena.wire.request import GenerateContentRequest, ServiceTier
@@ -164,7 +164,7 @@ class HttpService:
 
     async def _send_request(
         self, path: str, model: str, body: Body | None, pause: Pause | None, idle: float | None
-    ) -> tuple[Response, Asked]:
+    ) -> tuple[Response, RequestDetails]:
         """Returns a 2xx response with unread body; raises the error of any other status."""
         credentials = await self._access.headers()
         renewed = False
@@ -208,10 +208,10 @@ class HttpService:
         }
         return list((headers | self._extra).items())
 
-    def _describe_request(self, model: str, credentials: Mapping[str, str]) -> Asked:
+    def _describe_request(self, model: str, credentials: Mapping[str, str]) -> RequestDetails:
         shown = {**credentials, **self._extra}.items()
         secrets = [value.removeprefix("Bearer ") for name, value in shown if name not in _PUBLIC]
-        return Asked(
+        return RequestDetails(
             model,
             self._endpoint.place,
             secrets,
@@ -256,7 +256,7 @@ def user_agent(model: str) -> str:
     return f"alhena/{__version__}/{name} ({sys.platform}; {architecture}; terminal)"
 
 
-def _decode_answer(payload: bytes, asked: Asked, decode: Callable[[bytes], T]) -> T:
+def _decode_answer(payload: bytes, asked: RequestDetails, decode: Callable[[bytes], T]) -> T:
     try:
         return decode(payload)
     except DecodeError as error:
@@ -265,7 +265,7 @@ def _decode_answer(payload: bytes, asked: Asked, decode: Callable[[bytes], T]) -
         raise explain_body(error, payload, asked) from error.__cause__
 
 
-def _decoded_last(payload: bytes, asked: Asked, decode: Callable[[bytes], T]) -> T:
+def _decoded_last(payload: bytes, asked: RequestDetails, decode: Callable[[bytes], T]) -> T:
     """Decodes an event ended by the stream's end instead of a blank line: it may be truncated."""
     try:
         return _decode_answer(payload, asked, decode)

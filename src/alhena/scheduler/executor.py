@@ -24,8 +24,8 @@ from alhena.scheduler.states import (
 from alhena.tools.contract import (
     Discover,
     ExecutionContext,
+    HostProgram,
     Kind,
-    Program,
     ToolErrorType,
     ToolFailure,
     ToolLocation,
@@ -164,7 +164,7 @@ class Executor:
         self.discover: Discover | None = None
         self.durable: Durable | None = None
         self.keep: Keep | None = None
-        self.program: Program | None = None
+        self.program: HostProgram | None = None
         self.traceparent: Callable[[str], str] = lambda _call_id: ""
         self.leash = Leash(grace_s)
 

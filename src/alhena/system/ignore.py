@@ -121,7 +121,7 @@ _Check = tuple[bool, bool, Callable[[str], re.Match[str] | None]]
 """True to re-include, True to match the name alone, the match function."""
 
 
-class _Block:
+class _RuleBlock:
     """Consecutive lines of the same kind: any match decides, so four expressions suffice."""
 
     def __init__(self, *, negated: bool) -> None:
@@ -143,7 +143,7 @@ class IgnoreFile:
     """The parsed lines of an ignore file, for paths relative to its directory."""
 
     def __init__(self, text: str) -> None:
-        self._blocks: list[_Block] = []
+        self._blocks: list[_RuleBlock] = []
         for line in text.split("\n"):
             self._add(_byte_per_character(line))
         # For other entries, and for directories; last lines first, as they decide.
@@ -179,7 +179,7 @@ class IgnoreFile:
         except BadPatternError:
             return  # like git, ignore a line that can match nothing
         if not self._blocks or self._blocks[-1].negated != negated:
-            self._blocks.append(_Block(negated=negated))
+            self._blocks.append(_RuleBlock(negated=negated))
         self._blocks[-1].add(source, by_name=by_name, directories_only=directories_only)
 
 
@@ -202,7 +202,7 @@ def _without_trailing_spaces(line: str) -> str:
 
 
 class DirectoryRules:
-    """The rules for the entries of one directory; made by `IgnoreRules.within` and `below`.
+    """The rules for the entries of one directory; made by `IgnoreRules.rules_of` and `below`.
 
     `layers` are ignore files, closest first, each with this directory's path below its own ("" or
     ending in a slash).

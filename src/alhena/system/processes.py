@@ -137,7 +137,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     terminal: "PseudoTerminal | None" = None
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class CommandLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of a child: seconds without output, seconds in total, bytes of output; 0 means no
     limit."""
 
@@ -310,7 +310,7 @@ async def run_process(
     command: Command,
     sink: Callable[[bytes], None],
     *,
-    limits: Limits | None = None,
+    limits: CommandLimits | None = None,
     groups: ProcessGroups | None = None,
     started: Callable[[int], None] = lambda _pid: None,
     errors: Callable[[bytes], None] | None = None,
@@ -327,7 +327,7 @@ async def run_process(
         if groups is not None:
             groups.watch(child.pid)
         started(child.pid)
-        stopped = await _end_or_limit(child, limits or Limits())
+        stopped = await _end_or_limit(child, limits or CommandLimits())
         if stopped is None:
             await _drain(child)
             background = await _background(child)
@@ -405,7 +405,7 @@ def _start(
     return child
 
 
-async def _end_or_limit(child: Child, limits: Limits) -> Stop | None:
+async def _end_or_limit(child: Child, limits: CommandLimits) -> Stop | None:
     begin = child.now()
     child.output_limit = limits.output
     while not child.exited.done():

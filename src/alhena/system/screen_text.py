@@ -36,7 +36,7 @@ _INITIAL = frozenset({"7", "25"})
 """Modes that are on at first: wrapping, a visible cursor."""
 
 
-class _Row(msgspec.Struct):
+class _ScreenRow(msgspec.Struct):
     """Cells of a row: characters, `""` behind one that takes several. `wrapped`: the text continues
     in the next row; `redrawn`: something was overwritten, so blanks at the end mean nothing."""
 
@@ -204,9 +204,9 @@ class _Drawing:
         self._height = rows
         self._width = columns
         self._modes = modes
-        self._rows = [_Row()]
+        self._rows = [_ScreenRow()]
         self._saved = (0, 0)
-        self._main: tuple[list[_Row], int, int] | None = None
+        self._main: tuple[list[_ScreenRow], int, int] | None = None
         self._last = ""
         self._out: Callable[[str], object] = str
 
@@ -224,7 +224,7 @@ class _Drawing:
     def take(self) -> str:
         """Returns the text and begins again at the top."""
         text = self.text
-        self._rows, self._row, self.column = [_Row()], 0, 0
+        self._rows, self._row, self.column = [_ScreenRow()], 0, 0
         return text
 
     @property
@@ -322,12 +322,12 @@ class _Drawing:
         gone = self._rows.pop(top)
         if top == 0 and self._main is None:
             self._out(_end_row(gone))
-        self._rows.insert(min(bottom, len(self._rows)), _Row())
+        self._rows.insert(min(bottom, len(self._rows)), _ScreenRow())
 
     def _to(self, row: int) -> None:
         self._row = row
         while row >= len(self._rows):
-            self._rows.append(_Row())
+            self._rows.append(_ScreenRow())
 
     def _escape(self, final: str) -> None:
         match final:
@@ -423,7 +423,7 @@ class _Drawing:
             case "M":
                 for _ in range(min(count, self._height)):
                     del self._rows[self._row]
-                    self._rows.insert(min(bottom, len(self._rows)), _Row())
+                    self._rows.insert(min(bottom, len(self._rows)), _ScreenRow())
                 self._to(self._row)
             case "S":
                 self._to(self._row)
@@ -435,7 +435,7 @@ class _Drawing:
 
     def _insert_rows(self, count: int, bottom: int) -> None:
         for _ in range(min(count, self._height)):
-            self._rows.insert(self._row, _Row())
+            self._rows.insert(self._row, _ScreenRow())
             if len(self._rows) > bottom + 1:
                 del self._rows[bottom + 1]
 
@@ -457,10 +457,10 @@ class _Drawing:
             self._erase_line(0)
             del self._rows[self._row + 1 :]
         elif how == 1:
-            self._rows[: self._row] = [_Row() for _ in range(self._row)]
+            self._rows[: self._row] = [_ScreenRow() for _ in range(self._row)]
             self._erase_line(1)
         elif how == 2:
-            self._rows = [_Row() for _ in range(self._row + 1)]
+            self._rows = [_ScreenRow() for _ in range(self._row + 1)]
 
     def _set_margins(self, top: int, bottom: int) -> None:
         bottom = min(bottom or self._height, self._height) - 1
@@ -480,10 +480,10 @@ class _Drawing:
             self.leave_alternate()
         elif self._main is None:
             self._main = (self._rows, self._row, self.column)
-            self._rows, self._row, self.column = [_Row()], 0, 0
+            self._rows, self._row, self.column = [_ScreenRow()], 0, 0
 
 
-def _end_row(row: _Row) -> str:
+def _end_row(row: _ScreenRow) -> str:
     return row.text if row.wrapped else f"{row.text}\n"
 
 

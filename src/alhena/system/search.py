@@ -79,7 +79,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str] | None = None
 
 
-class Match(msgspec.Struct, frozen=True):
+class LineMatch(msgspec.Struct, frozen=True):
     """A matching line: its file, its number from 1, its text (at most 2,000 characters)."""
 
     path: Path
@@ -93,7 +93,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     program.
     """
 
-    matches: tuple[Match, ...]
+    matches: tuple[LineMatch, ...]
     limited: bool
     cut_files: int = 0
     notes: tuple[str, ...]
@@ -118,7 +118,7 @@ class FileSearch:
         def is_stopped() -> bool:
             return stop.is_set() or (cancellation is not None and cancellation.is_set())
 
-        work = _Search(query, self.program, Deadline(self._time_limit, is_stopped)).run
+        work = _FileSearch(query, self.program, Deadline(self._time_limit, is_stopped)).run
         running = asyncio.get_running_loop().run_in_executor(None, work)
         try:
             return await asyncio.shield(running)
@@ -168,7 +168,7 @@ class Deadline:
         return min(left, LINE_SECONDS)
 
 
-class _Search:
+class _FileSearch:
     def __init__(self, query: Query, program: str, deadline: Deadline) -> None:
         self._query = query
         self._program = program
@@ -186,7 +186,7 @@ class _Search:
         if self._files.rules.is_ignored(path, directory):
             self._notes.append(f"{printable(path)} is left out by .geminiignore.")
             return self._result([], limited=False)
-        found: list[Match] = []
+        found: list[LineMatch] = []
         cut_files = 0
         names, matcher = self._list_files() if directory else ([str(path)], self._matcher())
         if names is None:
@@ -199,7 +199,7 @@ class _Search:
                 cut_files += 1
                 del lines[per_file:]
             located = Path(name)
-            found += [Match(located, number, shown_line(line)) for number, line in lines]
+            found += [LineMatch(located, number, shown_line(line)) for number, line in lines]
             if len(found) > most:
                 del found[most:]
                 return self._result(found, limited=True, cut_files=cut_files)
@@ -299,7 +299,7 @@ class _Search:
         self._deadline.remaining_seconds()
         return True
 
-    def _result(self, found: list[Match], *, limited: bool, cut_files: int = 0) -> SearchResult:
+    def _result(self, found: list[LineMatch], *, limited: bool, cut_files: int = 0) -> SearchResult:
         secrets = [left_out(self._secrets)] if self._secrets else []
         notes = (*dict.fromkeys([*secrets, *self._files.rules.warnings, *self._notes]),)
         return SearchResult(

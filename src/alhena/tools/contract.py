@@ -343,7 +343,7 @@ class ToolLocation(msgspec.Struct, frozen=True):
     line: int | None = None
 
 
-class Program(Protocol):
+class HostProgram(Protocol):
     """The program around an agent, for the tools it wrote."""
 
     deps: Any
@@ -377,7 +377,7 @@ class ExecutionContext(msgspec.Struct, eq=False):
     update_screen: Callable[[str], None] = _ignore_news
     report_pid: Callable[[int], None] = _ignore_news
     call_id: str = ""
-    program: Program | None = None
+    program: HostProgram | None = None
     traceparent: str = ""
 
 

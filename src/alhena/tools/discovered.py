@@ -30,7 +30,7 @@ from alhena.wire.request import FunctionDeclaration
 
 if TYPE_CHECKING:
     from alhena.system.output import CapturedText
-    from alhena.system.processes import Command, Ending, Limits, ProcessGroups
+    from alhena.system.processes import Command, CommandLimits, Ending, ProcessGroups
     from alhena.system.sandbox.sandbox import Sandbox
     from alhena.tools.output_store import OutputStore
 
@@ -44,7 +44,7 @@ _SCHEMAS = ("parametersJsonSchema", "parameters_json_schema", "parameters")
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
-class ListedTool(msgspec.Struct, frozen=True, kw_only=True):
+class DeclaredTool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool as the command declares it, under its own name. `parameters` is JSON Schema."""
 
     name: str
@@ -60,7 +60,7 @@ class ListedTool(msgspec.Struct, frozen=True, kw_only=True):
 class Listing(Value, frozen=True, kw_only=True):
     """The tools found; `problems` are sentences about unusable items."""
 
-    tools: tuple[ListedTool, ...] = ()
+    tools: tuple[DeclaredTool, ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -89,7 +89,7 @@ def read_listing(output: bytes) -> Listing:
     items = [decoded] if as_object(decoded) is not None else as_array(decoded)
     if items is None:
         raise ValueError("its output is no JSON array")
-    tools: dict[str, ListedTool] = {}
+    tools: dict[str, DeclaredTool] = {}
     problems: list[str] = []
     for place, item in _declarations(items):
         if len(tools) == MAX_TOOLS or len(problems) == MAX_PROBLEMS:
@@ -117,7 +117,7 @@ def _declarations(items: list[object]) -> Iterator[tuple[str, object]]:
                 yield f"item {number}.{place}", one
 
 
-def _tool(item: object) -> ListedTool | str:
+def _tool(item: object) -> DeclaredTool | str:
     """Returns the declaration, or the reason why the item is not one."""
     given = as_object(item)
     if given is None:
@@ -139,7 +139,7 @@ def _tool(item: object) -> ListedTool | str:
     except RecursionError:
         return f"the parameters of {name} are nested too deeply"
     text = description if isinstance(description, str) else ""
-    return ListedTool(name=name, description=text, parameters=parameters)
+    return DeclaredTool(name=name, description=text, parameters=parameters)
 
 
 def _json_schema(schema: dict[str, Any]) -> dict[str, Any]:
@@ -179,7 +179,7 @@ async def discover(
     """Runs `command` in `cwd` with `env` and returns the tools it lists. Any failure gives no tools
     and a problem with the reason. Processes left running are killed."""
     from alhena.system.output import OutputCapture
-    from alhena.system.processes import Command, Limits, run_process
+    from alhena.system.processes import Command, CommandLimits, run_process
     from alhena.tools.shell_output import stop_reason
 
     try:
@@ -200,7 +200,7 @@ async def discover(
         printed.extend(data[: MAX_LISTING + 1 - len(printed)])
 
     said = OutputCapture(head=_SHOWN, tail=_SHOWN)
-    limits = Limits(inactivity=0, total=DISCOVERY_SECONDS, output=MAX_SAID)
+    limits = CommandLimits(inactivity=0, total=DISCOVERY_SECONDS, output=MAX_SAID)
     try:
         ending = await run_process(
             process if sandbox is None else sandbox.confine(process),
@@ -259,7 +259,7 @@ class DiscoveredTool:
     is_output_markdown = False
     can_update_output = True
 
-    def __init__(self, listed: ListedTool, discovery: str, call: CallCommand) -> None:
+    def __init__(self, listed: DeclaredTool, discovery: str, call: CallCommand) -> None:
         self.name = listed.registered_name
         self.display_name = listed.name
         self.own_name = listed.name
@@ -310,7 +310,7 @@ class DiscoveredInvocation(BaseInvocation):
         """Runs the command. The call fails when the command cannot start, is stopped or ends with a
         non-zero exit code; output on stderr alone is not a failure."""
         from alhena.system.output import OutputCapture
-        from alhena.system.processes import Limits, run_process
+        from alhena.system.processes import CommandLimits, run_process
         from alhena.tools.shell_output import live_output
 
         call = self._tool.call
@@ -324,7 +324,7 @@ class DiscoveredInvocation(BaseInvocation):
             on_text=live.add,
         )
         errors = OutputCapture(head=DIAGNOSTICS, tail=DIAGNOSTICS)
-        limits = Limits(inactivity=call.inactivity, total=CALL_SECONDS, output=MAX_OUTPUT)
+        limits = CommandLimits(inactivity=call.inactivity, total=CALL_SECONDS, output=MAX_OUTPUT)
         finished = False
         try:
             ending = await run_process(
@@ -377,7 +377,7 @@ class DiscoveredInvocation(BaseInvocation):
         ending: "Ending",
         output: "CapturedOutput",
         errors: "CapturedText",
-        limits: "Limits",
+        limits: "CommandLimits",
     ) -> ToolResult:
         from alhena.tools.shell_output import or_none, stop_reason
 

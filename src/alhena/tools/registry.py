@@ -134,7 +134,7 @@ MAX_SUGGESTIONS = 3
 MAX_SHOWN_NAME = 100
 
 
-class Origin(IntEnum):
+class ToolOrigin(IntEnum):
     """The source of a tool; tools are declared in this order."""
 
     BUILT_IN = 0
@@ -147,7 +147,7 @@ class RegisteredTool(Value, frozen=True, kw_only=True):
     parameter schema in the declaration; None: unchanged."""
 
     tool: Tool
-    origin: Origin
+    origin: ToolOrigin
     server: str | None
     wire_name: str
     names: tuple[str, ...]
@@ -171,7 +171,7 @@ class ToolRegistry:
         self,
         tool: Tool,
         *,
-        origin: Origin = Origin.BUILT_IN,
+        origin: ToolOrigin = ToolOrigin.BUILT_IN,
         server: str | None = None,
         accepted: Iterable[str] = (),
     ) -> str | None:

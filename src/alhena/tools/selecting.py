@@ -442,7 +442,7 @@ class Gathering:
 
     def _content(self, path: Path, selector: "Selector", *, media: bool) -> "FileContent | str":
         """Reads a file, or returns the reason why it was not read."""
-        from alhena.tools.reading import Lines, read_content
+        from alhena.tools.reading import LineRange, read_content
 
         real = real_location(self._workspace, path, reading=True)
         if isinstance(real, ToolFailure):
@@ -455,7 +455,7 @@ class Gathering:
         try:
             descriptor = open_real(real)
             try:
-                return read_content(descriptor, path.name, Lines(), media=media)
+                return read_content(descriptor, path.name, LineRange(), media=media)
             finally:
                 os.close(descriptor)
         except FileError as error:

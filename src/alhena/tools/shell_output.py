@@ -8,7 +8,7 @@ import msgspec
 
 from alhena.system.errors import printable
 from alhena.system.output import CapturedText, LiveOutput, OutputCapture, TextSpool
-from alhena.system.processes import BackgroundCommand, Ending, Limits, Stop
+from alhena.system.processes import BackgroundCommand, CommandLimits, Ending, Stop
 from alhena.tools.contract import SpilledText
 from alhena.tools.output_store import OutputStore, ends
 
@@ -160,7 +160,7 @@ def interrupted_ending(pid: int) -> Ending:
     return Ending(pgid=pid, exit_code=None, signal=None, stopped=None, background=())
 
 
-def stop_reason(ending: Ending, limits: Limits) -> str:
+def stop_reason(ending: Ending, limits: CommandLimits) -> str:
     """Explains why a command was stopped; "" when it ended by itself."""
     match ending.stopped:
         case None:

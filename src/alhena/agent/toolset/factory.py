@@ -161,10 +161,10 @@ def session_sandbox(
         return None, ""
     if is_inside(options.environ):
         return None, "SANDBOX is set: commands run in what this process runs in, and no other."
-    from alhena.system.sandbox.opening import Surroundings, open_sandbox
+    from alhena.system.sandbox.opening import CommandEnvironment, open_sandbox
 
     roots = tuple(str(root) for root in workspace.roots)
-    sandbox = open_sandbox(wish, Surroundings(roots, options.environ))
+    sandbox = open_sandbox(wish, CommandEnvironment(roots, options.environ))
     groups.when_ended(sandbox.close)
     return sandbox, sandbox.note
 

@@ -30,7 +30,7 @@ from alhena.models.auth.tokens import (
     fetch,
     token_endpoint,
 )
-from alhena.models.errors import Asked, CredentialsError, ModelNotFoundError, QuotaError
+from alhena.models.errors import CredentialsError, ModelNotFoundError, QuotaError, RequestDetails
 from alhena.models.service import HttpService
 from alhena.wire.json_values import as_array, as_object, is_token
 
@@ -38,7 +38,7 @@ _AWS = "urn:ietf:params:aws:token-type:aws4_request"
 _FRAMING = frozenset({"host", "content-length", "transfer-encoding", "connection"})
 
 
-class Answer(msgspec.Struct, frozen=True):
+class TransportResponse(msgspec.Struct, frozen=True):
     """A response in google-auth's form."""
 
     status: int
@@ -52,7 +52,7 @@ class Bridge:
     def __init__(self, loop: asyncio.AbstractEventLoop, environ: Mapping[str, str]) -> None:
         self._loop = loop
         self._environ = environ
-        self._asked: Future[Answer] | None = None
+        self._asked: Future[TransportResponse] | None = None
         self._stopped = False
         self.secrets: set[str] = set()
         """Sent secrets to redact from messages: form fields, tokens in headers."""
@@ -64,7 +64,7 @@ class Bridge:
         body: bytes | str | None = None,
         headers: Mapping[str, str] | None = None,
         **_others: object,
-    ) -> Answer:
+    ) -> TransportResponse:
         """Returns the whole answer. Raises NetworkError, ConfigError for an invalid address, and
         CancelledError after `stop`."""
         data = body.encode("utf-8") if isinstance(body, str) else body or b""
@@ -83,7 +83,9 @@ class Bridge:
         if self._asked is not None:
             self._asked.cancel()
 
-    async def _send(self, url: str, method: str, headers: dict[str, str], body: bytes) -> Answer:
+    async def _send(
+        self, url: str, method: str, headers: dict[str, str], body: bytes
+    ) -> TransportResponse:
         parts = urlsplit(url)
         endpoint = parse_endpoint(
             f"{parts.scheme}://{parts.netloc}{parts.path}", "the credentials file"
@@ -96,7 +98,9 @@ class Bridge:
         ]
         transport = open_transport(endpoint, self._environ, TIMEOUTS)
         response, received = await fetch(transport, method, target, sent, body)
-        return Answer(response.status, {"content-type": response.header("content-type")}, received)
+        return TransportResponse(
+            response.status, {"content-type": response.header("content-type")}, received
+        )
 
 
 def federated_tokens(
@@ -125,7 +129,7 @@ def _refresh_credentials(info: dict[str, Any], bridge: Bridge, source: str) -> A
         # google-auth does not check field types of the file. Not chained: the
         # message quotes the server and may contain anything.
         said = str(error.args[0]) if error.args else type(error).__name__
-        said = Asked("", source, filter(_is_long, bridge.secrets)).clean(said, 200)
+        said = RequestDetails("", source, filter(_is_long, bridge.secrets)).clean(said, 200)
         if getattr(error, "retryable", False):
             raise ServerFaultError(f"no token for {source}: {said}", remedy="Run again.") from None
         raise CredentialsError(

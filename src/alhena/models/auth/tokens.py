@@ -160,7 +160,7 @@ IDENTITY_S = 3600.0
 """Seconds that Google's identity tokens are valid."""
 
 
-class Grant(msgspec.Struct, frozen=True, kw_only=True):
+class TokenGrant(msgspec.Struct, frozen=True, kw_only=True):
     """An answer of a token endpoint; `expires_in` in seconds, ignored if it is decades. The repr
     shows no token."""
 
@@ -176,7 +176,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, "expires_in", None)
 
     def __repr__(self) -> str:
-        return f"Grant(expires_in={self.expires_in!r}, scope={self.scope!r})"
+        return f"TokenGrant(expires_in={self.expires_in!r}, scope={self.scope!r})"
 
     def access(self, now: float) -> AccessToken:
         """The access token of a grant requested at `now`, in seconds since the epoch."""
@@ -203,7 +203,7 @@ class _Refusal(msgspec.Struct, frozen=True):
 class Timed(msgspec.Struct, frozen=True):
     """A grant and the time of its request, in seconds since the epoch."""
 
-    grant: Grant
+    grant: TokenGrant
     at: float
 
 
@@ -274,14 +274,14 @@ async def fetch(
     return response, received
 
 
-def read_grant(body: bytes, endpoint: Endpoint, *, identity: bool = False) -> Grant:
+def read_grant(body: bytes, endpoint: Endpoint, *, identity: bool = False) -> TokenGrant:
     """Parses the grant in the answer of `endpoint`. Raises ServerFaultError for an invalid one."""
     try:
-        grant = msgspec.json.decode(body, type=Grant, strict=False)
+        grant = msgspec.json.decode(body, type=TokenGrant, strict=False)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        grant = Grant()  # not chained: the cause may quote a token
+        grant = TokenGrant()  # not chained: the cause may quote a token
     if identity:
-        grant = Grant(access_token=grant.id_token or "", expires_in=IDENTITY_S)
+        grant = TokenGrant(access_token=grant.id_token or "", expires_in=IDENTITY_S)
     if not is_token(grant.access_token):
         raise ServerFaultError(
             f"{endpoint.place} answered a request for a token with something else.",

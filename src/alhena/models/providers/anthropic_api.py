@@ -25,7 +25,7 @@ from alhena.wire.content import MODEL, USER, Content, Part, encode_value
 from alhena.wire.dialects import anthropic
 from alhena.wire.dialects.conversation import (
     DialectRequest,
-    ToolNames,
+    ToolNameMap,
     thinking_budget,
 )
 from alhena.wire.dialects.fields import DialectError, is_foreign
@@ -293,7 +293,7 @@ class AnthropicApi(WithoutEmbeddings):
         await self._http.aclose()
 
     def _body(
-        self, request: GenerateContentRequest, names: ToolNames, *, stream: bool
+        self, request: GenerateContentRequest, names: ToolNameMap, *, stream: bool
     ) -> dict[str, Any]:
         model = foreign_name(request.model)
         contents = tuple(own_thoughts(entry.content) for entry in request.contents)

@@ -266,14 +266,14 @@ class OlderSchemas:
         if not self._older or config.tools is None:
             return request
         if self._last is None or self._last[0] is not config:
-            from alhena.wire.conformance import Findings
+            from alhena.wire.conformance import ConformanceFindings
             from alhena.wire.conformance.check import check_config, refuse_errors
             from alhena.wire.conformance.repair import without_idle_calling
             from alhena.wire.schema.adapt import SchemaForm, with_form
 
             older, lost = with_form(config, SchemaForm.OPENAPI)
             older = without_idle_calling(older)
-            findings = Findings()
+            findings = ConformanceFindings()
             check_config(older, findings)
             refuse_errors(findings.violations)
             if self._tell is not None:

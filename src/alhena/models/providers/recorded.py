@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from alhena.models.errors import Asked, RecordingError
+from alhena.models.errors import RecordingError, RequestDetails
 from alhena.models.generator import ContentGenerator
 from alhena.models.status import api_error
 from alhena.values import Value
@@ -40,7 +40,7 @@ class Method(StrEnum):
     EMBED = "embedContent"
 
 
-class Line(Value, frozen=True):
+class RecordedAnswer(Value, frozen=True):
     """One recorded answer; `response` is a list of chunks for a stream. Recordings for comparing
     also have the `request` to `model`, and the working directory `cwd` that both may name."""
 
@@ -128,13 +128,13 @@ class RecordedGenerator:
             remedy="Record a longer session.",
         )
 
-    def lines(self) -> list[tuple[int, Line]]:
+    def lines(self) -> list[tuple[int, RecordedAnswer]]:
         """All lines that are left, with their numbers."""
         return [(number, self._parse(raw, number)) for number, raw in self._left]
 
-    def _parse(self, raw: bytes, number: int) -> Line:
+    def _parse(self, raw: bytes, number: int) -> RecordedAnswer:
         try:
-            return msgspec.json.decode(raw, type=Line)
+            return msgspec.json.decode(raw, type=RecordedAnswer)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise self._line_error(number, f'{error}, in "{excerpt(raw, 80)}"') from error
 
@@ -146,7 +146,7 @@ class RecordedGenerator:
 
     def _fault(self, raw: bytes, number: int, model: str, error: DecodeError) -> Exception:
         """The recorded API error, else the error that the line has no answer."""
-        recorded = api_error(raw, Asked(model, self._path))
+        recorded = api_error(raw, RequestDetails(model, self._path))
         return recorded or self._line_error(number, error.message.rstrip("."))
 
     def _line_error(self, number: int, reason: str) -> RecordingError:
@@ -169,7 +169,7 @@ def _open(path: str) -> BinaryIO:
         ) from error
 
 
-class Recorder:
+class AnswerRecorder:
     """Delegates everything and appends one line for each answer, with its request if the working
     directory `cwd` is given.
 

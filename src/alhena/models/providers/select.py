@@ -140,7 +140,7 @@ class ChosenGenerator(Value, frozen=True, kw_only=True):
     owned: bool = True
 
 
-class Recording(Protocol):
+class RecordingWrapper(Protocol):
     """Wraps the generators of all sessions while a program records or replays."""
 
     def generator(
@@ -151,7 +151,7 @@ class Recording(Protocol):
         ...
 
 
-RECORDINGS: list[Recording] = []
+RECORDINGS: list[RecordingWrapper] = []
 """The recordings and replays of this process; the last one holds."""
 
 
@@ -168,9 +168,9 @@ def choose_generator(choice: ModelChoice) -> ChosenGenerator:
     require_tier(chosen, choice.settings.model.service_tier)
     generator = chosen.generator
     if choice.record_responses is not None:
-        from alhena.models.providers.recorded import Recorder
+        from alhena.models.providers.recorded import AnswerRecorder
 
-        generator = Recorder(generator, choice.record_responses)
+        generator = AnswerRecorder(generator, choice.record_responses)
     if choice.retry is not None and chosen.model != DEMO:
         policy = choice.retry if choice.fake_responses is None else REPLAY
         generator = RetryingGenerator(generator, policy)

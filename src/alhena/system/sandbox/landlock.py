@@ -59,7 +59,7 @@ def main(argv: list[str]) -> int:
     def paths(letter: bytes) -> set[bytes]:
         return {word[2:] for word in asked if word.startswith(letter + b":")}
 
-    access = Access(
+    access = AccessRights(
         readable=paths(b"r"), hidden=paths(b"h"), writable=paths(b"w"), protected=paths(b"p")
     )
     try:
@@ -91,7 +91,7 @@ def is_known_machine() -> bool:
     return os.uname().machine in _MACHINES and sys.byteorder == "little"
 
 
-class Access:
+class AccessRights:
     """Access rights: everything is readable except `hidden`, within which `readable` and `writable`
     paths are accessible again; `protected` paths in `writable` ones are read-only."""
 
@@ -109,7 +109,7 @@ class Access:
         self.protected = protected
 
 
-def restrict(access: Access, *, network: bool) -> None:
+def restrict(access: AccessRights, *, network: bool) -> None:
     """Restricts this process and its descendants. Raises CannotRestrictError."""
     version = abi()
     if version < MIN_ABI:
@@ -134,7 +134,7 @@ def restrict(access: Access, *, network: bool) -> None:
     _filter_sockets(network=network)
 
 
-def permissions(access: Access) -> Iterator[tuple[bytes, int]]:
+def permissions(access: AccessRights) -> Iterator[tuple[bytes, int]]:
     """Paths, with the rights granted at and below them."""
     for top in {b"/", *access.readable, *access.writable}:
         for path, whole in spread(top, access.hidden):
@@ -197,7 +197,7 @@ def socket_filter(machine: str, *, network: bool) -> bytes:
     """
     native, socket, also = _MACHINES[machine]
     families = (_AF_INET, _AF_INET6, _AF_NETLINK) if network else (_AF_NETLINK,)
-    program = Program()
+    program = BpfProgram()
     program.load(4)
     program.unless_equal(native, "other")
     program.load(0)
@@ -228,7 +228,7 @@ def socket_filter(machine: str, *, network: bool) -> bytes:
     return program.assemble()
 
 
-class Program:
+class BpfProgram:
     """Classic BPF with labels; jumps go forward only."""
 
     def __init__(self) -> None:

@@ -48,7 +48,7 @@ class SandboxWish(msgspec.Struct, frozen=True, kw_only=True):
     allowed_paths: tuple[str, ...] = ()
 
 
-class Entry(StrEnum):
+class PathType(StrEnum):
     """The type of an existing path; symbolic links are not followed."""
 
     ABSENT = "absent"
@@ -202,7 +202,7 @@ def _read(text: str, origin: str, base: SandboxWish) -> SandboxWish | None:
     return wish
 
 
-Look = Callable[[str], Entry]
+Look = Callable[[str], PathType]
 
 SECRETS = (
     *(".ssh", ".aws", ".azure", ".gnupg", ".kube", ".docker", ".oci", ".password-store"),
@@ -286,7 +286,7 @@ def protections(layout: Layout, look: Look) -> tuple[Protected, ...]:
         for name in _MADE_UP:
             path = os.path.join(top, name)
             # Without a HEAD it is not a repository, and no existing file needs to be writable.
-            if name == ".git" and look(os.path.join(path, "HEAD")) is not Entry.ABSENT:
+            if name == ".git" and look(os.path.join(path, "HEAD")) is not PathType.ABSENT:
                 found += _repository(path)
             else:
                 found.append(Protected(path, Filler.DIRECTORY))
@@ -294,7 +294,7 @@ def protections(layout: Layout, look: Look) -> tuple[Protected, ...]:
         if is_within(layout.config_home, top):
             found.append(Protected(layout.config_home, Filler.DIRECTORY))
         found += (Protected(path) for path in layout.program if is_within(path, top))
-    link = next((item.path for item in found if look(item.path) is Entry.LINK), None)
+    link = next((item.path for item in found if look(item.path) is PathType.LINK), None)
     if link is not None:
         raise SandboxError(
             f"{printable(link)} is a symbolic link, which the sandbox cannot protect.",
@@ -306,7 +306,7 @@ def protections(layout: Layout, look: Look) -> tuple[Protected, ...]:
 def _is_git_directory(directory: str, look: Look) -> bool:
     """True for a bare repository, or the git directory of a linked worktree."""
     inside = (look(os.path.join(directory, name)) for name in ("HEAD", "objects", "commondir"))
-    head, objects, common = (entry is not Entry.ABSENT for entry in inside)
+    head, objects, common = (entry is not PathType.ABSENT for entry in inside)
     return head and (objects or common)
 
 

@@ -49,7 +49,7 @@ def program_directories() -> tuple[str, ...]:
     return tuple(dict.fromkeys([*found, *map(os.path.realpath, found)]))
 
 
-class Surroundings(msgspec.Struct, frozen=True):
+class CommandEnvironment(msgspec.Struct, frozen=True):
     """The environment of commands: the workspace's directories, the agent's environment, its code
     (`program`) and import paths (`imports`)."""
 
@@ -61,7 +61,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     imports: tuple[str, ...] = msgspec.field(default_factory=lambda: tuple(sys.path))
 
 
-def open_sandbox(wish: SandboxWish, around: Surroundings) -> Sandbox:
+def open_sandbox(wish: SandboxWish, around: CommandEnvironment) -> Sandbox:
     """Opens and tests the requested sandbox. Raises SandboxError when it is unavailable."""
     if not around.platform.startswith("linux"):
         raise SandboxError(
@@ -85,7 +85,7 @@ def open_sandbox(wish: SandboxWish, around: Surroundings) -> Sandbox:
     )
 
 
-def layout_of(wish: SandboxWish, around: Surroundings) -> Layout:
+def layout_of(wish: SandboxWish, around: CommandEnvironment) -> Layout:
     """The layout for a request in this environment."""
     environ = around.environ
     own = os.path.realpath(config_home(environ))
@@ -109,7 +109,7 @@ def layout_of(wish: SandboxWish, around: Surroundings) -> Layout:
 
 
 def _test_sandbox(
-    mechanism: Mechanism, layout: Layout, around: Surroundings, before: str
+    mechanism: Mechanism, layout: Layout, around: CommandEnvironment, before: str
 ) -> Sandbox:
     """A sandbox in which a test command succeeded. `before` is the reason why another one
     failed."""
@@ -132,7 +132,7 @@ def _test_sandbox(
     return sandbox
 
 
-def _try_out(sandbox: Sandbox, around: Surroundings) -> None:
+def _try_out(sandbox: Sandbox, around: CommandEnvironment) -> None:
     import subprocess
 
     from alhena.system.environment import shield_memory
@@ -159,7 +159,7 @@ def _try_out(sandbox: Sandbox, around: Surroundings) -> None:
         raise SandboxError(f"it does not work: {printable(said[:300])}.")
 
 
-def _bwrap(around: Surroundings) -> str:
+def _bwrap(around: CommandEnvironment) -> str:
     """Never uses a program in the workspace: commands could replace it."""
     path = [
         item for item in around.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(item)
@@ -173,7 +173,7 @@ def _bwrap(around: Surroundings) -> str:
     raise SandboxError("bubblewrap (bwrap) is not installed.")
 
 
-def _import_notes(layout: Layout, around: Surroundings) -> list[str]:
+def _import_notes(layout: Layout, around: CommandEnvironment) -> list[str]:
     """Warnings about import paths of this process that commands can write."""
     protected = [item.path for item in protections(layout, entry_at)]
     found = [

@@ -77,7 +77,7 @@ class ListDirectory(DeclarativeTool):
         return ListDirectoryInvocation(params, self)
 
 
-class _Listing(msgspec.Struct):
+class _DirectoryListing(msgspec.Struct):
     """Names of directories, lines of files, and the number of ignored entries."""
 
     directories: list[str] = msgspec.field(default_factory=list[str])
@@ -146,13 +146,15 @@ class ListDirectoryInvocation(BaseInvocation):
             )
         return self._result(listing, rules.warnings)
 
-    def _read(self, real: Path, rules: "IgnoreRules", cancellation: threading.Event) -> _Listing:
+    def _read(
+        self, real: Path, rules: "IgnoreRules", cancellation: threading.Event
+    ) -> _DirectoryListing:
         from alhena.system.files import is_temporary
         from alhena.system.wildcard import name_regex
 
         patterns: list[str] = self.params.get("ignore") or []
         unwanted = re.compile("|".join(f"(?:{name_regex(p)})" for p in patterns), re.DOTALL)
-        listing = _Listing()
+        listing = _DirectoryListing()
         with os.scandir(real) as entries:
             here = rules.rules_of(real)
             for entry in entries:
@@ -166,7 +168,7 @@ class ListDirectoryInvocation(BaseInvocation):
                     self._add(listing, entry)
         return listing
 
-    def _add(self, listing: _Listing, entry: os.DirEntry[str]) -> None:
+    def _add(self, listing: _DirectoryListing, entry: os.DirEntry[str]) -> None:
         from alhena.system.files import kind_of
 
         try:
@@ -184,7 +186,7 @@ class ListDirectoryInvocation(BaseInvocation):
         else:
             listing.files.append((entry.name, kind_of(kind)))
 
-    def _result(self, listing: _Listing, warnings: list[str]) -> ToolResult:
+    def _result(self, listing: _DirectoryListing, warnings: list[str]) -> ToolResult:
         total = len(listing.directories) + len(listing.files)
         if not total and not listing.ignored:
             text = f"Directory {self._abs} is empty."

@@ -127,9 +127,9 @@ class ReadFileInvocation(BaseInvocation):
 
     def _read(self, descriptor: int) -> ToolResult:
         from alhena.system.encoding import TextWindow
-        from alhena.tools.reading import Binary, Lines, Media, UnwantedMedia, read_content
+        from alhena.tools.reading import Binary, LineRange, Media, UnwantedMedia, read_content
 
-        lines = Lines(self._offset, self._limit)
+        lines = LineRange(self._offset, self._limit)
         content = read_content(descriptor, self._path.name, lines)
         match content:
             case TextWindow():

@@ -210,7 +210,7 @@ class ShellInvocation(BaseInvocation):
     ) -> ToolResult:
         import asyncio
 
-        from alhena.system.processes import Limits, run_process
+        from alhena.system.processes import CommandLimits, run_process
         from alhena.tools.shell_output import (
             INTERRUPTED,
             interrupted_ending,
@@ -220,7 +220,9 @@ class ShellInvocation(BaseInvocation):
 
         live = live_output(context.update_output)
         output = self._output(report, context, on_text=live.add)
-        limits = Limits(inactivity=self._tool.limits.inactivity, output=self._tool.limits.output)
+        limits = CommandLimits(
+            inactivity=self._tool.limits.inactivity, output=self._tool.limits.output
+        )
         pids = [0]
 
         def report_start(pid: int) -> None:
@@ -240,7 +242,7 @@ class ShellInvocation(BaseInvocation):
                         output.capture.converter = terminal.screen
                         sink = terminal.seen_after(sink)
                         if terminal.interactive:  # somebody sits there
-                            limits = Limits(inactivity=0, output=limits.output)
+                            limits = CommandLimits(inactivity=0, output=limits.output)
                         else:
                             screen = terminal.screen
                             live.follow(lambda: screen.shown, context.update_screen)
@@ -284,11 +286,11 @@ class ShellInvocation(BaseInvocation):
         groups: "ProcessGroups",
         context: ExecutionContext,
     ) -> ToolResult:
-        from alhena.system.processes import Ending, Limits, Stop, run_in_background
+        from alhena.system.processes import CommandLimits, Ending, Stop, run_in_background
         from alhena.tools.shell_output import stop_reason
 
         command = self._prepare_command(directory, context.traceparent)
-        limits = Limits(inactivity=0, output=self._tool.limits.output)
+        limits = CommandLimits(inactivity=0, output=self._tool.limits.output)
         output = self._output(report, context, size=BACKGROUND_CHARACTERS)
         delay = min(self.params.get("delay_ms", DELAY_MS), MAX_DELAY_MS) / 1000
         kept = False

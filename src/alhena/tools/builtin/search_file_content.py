@@ -30,7 +30,7 @@ from alhena.tools.contract import (
 from alhena.tools.threads import run_blocking
 
 if TYPE_CHECKING:
-    from alhena.system.search import FileSearch, Match, SearchResult
+    from alhena.system.search import FileSearch, LineMatch, SearchResult
 
 MAX_MATCHES = 20_000
 MAX_CONTEXT = 50
@@ -100,7 +100,7 @@ class SearchInvocation(BaseInvocation):
         problem = self._problem()
         if problem is not None:
             return failed_result(problem)
-        found: list[Match] = []
+        found: list[LineMatch] = []
         notes: list[str] = []
         limited = False
         cut_files = 0
@@ -124,11 +124,11 @@ class SearchInvocation(BaseInvocation):
                 f"{_count(most, 'match', 'matches')} shown of each."
             )
         around = await self._around(found, notes, context)
-        text = _Text(found, around, self._names(found), self._room)
+        text = _MatchText(found, around, self._names(found), self._room)
         return self._result(text, notes, limited=limited, backends=used)
 
     async def _around(
-        self, found: "list[Match]", notes: list[str], context: ExecutionContext
+        self, found: "list[LineMatch]", notes: list[str], context: ExecutionContext
     ) -> dict[Path, dict[int, str]]:
         """Context lines around the matches, by file; files that have changed since get none."""
         if not (self._before or self._after) or self.params.get("names_only"):
@@ -138,7 +138,7 @@ class SearchInvocation(BaseInvocation):
         )
 
     def _read_around(
-        self, found: "list[Match]", notes: list[str], cancellation: threading.Event
+        self, found: "list[LineMatch]", notes: list[str], cancellation: threading.Event
     ) -> dict[Path, dict[int, str]]:
         from alhena.system.search import lines_around
 
@@ -156,7 +156,7 @@ class SearchInvocation(BaseInvocation):
             left -= sum(map(len, around[path].values()))
         return around
 
-    def _names(self, found: "list[Match]") -> list[str]:
+    def _names(self, found: "list[LineMatch]") -> list[str]:
         return [printable(self._workspace.relative(match.path)) for match in found]
 
     def _places(self) -> list[tuple[Path, Path]]:
@@ -214,7 +214,7 @@ class SearchInvocation(BaseInvocation):
         return await backend.search(query, context.cancellation)
 
     def _result(
-        self, found: "_Text", notes: list[str], *, limited: bool, backends: list[str]
+        self, found: "_MatchText", notes: list[str], *, limited: bool, backends: list[str]
     ) -> ToolResult:
         where = self._where()
         limit = f" (results limited to {self._most} matches)" if limited else ""
@@ -252,12 +252,12 @@ def _count(number: int, one: str, many: str = "") -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
-class _Text:
+class _MatchText:
     """Formats matches for models; `around` has context lines, `names` each match's file name."""
 
     def __init__(
         self,
-        matches: "list[Match]",
+        matches: "list[LineMatch]",
         around: dict[Path, dict[int, str]],
         names: list[str],
         room: int,
@@ -292,7 +292,7 @@ class _Text:
             )
         return "\n".join(lines)
 
-    def _block(self, group: "list[Match]") -> list[tuple[bool, str]]:
+    def _block(self, group: "list[LineMatch]") -> list[tuple[bool, str]]:
         """The lines of one file in order, each with a flag that marks a match."""
         found = {match.line: (True, f"L{match.line}: {match.text}") for match in group}
         for number, text in self._around.get(group[0].path, {}).items():

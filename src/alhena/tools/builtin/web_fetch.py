@@ -16,7 +16,7 @@ import msgspec
 
 from alhena.system.web.url import WebUrl
 from alhena.tools.base import BaseInvocation, DeclarativeTool
-from alhena.tools.builtin.google_web_search import Answer, Source, answer_of, why_no_answer
+from alhena.tools.builtin.google_web_search import SearchAnswer, WebSource, answer_of, why_no_answer
 from alhena.tools.contract import (
     ConfirmationDetails,
     ExecutionContext,
@@ -141,7 +141,7 @@ AT_ONCE = 4
 class ReadPage(msgspec.Struct, frozen=True):
     """A page's text, as much as fits; `cut` describes the omitted part, "" when complete."""
 
-    source: Source
+    source: WebSource
     text: str
     cut: str = ""
 
@@ -164,7 +164,7 @@ async def fetch_pages(
             return f"{url}: {error}"
         title = " ".join(found.title.split()) or page.url.authority
         cut = f"only its first {len(found.text)} characters were read" if found.cut else ""
-        return ReadPage(Source(title, str(page.url)), found.text, cut)
+        return ReadPage(WebSource(title, str(page.url)), found.text, cut)
 
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(one(url)) for url in urls]
@@ -395,7 +395,7 @@ class WebFetchInvocation(BaseInvocation):
                 f"{f': {reason}' if reason else ''}.",
                 ToolErrorType.WEB_FETCH_FALLBACK_FAILED,
             )
-        answer = Answer(text, tuple(page.source for page in read))
+        answer = SearchAnswer(text, tuple(page.source for page in read))
         notes = [f"[Not retrieved] {failure}" for failure in failures]
         notes += [f"[Cut] {page.source.uri}: {page.cut}" for page in read if page.cut]
         return _result(answer, [*skipped, *notes], urls, fallback=True)
@@ -415,7 +415,7 @@ def _not_retrieved(response: GenerateContentResponse) -> tuple[list[str], int]:
 
 
 def _result(
-    answer: Answer, notes: list[str], urls: "list[WebUrl]", *, fallback: bool = False
+    answer: SearchAnswer, notes: list[str], urls: "list[WebUrl]", *, fallback: bool = False
 ) -> ToolResult:
     warning = "[Warning] Not everything was read:\n" + "\n".join(notes) + "\n\n" if notes else ""
     return ToolResult(

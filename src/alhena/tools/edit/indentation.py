@@ -138,7 +138,7 @@ def _unit(lines: list[str]) -> str:
     return " " * (width if width > 1 else min(spaces))
 
 
-class _Frame(StrEnum):
+class _IndentFrame(StrEnum):
     """The indentation that a new text is written in."""
 
     OLD = "that of the old text"
@@ -160,9 +160,9 @@ def _align_frames(
 ) -> tuple[list[str], list[str]] | None:
     """Old and new text in one frame; None when uncertain."""
     frame = _frame(here, old, new)
-    if frame is _Frame.OLD or frame is None:
+    if frame is _IndentFrame.OLD or frame is None:
         return None if frame is None else (old, new)
-    if frame is _Frame.OWN:
+    if frame is _IndentFrame.OWN:
         first, theirs = (
             indent_of(new[_find_content_line(new)]),
             indent_of(here[_find_content_line(old)]),
@@ -183,12 +183,12 @@ def _is_usual(indent: str, blank: str, known: set[str]) -> bool:
     return indent in known or not rest or (blank == "\t" and rest != indent and not rest.strip(" "))
 
 
-def _frame(here: list[str], old: list[str], new: list[str]) -> _Frame | None:
+def _frame(here: list[str], old: list[str], new: list[str]) -> _IndentFrame | None:
     """Decides by the first line, and by the lines that stay. None when these contradict each other,
     or when the first line alone may lack its indentation."""
     at = _find_content_line(new)
     if not new[at].strip():
-        return _Frame.OLD
+        return _IndentFrame.OLD
     first, ours, theirs = (
         indent_of(new[at]),
         *(indent_of(x[_find_content_line(old)]) for x in (old, here)),
@@ -201,20 +201,24 @@ def _frame(here: list[str], old: list[str], new: list[str]) -> _Frame | None:
     only_old, only_here = as_old - as_here, as_here - as_old
     if only_old and only_here:
         return None
-    voted = _Frame.FILE if only_here else _Frame.OLD
+    voted = _IndentFrame.FILE if only_here else _IndentFrame.OLD
     moved = at in stay and indent_of(here[stay[at]]) != theirs
     if at in only_old | only_here and not moved:
         return voted
     if first == ours == theirs:
-        return _Frame.FILE if only_here or (not only_old and _is_like(here, old, new)) else voted
+        return (
+            _IndentFrame.FILE if only_here or (not only_old and _is_like(here, old, new)) else voted
+        )
     if first in (ours, theirs):
-        frame, others = (_Frame.OLD, only_here) if first == ours else (_Frame.FILE, only_old)
+        frame, others = (
+            (_IndentFrame.OLD, only_here) if first == ours else (_IndentFrame.FILE, only_old)
+        )
         on_purpose = not others or _is_nested(old, new, stay, min(others))
         return frame if on_purpose else None
     stands = as_old | as_here
     if moved or (stands and (not first or _is_nested(old, new, stay, min(stands)))):
         return None
-    return voted if stands else _Frame.OWN
+    return voted if stands else _IndentFrame.OWN
 
 
 def _find_content_line(lines: list[str]) -> int:

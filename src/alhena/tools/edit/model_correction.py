@@ -15,8 +15,8 @@ from alhena.errors import AlhenaError
 from alhena.system.encoding import TextFile
 from alhena.system.workspace import Workspace
 from alhena.tools.contract import ExecutionContext, ToolErrorType, ToolFailure
-from alhena.tools.edit.matching import Match, Rung, find_exact, with_line_feeds
-from alhena.tools.edit.proposal import CurrentFile, Proposal, omission_placeholder
+from alhena.tools.edit.matching import EditMatch, Rung, find_exact, with_line_feeds
+from alhena.tools.edit.proposal import CurrentFile, EditProposal, omission_placeholder
 from alhena.tools.edit.replacing import TextEdit, nearest_line, places
 from alhena.tools.threads import run_blocking
 
@@ -132,7 +132,7 @@ class CorrectedEdit(TextEdit):
         self._correction: Correction | None = None
         self._missed = ""
 
-    async def work_out(self, context: ExecutionContext) -> Proposal | ToolFailure:
+    async def work_out(self, context: ExecutionContext) -> EditProposal | ToolFailure:
         """Applies the edit as given; asks a model for a correction when its old text is not
         found."""
         missed = await super().work_out(context)
@@ -164,7 +164,7 @@ class CorrectedEdit(TextEdit):
 
     def propose_edit(
         self, real: Path, current: CurrentFile, file: TextFile
-    ) -> Proposal | ToolFailure:
+    ) -> EditProposal | ToolFailure:
         """Applies the edit as given or as corrected."""
         self._text = file.shown
         if self._correction is None:
@@ -180,7 +180,7 @@ class CorrectedEdit(TextEdit):
         match = msgspec.structs.replace(match, rung=Rung.CORRECTED)
         return self.propose_match(real, current, file, match, with_line_feeds(replace))
 
-    def how(self, file: TextFile, match: Match) -> str:
+    def how(self, file: TextFile, match: EditMatch) -> str:
         """Explains the match to the model, unless it was exact."""
         if self._correction is None:
             return super().how(file, match)
@@ -190,7 +190,7 @@ class CorrectedEdit(TextEdit):
             f"{places(file, match, 'line(s) ')}: {reason.rstrip('.')}."
         )
 
-    def _objection(self, match: Match | None, search: str, replace: str) -> str | None:
+    def _objection(self, match: EditMatch | None, search: str, replace: str) -> str | None:
         """The reason why the correction is not applied; None when it is."""
         if not search or search == replace:
             return "it changes nothing"

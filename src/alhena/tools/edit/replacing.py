@@ -14,7 +14,7 @@ from alhena.tools.contract import ToolErrorType, ToolFailure
 from alhena.tools.edit.indentation import Pair, indent_of, is_aligned, same_structure
 from alhena.tools.edit.matching import (
     MAX_PLACES,
-    Match,
+    EditMatch,
     Rung,
     find,
     with_line_feeds,
@@ -22,7 +22,7 @@ from alhena.tools.edit.matching import (
 from alhena.tools.edit.proposal import (
     CurrentFile,
     EditInvocation,
-    Proposal,
+    EditProposal,
     current_file,
     require_encodable,
 )
@@ -36,7 +36,7 @@ class TextEdit(EditInvocation):
 
     fuzzy = False
 
-    def propose(self, real: Path) -> Proposal | ToolFailure:
+    def propose(self, real: Path) -> EditProposal | ToolFailure:
         """Proposes the file with every expected occurrence replaced."""
         current = current_file(real, self._workspace.editor)
         if not self.params["old_string"]:
@@ -65,7 +65,7 @@ class TextEdit(EditInvocation):
 
     def propose_edit(
         self, real: Path, current: CurrentFile, file: TextFile
-    ) -> Proposal | ToolFailure:
+    ) -> EditProposal | ToolFailure:
         """Applies the edit described by the parameters."""
         old, new = self.params["old_string"], self.params["new_string"]
         if with_line_feeds(old) == with_line_feeds(new):
@@ -86,8 +86,8 @@ class TextEdit(EditInvocation):
         return None if self.params.get("allow_multiple") else 1
 
     def propose_match(
-        self, real: Path, current: CurrentFile, file: TextFile, match: Match, new: str
-    ) -> Proposal | ToolFailure:
+        self, real: Path, current: CurrentFile, file: TextFile, match: EditMatch, new: str
+    ) -> EditProposal | ToolFailure:
         """Builds the proposal from a match; `new` is the model's text."""
         edits = match.edits or []
         require_encodable(new, file.codec, self.path)
@@ -104,7 +104,7 @@ class TextEdit(EditInvocation):
                 ToolErrorType.EDIT_NO_OCCURRENCE_FOUND,
             )
         strict = file.codec.errors == "strict"
-        return Proposal(
+        return EditProposal(
             real=real,
             before=current.digest,
             data=encode_text(splice_file(file, edits), file.codec),
@@ -121,7 +121,7 @@ class TextEdit(EditInvocation):
         old = self.params["old_string"] if original is None else original
         return {**self.params, "old_string": old, "new_string": content}
 
-    def modified_parameter(self, proposal: Proposal, content: str) -> tuple[str, str] | None:
+    def modified_parameter(self, proposal: EditProposal, content: str) -> tuple[str, str] | None:
         """Returns the new text, if the person changed nothing outside its place."""
         if proposal.original is None:
             return "new_string", content
@@ -154,7 +154,9 @@ class TextEdit(EditInvocation):
         """Builds a failure that names the file."""
         return ToolFailure(f"{what}: {printable(self.path)}. {remedy}", type)
 
-    def _propose_new_file(self, real: Path, current: CurrentFile | None) -> Proposal | ToolFailure:
+    def _propose_new_file(
+        self, real: Path, current: CurrentFile | None
+    ) -> EditProposal | ToolFailure:
         if current is not None:
             return self.failure(
                 "File already exists, cannot create",
@@ -163,7 +165,7 @@ class TextEdit(EditInvocation):
             )
         content: str = self.params["new_string"]
         require_encodable(content, Codec(), self.path)
-        return Proposal(
+        return EditProposal(
             real=real,
             before=None,
             data=encode_text(content, Codec()),
@@ -175,7 +177,7 @@ class TextEdit(EditInvocation):
     def _describe_success(self, count: int) -> str:
         return f"Successfully modified file: {printable(self.path)} ({count} replacements)."
 
-    def how(self, file: TextFile, match: Match) -> str:
+    def how(self, file: TextFile, match: EditMatch) -> str:
         """Explains the match to the model, unless it was exact."""
         if match.rung is Rung.EXACT:
             return ""
@@ -184,7 +186,7 @@ class TextEdit(EditInvocation):
             return f" Applied fuzzy match at {where}."
         return f" old_string was found {_describe_rung(match.rung)} at {where}."
 
-    def _mismatch(self, file: TextFile, match: Match, expected: int | None) -> ToolFailure:
+    def _mismatch(self, file: TextFile, match: EditMatch, expected: int | None) -> ToolFailure:
         if match.misplaced:
             return self.failure(
                 "Failed to edit, nothing was written: old_string begins within the indentation of "
@@ -238,7 +240,7 @@ _PARSED = 2_000_000
 """Characters of a file up to which it is parsed."""
 
 
-def python_problem(path: Path, file: TextFile, match: Match, content: str) -> str:
+def python_problem(path: Path, file: TextFile, match: EditMatch, content: str) -> str:
     """The reason why a Python file that parses would no longer do so after new text was indented;
     "" if it would, or where nothing was."""
     if path.suffix not in _PYTHON or len(content) > _PARSED or match.is_literal(file.text):
@@ -280,7 +282,7 @@ def _describe_rung(rung: Rung) -> str:
             assert_never(rung)
 
 
-def line_ranges(file: TextFile, match: Match, limit: int = _NAMED) -> list[tuple[int, int]]:
+def line_ranges(file: TextFile, match: EditMatch, limit: int = _NAMED) -> list[tuple[int, int]]:
     """First and last line, counted from 1, of the first places of a match."""
     found: list[tuple[int, int]] = []
     line, at = 1, 0
@@ -291,7 +293,7 @@ def line_ranges(file: TextFile, match: Match, limit: int = _NAMED) -> list[tuple
     return found
 
 
-def places(file: TextFile, match: Match, noun: str) -> str:
+def places(file: TextFile, match: EditMatch, noun: str) -> str:
     """The lines of a match in words: "3-5, 9 and 12 more"."""
     ranges = line_ranges(file, match)
     shown = ", ".join(dict.fromkeys(str(a) if a == b else f"{a}-{b}" for a, b in ranges))
@@ -302,7 +304,7 @@ def places(file: TextFile, match: Match, noun: str) -> str:
     return f"{noun}{shown}" + (f" and {more} more" if more > 0 else "")
 
 
-def _details(file: TextFile, match: Match) -> dict[str, Any]:
+def _details(file: TextFile, match: EditMatch) -> dict[str, Any]:
     lines = [list(pair) for pair in line_ranges(file, match, 100)]
     return {"rung": match.rung.value, "lines": lines, "replacements": match.count}
 

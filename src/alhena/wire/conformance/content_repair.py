@@ -212,7 +212,7 @@ def answer_calls(drafts: Sequence[Draft], note: Note, *, open_end: bool) -> Iter
         first = position
         while position < len(drafts) and _only_answers(drafts[position].content):
             position += 1
-        step = _Step(draft, drafts[first:position], note)
+        step = _StepRepair(draft, drafts[first:position], note)
         if first == len(drafts) and open_end:
             step.rename()
             yield draft
@@ -232,7 +232,7 @@ def _drop_responses(draft: Draft, note: Note) -> bool:
     return bool(kept)
 
 
-class _Step:
+class _StepRepair:
     """A content with calls and the contents of responses that follow it."""
 
     def __init__(self, called: Draft, answers: Sequence[Draft], note: Note) -> None:

@@ -81,7 +81,7 @@ class DialectError(WireError):
         self.path = path
 
 
-class UnusableAnswerError(DialectError):
+class InexpressibleAnswerError(DialectError):
     """The model's answer ended in a way the dialect cannot express; a retry may help."""
 
     kind = "unusable_answer"
@@ -327,7 +327,7 @@ def seal_signature(signature: str) -> str:
 
 
 def unseal_signature(signature: str) -> str:
-    """Reverses `sealed`; other signatures are unchanged."""
+    """Reverses `seal_signature`; other signatures are unchanged."""
     from base64 import b64decode
 
     if not signature.startswith(_SEALS):
