@@ -220,9 +220,8 @@ class ShellInvocation(BaseInvocation):
 
         live = live_output(context.update_output)
         output = self._output(report, context, on_text=live.add)
-        limits = CommandLimits(
-            inactivity=self._tool.limits.inactivity, output=self._tool.limits.output
-        )
+        most = self._tool.limits
+        limits = CommandLimits(inactivity=most.inactivity, output=most.output)
         pids = [0]
 
         def report_start(pid: int) -> None:
