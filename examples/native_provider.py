@@ -19,7 +19,7 @@ from alhena.models.providers.select import ModelChoice, choose_generator
 from alhena.wire.content import CallIds, FunctionCall, Part
 from alhena.wire.dialects.anthropic.reading import read_request
 from alhena.wire.dialects.anthropic.response import blocks_of
-from alhena.wire.dialects.conversation import DialectRequest, NewId, ToolNames, unique_id
+from alhena.wire.dialects.conversation import DialectRequest, NewId, ToolNameMap, unique_id
 from alhena.wire.dialects.fields import DialectError, Fields, read_arguments, write_arguments
 from alhena.wire.dialects.openai.reading import read_tools
 from alhena.wire.request import (
@@ -84,7 +84,7 @@ ProviderChunk = TextChunk | ReasoningChunk | UsageChunk | NativeToolCallsChunk
 def provider_chunks(
     response: GenerateContentResponse,
     *,
-    names: ToolNames,
+    names: ToolNameMap,
     new_id: NewId,
     taken: set[str] | None = None,
 ) -> list[ProviderChunk]:
@@ -181,7 +181,7 @@ class AssistantMessageParser:
     @property
     def message(self) -> dict[str, Any]:
         """The whole answer, calls included, for the history, in Anthropic's form."""
-        content = blocks_of(self._parts, ToolNames(), _no_id)
+        content = blocks_of(self._parts, ToolNameMap(), _no_id)
         return {"role": "assistant", "content": content or [{"type": "text", "text": ""}]}
 
     def _text(self, chunk: TextChunk) -> None:

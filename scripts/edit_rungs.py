@@ -13,7 +13,7 @@ from tests.support.edit_cases import KINDS, Case, cases
 
 from alhena.system.encoding import decode_text, encode_text
 from alhena.tools.edit.matching import Rung, find
-from alhena.tools.edit.splicing import spliced
+from alhena.tools.edit.splicing import splice_file
 
 RUNGS = [rung for rung in Rung if rung is not Rung.CORRECTED]
 
@@ -24,7 +24,7 @@ def outcome(case: Case) -> tuple[str, bool]:
     match = find(file, case.params["old_string"], case.params["new_string"], fuzzy=True)
     if match is None or match.edits is None:
         return "missed", case.after == case.before
-    return match.rung.value, encode_text(spliced(file, match.edits), file.codec) == case.after
+    return match.rung.value, encode_text(splice_file(file, match.edits), file.codec) == case.after
 
 
 def main() -> None:

@@ -44,7 +44,7 @@ from alhena.tools.builtin import (
 from alhena.tools.builtin.ask_user import AskUser
 from alhena.tools.contract import ToolFailure
 from alhena.tools.edit import proposal as editing
-from alhena.tools.params import BUILT_IN, declared, prepare
+from alhena.tools.params import BUILT_IN, prepare, read_declaration
 from alhena.tools.registry import ALIASES, ToolRegistry
 from tests.support.each import for_each
 
@@ -159,7 +159,7 @@ def test_other_names_of_tools_and_parameters_are_told(registry: ToolRegistry) ->
         other = {alias for alias, declared in ALIASES.items() if declared == name}
         _, _, last = text.partition("Other names:")
         assert quoted(last.split("\n\n")[0]) == other, name
-        accepted = declared(BUILT_IN, name)
+        accepted = read_declaration(BUILT_IN, name)
         assert {*accepted.aliases, *accepted.accepted} <= names, name
 
 
@@ -197,7 +197,7 @@ def test_every_tool_has_an_example_that_it_takes(registry: ToolRegistry) -> None
         ("read_tool_output", (read_tool_output.LIMIT,)),
         ("web_fetch", (web_fetch.MAX_URLS, web_fetch.REQUESTS, int(web_fetch.PERIOD))),
         ("save_memory", (save_memory.MAX_FACT,)),
-        ("write_todos", (declared(BUILT_IN, "write_todos").parameters["properties"]["todos"]["maxItems"],)),
+        ("write_todos", (read_declaration(BUILT_IN, "write_todos").parameters["properties"]["todos"]["maxItems"],)),
         ("exit_plan_mode", (plan_mode.PLAN_LIMIT,)),
     ])  # fmt: skip
 def test_limits_are_those_of_the_code(name: str, limits: tuple[int, ...]) -> None:

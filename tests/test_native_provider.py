@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alhena.wire.content import Content, EncodedContent, FunctionCall, Part
-from alhena.wire.dialects.conversation import ToolNames
+from alhena.wire.dialects.conversation import ToolNameMap
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.dialects.gemini import write_request
 from alhena.wire.encode import enveloped_body
@@ -59,7 +59,7 @@ def a_call(id: str | None = "call-123", path: str = "config.json", **fields: Any
 def parsed(*responses: GenerateContentResponse) -> AssistantMessageParser:
     parser, new_id = AssistantMessageParser(), ids("toolu")
     for response in responses:
-        for one in provider_chunks(response, names=ToolNames(), new_id=new_id):
+        for one in provider_chunks(response, names=ToolNameMap(), new_id=new_id):
             parser.feed(one)
     parser.finish()
     return parser
@@ -71,7 +71,7 @@ def test_a_stream_yields_text_reasoning_usage_and_native_tool_calls() -> None:
     response = chunk(
         Part(text="hm", thought=True), Part(text="I look."), a_call(), usage_metadata=usage
     )
-    chunks = provider_chunks(response, names=ToolNames(), new_id=ids())
+    chunks = provider_chunks(response, names=ToolNameMap(), new_id=ids())
     assert json.loads(msgspec.json.encode(chunks)) == [
         {"type": "reasoning", "text": "hm"},
         {"type": "text", "text": "I look.", "signature": None},
@@ -260,7 +260,7 @@ def test_a_conversation_of_many_turns_loses_no_call(rounds: list[dict[str, Any]]
     for args in rounds:
         parser = AssistantMessageParser()
         call = Part(function_call=FunctionCall(name="read_file", args=args))
-        for one in provider_chunks(chunk(call, call), names=ToolNames(), new_id=new_id):
+        for one in provider_chunks(chunk(call, call), names=ToolNameMap(), new_id=new_id):
             parser.feed(one)
         messages.append(parser.message)
         made = [block["id"] for block in parser.content_blocks]

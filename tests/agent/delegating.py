@@ -21,7 +21,7 @@ from alhena.scheduler.states import CompletedToolCall
 from alhena.tools.builtin.subagents import DelegateToAgent
 from alhena.tools.contract import Tool
 from alhena.wire.conformance.check import check_request
-from alhena.wire.errors import Level
+from alhena.wire.errors import Severity
 from tests.scheduler.kit import request
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk
@@ -118,4 +118,4 @@ class Office:
 
     def conforming(self) -> bool:
         found = (item for sent in self.generator.requests for item in check_request(sent))
-        return not any(item.level is Level.ERROR for item in found)
+        return not any(item.level is Severity.ERROR for item in found)

@@ -6,7 +6,7 @@ from alhena.agent.runner import SessionRunner
 from alhena.errors import AlhenaError
 from alhena.events import Event, WarningEvent
 from alhena.wire.conformance.check import check_request
-from alhena.wire.errors import Level
+from alhena.wire.errors import Severity
 from tests.support.agents import scripted_agent
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import chunk
@@ -54,4 +54,4 @@ def instruction(generator: ScriptedGenerator, index: int = 0) -> str:
 
 def conforming(generator: ScriptedGenerator) -> bool:
     found = (item for request in generator.requests for item in check_request(request))
-    return not any(item.level is Level.ERROR for item in found)
+    return not any(item.level is Severity.ERROR for item in found)

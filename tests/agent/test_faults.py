@@ -29,7 +29,7 @@ from alhena.models.retry import RetryingGenerator, RetryPolicy
 from alhena.policy.model import ApprovalMode
 from alhena.wire.conformance.json_body import check_json
 from alhena.wire.content import MODEL
-from alhena.wire.errors import Level
+from alhena.wire.errors import Severity
 from tests.models.asking import api, listening, read_request, response
 from tests.support.agents import scripted_agent
 from tests.support.server import call, chunk
@@ -72,7 +72,7 @@ class StrictModel:
             number = len(self.bodies)
             self.bodies.append(json.loads(body))
             found = check_json(self.bodies[-1], needs_signatures=self.signed)
-            wrong = [str(item) for item in found if item.level is Level.ERROR]
+            wrong = [str(item) for item in found if item.level is Severity.ERROR]
             if wrong:
                 self.violations += wrong
                 writer.write(refused(400, "INVALID_ARGUMENT", "Request contains an invalid one."))

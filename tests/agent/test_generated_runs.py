@@ -11,7 +11,7 @@ from alhena import tool
 from alhena.errors import AlhenaError, NetworkError
 from alhena.events import Event, RunFinishedEvent, ToolCallRequestEvent, ToolCallResponseEvent
 from alhena.wire.conformance.check import check_request
-from alhena.wire.errors import Level
+from alhena.wire.errors import Severity
 from tests.support.agents import scripted_agent
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk
@@ -97,7 +97,7 @@ def test_every_request_conforms_and_every_call_is_answered_once(
     runs = asyncio.run(_prompts(generator, model, cut_after))
     for request in generator.requests:
         found = check_request(request, needs_signatures=new_model)
-        assert [item for item in found if item.level is Level.ERROR] == []
+        assert [item for item in found if item.level is Severity.ERROR] == []
     for events in runs:
         asked = [event.call_id for event in events if isinstance(event, ToolCallRequestEvent)]
         answered = [event.call_id for event in events if isinstance(event, ToolCallResponseEvent)]

@@ -10,7 +10,7 @@ from alhena.tools.contract import (
     Question,
     ToolConfirmationOutcome,
 )
-from alhena.tools.registry import Origin, ToolRegistry, isolated
+from alhena.tools.registry import ToolOrigin, ToolRegistry, select_tools
 from tests.scheduler.kit import SmallTool
 
 
@@ -19,9 +19,9 @@ def session() -> ToolRegistry:
     registry = ToolRegistry(
         [SmallTool(name) for name in ("read_file", "write_file", "delegate_to_agent", "ask_user")]
     )
-    registry.register(SmallTool("search"), origin=Origin.MCP, server="docs")
-    registry.register(SmallTool("docs__glob"), origin=Origin.MCP, server="docs")
-    registry.register(SmallTool("push"), origin=Origin.MCP, server="git")
+    registry.register(SmallTool("search"), origin=ToolOrigin.MCP, server="docs")
+    registry.register(SmallTool("docs__glob"), origin=ToolOrigin.MCP, server="docs")
+    registry.register(SmallTool("push"), origin=ToolOrigin.MCP, server="git")
     return registry
 
 
@@ -48,7 +48,7 @@ def test_an_agent_has_the_tools_it_names_and_never_those_that_steer_the_session(
     session: ToolRegistry, patterns: tuple[str, ...], names: tuple[str, ...]
 ):
     own = SmallTool("complete_task")
-    registry = isolated(session, patterns, own)
+    registry = select_tools(session, patterns, own)
     assert sorted(registry.names) == sorted((*names, "complete_task"))
     assert registry.get("complete_task") is own
     for name in names:
@@ -59,7 +59,7 @@ def test_an_agent_has_the_tools_it_names_and_never_those_that_steer_the_session(
 @pytest.mark.requirement("AGENT-02")
 def test_the_registry_of_an_agent_is_its_own(session: ToolRegistry):
     session.exclude(["write_file"])
-    registry = isolated(session, ("*",))
+    registry = select_tools(session, ("*",))
     assert registry.get("write_file") is None
     registry.unregister("read_file")
     registry.register(SmallTool("extra"))

@@ -18,7 +18,7 @@ from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from alhena.scheduler.question import Answer, ConfirmationRequest
 from alhena.system.processes import ProcessGroups
 from alhena.tools.contract import ToolConfirmationOutcome as Outcome
-from alhena.tools.registry import Origin
+from alhena.tools.registry import ToolOrigin
 from tests.scheduler.kit import SmallTool, request
 from tests.support.scripted import ScriptedGenerator
 
@@ -173,7 +173,7 @@ async def test_always_for_a_servers_tool_is_for_the_tool_or_the_server(
 ):
     desk = Desk(outcome, NO)
     for name in ("jira__find", "jira__add"):
-        desk.bench.registry.register(SmallTool(name), origin=Origin.MCP, server="jira")
+        desk.bench.registry.register(SmallTool(name), origin=ToolOrigin.MCP, server="jira")
     await desk.run(("jira__find", {}), ("jira__find", {"text": "x"}))
     await desk.run(("jira__add", {}))
     offer = next(each for each in desk.asked[0].lasting if each.outcome == outcome)

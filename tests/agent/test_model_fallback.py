@@ -25,7 +25,7 @@ from alhena.policy.model import ApprovalMode
 from alhena.tools.contract import Question
 from alhena.wire.conformance.check import check_request
 from alhena.wire.content import SIGNATURE_SENTINEL
-from alhena.wire.errors import Level
+from alhena.wire.errors import Severity
 from tests.agent.kit import events_of, of
 from tests.support.agents import scripted_agent
 from tests.support.scripted import ScriptedGenerator
@@ -81,7 +81,7 @@ def sent_to(script: ScriptedGenerator) -> list[str]:
 def conforming(script: ScriptedGenerator, *, signed: bool) -> bool:
     last = script.requests[-1]
     found = check_request(last, needs_signatures=signed)
-    return not any(item.level is Level.ERROR for item in found)
+    return not any(item.level is Severity.ERROR for item in found)
 
 
 @pytest.mark.requirement("WIRE-18", "CHAT-02")

@@ -12,7 +12,7 @@ from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from alhena.scheduler.question import Answer, Approver, ConfirmationRequest
 from alhena.tools.contract import ExitPlanModeConfirmation
 from alhena.wire.conformance.check import check_request
-from alhena.wire.errors import Level
+from alhena.wire.errors import Severity
 from tests.agent.delegating import Office
 from tests.agent.kit import answers, turn
 from tests.support.agents import scripted_agent
@@ -89,7 +89,7 @@ async def test_a_session_plans_and_then_works_in_the_mode_it_came_from(
     contents = [request.contents for request in generator.requests]
     assert all(later[: len(earlier)] == earlier for earlier, later in pairwise(contents))
     found = [item for sent in generator.requests for item in check_request(sent)]
-    assert not [item for item in found if item.level is Level.ERROR]
+    assert not [item for item in found if item.level is Severity.ERROR]
 
 
 async def test_a_plan_that_is_not_approved_leaves_everything_as_it_is(project: Path, home: Path):

@@ -17,7 +17,7 @@ from alhena.wire.content import (
     for_another_model,
     text_content,
 )
-from alhena.wire.errors import Level
+from alhena.wire.errors import Severity
 from alhena.wire.request import GenerateContentRequest
 
 SIGNED = "c2ln"
@@ -101,6 +101,6 @@ def test_any_history_can_be_handed_to_any_model(contents: tuple[Content, ...], s
     assert len(history) == length
     request = GenerateContentRequest(model="m", contents=history.contents)
     found = check_request(request, needs_signatures=signs)
-    assert not [item for item in found if item.level is Level.ERROR]
+    assert not [item for item in found if item.level is Severity.ERROR]
     left = {part.thought_signature for entry in history.contents for part in entry.content.parts}
     assert left <= {None, SIGNATURE_SENTINEL if signs else None}

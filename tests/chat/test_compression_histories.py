@@ -35,7 +35,7 @@ from alhena.wire.content import (
     Part,
     text_content,
 )
-from alhena.wire.errors import Level
+from alhena.wire.errors import Severity
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from tests.support.each import for_each
 from tests.support.scripted import ScriptedGenerator
@@ -119,7 +119,7 @@ class Summariser:
 def refuse(contents: Sequence[EncodedContent]) -> None:
     request = GenerateContentRequest(model="three", contents=tuple(contents))
     found = check_request(request, needs_signatures=True)
-    assert [item for item in found if item.level == Level.ERROR] == []
+    assert [item for item in found if item.level == Severity.ERROR] == []
 
 
 def chat_over(history: History) -> Chat:

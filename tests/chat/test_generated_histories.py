@@ -22,7 +22,7 @@ from alhena.wire.conformance.history import slice_history
 from alhena.wire.conformance.json_body import check_json
 from alhena.wire.content import Blob, Content, Part, text_content
 from alhena.wire.encode import encode_request
-from alhena.wire.errors import Level
+from alhena.wire.errors import Severity
 from alhena.wire.request import (
     FunctionDeclaration,
     GenerateContentConfig,
@@ -113,12 +113,12 @@ class Service(ScriptedGenerator):
             "takes_signatures": self.model != "gemma",
         }
         found = check_request(request, **options)
-        assert [item for item in found if item.level == Level.ERROR] == []
+        assert [item for item in found if item.level == Severity.ERROR] == []
         sent = [part for entry in request.contents for part in entry.content.parts]
         assert not any(part.thought for part in sent)
         body = json.loads(encode_request(request))
         found = check_json(body, **options)
-        assert [item for item in found if item.level == Level.ERROR and item.rule != "S3"] == []
+        assert [item for item in found if item.level == Severity.ERROR and item.rule != "S3"] == []
         self.checked += 1
 
 

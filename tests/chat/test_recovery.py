@@ -17,7 +17,7 @@ from alhena.models.errors import RecordingError
 from alhena.models.retry import RetryingGenerator, RetryPolicy
 from alhena.wire.conformance.check import check_request
 from alhena.wire.content import FunctionResponse, Part, text_content
-from alhena.wire.errors import Level
+from alhena.wire.errors import Severity
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from alhena.wire.response import CUT_CALL, GenerateContentResponse
 from tests.support.scripted import Script, ScriptedGenerator
@@ -66,7 +66,7 @@ class Talk:
     @property
     def conforming(self) -> bool:
         found = (item for request in self.model.requests for item in check_request(request))
-        return not any(item.level is Level.ERROR for item in found)
+        return not any(item.level is Severity.ERROR for item in found)
 
 
 @pytest.mark.requirement("CHAT-02", "CHAT-03", "WIRE-18")

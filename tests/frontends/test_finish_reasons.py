@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from alhena.wire.dialects import anthropic, openai
-from alhena.wire.dialects.conversation import ToolNames
-from alhena.wire.dialects.fields import UnusableAnswerError
+from alhena.wire.dialects.conversation import ToolNameMap
+from alhena.wire.dialects.fields import InexpressibleAnswerError
 from alhena.wire.finish_reasons import ENDINGS
 from alhena.wire.response import FinishReason, GenerateContentResponse
 from tests.support.command import alhena, keyed
@@ -114,7 +114,7 @@ def test_an_answer_that_was_withheld_whole_is_an_error(server: ScriptedServer, r
 def written(reason: str, *parts: Any) -> tuple[str, str]:
     """The stop reason and the finish reason that clients of the gateway get."""
     response = msgspec.convert(chunk(*parts, finish=reason), GenerateContentResponse)
-    names = ToolNames()
+    names = ToolNameMap()
     message = anthropic.write_response(response, model="m", names=names, new_id=lambda _: "i")
     completion = openai.write_response(
         response, model="m", names=names, new_id=lambda _: "i", created=0
@@ -129,7 +129,7 @@ def test_clients_of_the_gateway_get_a_refusal_or_an_error(reason: str, parts: li
     if ENDINGS[reason].withheld:
         assert written(reason, *parts) == ("refusal", "content_filter")
     elif ENDINGS[reason].is_error:
-        with pytest.raises(UnusableAnswerError) as caught:
+        with pytest.raises(InexpressibleAnswerError) as caught:
             written(reason, *parts)
         assert ERRORS[reason][1] in caught.value.message
     else:

@@ -14,7 +14,7 @@ from alhena.frontends.headless.output import is_news, loop_words
 from alhena.frontends.shared.arguments import RunArguments, parse_run
 from alhena.frontends.terminal.drawing.view import View
 from alhena.wire.conformance.json_body import check_json
-from alhena.wire.errors import Level
+from alhena.wire.errors import Severity
 from tests.frontends.terminal.kit import played
 from tests.support.command import alhena, keyed
 from tests.support.each import for_each
@@ -83,7 +83,7 @@ def test_what_was_done_before_a_limit_is_recorded_and_goes_on(server: ScriptedSe
     kinds = [next(iter(content["parts"][0])) for content in body["contents"]]
     calls = ["functionCall", "functionResponse"] * 2
     assert kinds == ["text", "text", "text", *calls, "text", "text"]
-    assert not [item for item in check_json(body) if item.level is Level.ERROR]
+    assert not [item for item in check_json(body) if item.level is Severity.ERROR]
 
 
 def test_a_limit_of_cost_without_a_price_is_said_before_anything_is_sent(server: ScriptedServer):

@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 
 from alhena.gateway.app import Guard, gateway_app
-from alhena.gateway.body import Closing, Limits
+from alhena.gateway.body import Closing, GatewayLimits
 from alhena.gateway.exchange import Terms
 from alhena.gateway.server import GatewayServer, listening_socket
 from alhena.gateway.upstream import ModelNames, Upstream
@@ -18,7 +18,7 @@ from alhena.models.generator import ContentGenerator
 from tests.support.patience import PATIENCE_S
 
 MODEL = "gemini-2.5-flash"
-LIMITS = Limits(stop_s=0.5)
+LIMITS = GatewayLimits(stop_s=0.5)
 
 
 @dataclass
@@ -41,7 +41,7 @@ async def gateway(
     generator: ContentGenerator,
     *,
     key: str = "",
-    limits: Limits = LIMITS,
+    limits: GatewayLimits = LIMITS,
     model: str = MODEL,
     named: Mapping[str, str] | None = None,
     gemini: bool = True,

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from alhena.gateway.app import Guard
-from alhena.gateway.faults import RefusedError
+from alhena.gateway.faults import GatewayRefusalError
 from tests.gateway.kit import client, gateway
 from tests.gateway.test_streams import ANTHROPIC, GOOGLE, OPENAI
 from tests.support.scripted import ScriptedGenerator
@@ -42,7 +42,7 @@ def test_the_key_may_be_shown_in_each_clients_own_way(headers: dict[str, str]):
     ],
 )
 def test_without_the_key_nobody_is_let_in(headers: dict[str, str]):
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(GatewayRefusalError) as refused:
         Guard(KEY).check({"host": "127.0.0.1", **headers})
     assert refused.value.fault.kind == "unauthenticated"
 
@@ -76,7 +76,7 @@ def test_without_a_key_this_machine_is_let_in_under_its_own_names(host: str):
     ],
 )
 def test_without_a_key_every_page_is_kept_out(headers: dict[str, str]):
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(GatewayRefusalError) as refused:
         Guard().check(headers)
     assert refused.value.fault.kind == "forbidden"
     assert "with a key" in refused.value.fault.message
@@ -93,7 +93,7 @@ def test_without_a_key_every_page_is_kept_out(headers: dict[str, str]):
 )
 def test_without_a_key_no_body_is_taken_that_a_page_sends_unasked(kind: str):
     headers = {"host": "127.0.0.1", "content-type": kind}
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(GatewayRefusalError) as refused:
         Guard().check(headers, "POST")
     assert "content-type: application/json" in refused.value.fault.message
     Guard(KEY).check({**headers, "x-api-key": KEY}, "POST")

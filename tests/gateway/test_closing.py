@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from alhena.gateway.access_log import AccessLog
 from alhena.gateway.body import Closing
-from alhena.gateway.faults import FaultKind, RefusedError, refused
+from alhena.gateway.faults import FaultKind, GatewayRefusalError, refusal_error
 from tests.gateway.kit import LIMITS, gateway
 from tests.gateway.sources import HeldGenerator
 from tests.gateway.test_streams import (
@@ -26,8 +26,8 @@ QUICK = replace(LIMITS, stop_s=0.05)
 GOOGLE_ARRAY = (GOOGLE[0].replace("?alt=sse", ""), GOOGLE[1])
 
 
-def late() -> RefusedError:
-    return refused(FaultKind.TIMEOUT, "late")
+def late() -> GatewayRefusalError:
+    return refusal_error(FaultKind.TIMEOUT, "late")
 
 
 @pytest.mark.parametrize(("path", "body"), [ANTHROPIC, OPENAI, RESPONSES, GOOGLE, GOOGLE_ARRAY])
@@ -114,8 +114,8 @@ async def test_what_waits_and_what_would_wait_ends_when_the_gateway_closes():
     closing = Closing()
     asyncio.get_running_loop().call_soon(closing.close)
     for _ in range(2):
-        with pytest.raises(RefusedError) as caught:
-            async with closing.within(60, late):
+        with pytest.raises(GatewayRefusalError) as caught:
+            async with closing.limit_time(60, late):
                 await asyncio.Event().wait()
         assert caught.value.fault.kind is FaultKind.STOPPING
 
@@ -124,21 +124,21 @@ async def test_what_takes_too_long_fails_for_that_reason_and_is_not_ended_again(
     closing = Closing()
 
     async def closed_on_its_way_out() -> None:
-        async with closing.within(0, late):
+        async with closing.limit_time(0, late):
             try:
                 await asyncio.Event().wait()
             finally:
                 closing.close()
 
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(GatewayRefusalError) as caught:
         await closed_on_its_way_out()
     assert caught.value.fault.kind is FaultKind.STOPPING
-    with pytest.raises(RefusedError, match="late"):
-        async with Closing().within(0, late):
+    with pytest.raises(GatewayRefusalError, match="late"):
+        async with Closing().limit_time(0, late):
             await asyncio.Event().wait()
 
 
 async def test_an_error_inside_is_told_as_it_is():
     with pytest.raises(ValueError, match="mine"):
-        async with Closing().within(60, late):
+        async with Closing().limit_time(60, late):
             raise ValueError("mine")

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from alhena.frontends.cli.serve import serve_parser
-from alhena.gateway.body import MB, Limits
+from alhena.gateway.body import MB, GatewayLimits
 from alhena.gateway.dialects import AnthropicSpeech, GoogleSpeech, OpenAiSpeech
 from alhena.gateway.faults import Fault, FaultKind
 from tests.support.each import for_each
@@ -50,7 +50,7 @@ def test_every_kind_of_fault_has_a_form_in_every_dialect():
 
 
 def test_the_limits_are_those_of_the_code():
-    limits = Limits()
+    limits = GatewayLimits()
     assert f"{limits.concurrent} requests at a time" in PAGE
     assert f"bodies of {limits.body_bytes // MB} MB" in PAGE
     assert f"{limits.bodies_bytes // MB} MB of them together" in PAGE

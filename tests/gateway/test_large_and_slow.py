@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from alhena.errors import ServerFaultError
-from alhena.gateway.access_log import Entry
+from alhena.gateway.access_log import LogEntry
 from alhena.gateway.dialects import MAX_MESSAGES
 from alhena.gateway.server import StallWatch, note_stall
 from tests.gateway.kit import LIMITS, client, gateway
@@ -118,7 +118,7 @@ async def test_a_client_that_takes_a_little_is_waited_for_and_one_that_takes_not
 
 
 def test_the_log_says_of_an_answer_sent_whole_that_its_client_did_not_take_it():
-    entry = Entry(id="1", time="now", method="POST", path="/", status=200)
+    entry = LogEntry(id="1", time="now", method="POST", path="/", status=200)
     lines: list[str] = []
     note_stall(entry, None)
     assert (entry.outcome, lines) == ("client stalled", [])

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from alhena.gateway.upstream import fitted
+from alhena.gateway.upstream import adapt_config
 from alhena.http.connect import parse_endpoint
 from alhena.models.catalogue import model_info
 from alhena.models.providers.openai_compatible import OpenAiCompatible
@@ -58,7 +58,7 @@ def test_limits_beyond_32_bits_are_within_them(model: str):
     given = GenerationConfig(
         top_k=LARGE, max_output_tokens=LARGE, thinking_config=ThinkingConfig(thinking_budget=LARGE)
     )
-    made = fitted(GenerateContentConfig(generation_config=given), model_info(model))
+    made = adapt_config(GenerateContentConfig(generation_config=given), model_info(model))
     sent = msgspec.to_builtins(made)["generationConfig"]
     assert sent["topK"] == INT32
     assert 0 < sent["maxOutputTokens"] <= INT32

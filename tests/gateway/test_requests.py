@@ -44,7 +44,7 @@ def test_behind_another_service_every_name_means_the_configured_model():
     names = ModelNames("openai:qwen", {"big": "openai:large"}, gemini=False)
     asked = ("gemini-2.5-pro", "gpt-4o", "big", "models/big")
     assert [names.model(name) for name in asked] == ["openai:qwen"] * 2 + ["openai:large"] * 2
-    assert [info.name for info in names.listed()] == ["openai:qwen", "big"]
+    assert [info.name for info in names.list_models()] == ["openai:qwen", "big"]
 
 
 @given(st.integers(-(10**6), 10**6), st.sampled_from(MODELS))

@@ -24,7 +24,7 @@ from alhena.gateway.app import Gateway, Guard
 from alhena.gateway.body import MB, Closing, weight_of
 from alhena.gateway.dialects import reads_anthropic
 from alhena.gateway.exchange import Terms
-from alhena.gateway.faults import RefusedError
+from alhena.gateway.faults import GatewayRefusalError
 from alhena.gateway.upstream import ModelNames, Upstream
 from tests.gateway.kit import LIMITS, MODEL, client, gateway
 from tests.gateway.sources import HeldGenerator
@@ -61,13 +61,13 @@ def test_the_weight_is_that_of_the_values_and_not_of_what_texts_hold(value: Any,
     weight = counted(value)
     assert weight_of(body, weight) == weight
     if weight:
-        with pytest.raises(RefusedError):
+        with pytest.raises(GatewayRefusalError):
             weight_of(body, weight - 1)
 
 
 @given(st.binary(max_size=60) | st.text(alphabet='{}[]:,"\\a', max_size=40).map(str.encode))
 def test_anything_has_a_weight_or_is_refused(body: bytes):
-    with suppress(RefusedError):
+    with suppress(GatewayRefusalError):
         assert 0 <= weight_of(body, 200) <= 200
 
 

@@ -14,7 +14,7 @@ from alhena.chat.turn import AnswerCollector, model_content
 from alhena.errors import StreamCutError
 from alhena.http.connect import parse_endpoint
 from alhena.models.errors import UnusableAnswerError
-from alhena.models.generator import MAX_REQUESTS, Answer, whole_answer
+from alhena.models.generator import MAX_REQUESTS, ContinuedAnswer, whole_answer
 from alhena.models.providers.gemini_api import GeminiApi, GeminiService
 from alhena.models.retry import RetryingGenerator, RetryPolicy
 from alhena.wire.content import CallIds, text_content
@@ -175,7 +175,7 @@ def token(made: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def joined(*chunks: dict[str, Any]) -> list[GenerateContentResponse]:
-    answer = Answer()
+    answer = ContinuedAnswer()
     return [answer.feed(msgspec.convert(each, GenerateContentResponse)) for each in chunks]
 
 
@@ -281,7 +281,7 @@ def test_a_call_without_its_last_piece_is_malformed_or_cut_and_never_a_call():
 
 
 def test_a_token_beside_a_last_reason_is_not_followed():
-    answer = Answer()
+    answer = ContinuedAnswer()
     made = token(chunk({"text": "a"}, finish="MAX_TOKENS"), "t")
     shown = answer.feed(msgspec.convert(made, GenerateContentResponse))
     assert (answer.token, answer.continues, shown.finish_reason) == (None, False, "MAX_TOKENS")
@@ -321,7 +321,7 @@ def test_an_answer_split_anywhere_is_the_turn_of_the_unsplit_one(data: st.DataOb
     pieces = [
         each for part in whole for each in split(part, data.draw(st.lists(st.integers(1, 5))))
     ]
-    answer, turn = Answer(), AnswerCollector("p", CallIds("t"), lambda _event: None)
+    answer, turn = ContinuedAnswer(), AnswerCollector("p", CallIds("t"), lambda _event: None)
     request = REQUEST
     for number, each in enumerate(pieces):
         if number and data.draw(st.booleans()):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from alhena.errors import ModelError, StreamCutError
 from alhena.models.errors import QuotaError, RecordingError
-from alhena.models.providers.recorded import RecordedGenerator, Recorder
+from alhena.models.providers.recorded import AnswerRecorder, RecordedGenerator
 from alhena.wire.response import GenerateContentResponse
 from tests.models.asking import MODEL, api, asked, chunks, contents, texts
 from tests.support.scripted import ScriptedGenerator
@@ -164,10 +164,10 @@ def test_a_path_that_is_no_file_is_refused_at_once(project: Path, kind: str):
         RecordedGenerator(path)
     if kind not in {"missing", "nul"}:
         with pytest.raises(RecordingError):
-            Recorder(ScriptedGenerator(), path)
+            AnswerRecorder(ScriptedGenerator(), path)
     if kind == "nul":
         with pytest.raises(RecordingError):
-            Recorder(ScriptedGenerator(), path)
+            AnswerRecorder(ScriptedGenerator(), path)
 
 
 async def test_a_recorded_session_replays_to_the_same_chunks(server: ScriptedServer, project: Path):
@@ -184,14 +184,14 @@ async def test_a_recorded_session_replays_to_the_same_chunks(server: ScriptedSer
     )
     path = project / "session.jsonl"
 
-    async def session(generator: Recorder | RecordedGenerator) -> list[Any]:
+    async def session(generator: AnswerRecorder | RecordedGenerator) -> list[Any]:
         said: list[Any] = [await chunks(generator), await generator.generate(asked())]
         said.append(await generator.count_tokens(contents("x"), model=MODEL))
         said.append(await generator.embed(contents("x"), model=MODEL))
         await generator.aclose()
         return said
 
-    live = await session(Recorder(api(server.url), path))
+    live = await session(AnswerRecorder(api(server.url), path))
     assert await session(RecordedGenerator(path)) == live
     assert len(path.read_bytes().splitlines()) == 4
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -201,7 +201,7 @@ async def test_only_answers_that_came_to_their_end_are_recorded(project: Path):
     path = project / "session.jsonl"
     whole, cut = [text("a", None), text("b")], [text("c", None), StreamCutError("cut")]
     inner = ScriptedGenerator(whole, cut, whole, [QuotaError("no")], whole)
-    recorder = Recorder(inner, path)
+    recorder = AnswerRecorder(inner, path)
     await chunks(recorder)
     with pytest.raises(StreamCutError):
         await chunks(recorder)
@@ -222,7 +222,7 @@ async def test_only_answers_that_came_to_their_end_are_recorded(project: Path):
 
 async def test_each_answer_is_in_the_file_before_the_next_request(project: Path):
     path = project / "session.jsonl"
-    recorder = Recorder(ScriptedGenerator([text("a")], [text("b")]), path)
+    recorder = AnswerRecorder(ScriptedGenerator([text("a")], [text("b")]), path)
     for count in (1, 2):
         await recorder.generate(asked())
         assert path.read_bytes().count(b"\n") == count
@@ -232,7 +232,7 @@ async def test_each_answer_is_in_the_file_before_the_next_request(project: Path)
 async def test_a_half_line_of_an_earlier_crash_does_not_spoil_the_next(project: Path):
     path = project / "session.jsonl"
     path.write_bytes(b'{"method": "genera')
-    recorder = Recorder(ScriptedGenerator([text("a")]), path)
+    recorder = AnswerRecorder(ScriptedGenerator([text("a")]), path)
     await recorder.generate(asked())
     await recorder.aclose()
     half, whole = path.read_bytes().splitlines()
@@ -244,7 +244,7 @@ async def test_a_full_disk_leaves_no_half_line(project: Path):
     resource = pytest.importorskip("resource")
     signal = pytest.importorskip("signal")
     path = project / "session.jsonl"
-    recorder = Recorder(ScriptedGenerator([text("a")], [text("b" * 5000)]), path)
+    recorder = AnswerRecorder(ScriptedGenerator([text("a")], [text("b" * 5000)]), path)
     await recorder.generate(asked())
     before = path.read_bytes()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -8,7 +8,7 @@ from alhena.errors import ConfigError
 from alhena.models.errors import CredentialsError, RecordingError
 from alhena.models.providers.demo import DemoGenerator
 from alhena.models.providers.gemini_api import GeminiApi, OlderSchemas
-from alhena.models.providers.recorded import RecordedGenerator, Recorder
+from alhena.models.providers.recorded import AnswerRecorder, RecordedGenerator
 from alhena.models.providers.select import AuthType, ModelChoice, auth_type, choose_generator
 from alhena.wire.content import text_content
 from alhena.wire.encode import EncodedContent
@@ -188,7 +188,7 @@ async def test_what_is_answered_can_be_recorded(server: ScriptedServer, project:
     path = project / "r.jsonl"
     environ = {"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": server.url}
     chosen = choose_generator(choice(environ=environ, record_responses=str(path)))
-    assert isinstance(chosen.generator, Recorder)
+    assert isinstance(chosen.generator, AnswerRecorder)
     live = await chunks(chosen.generator)
     await chosen.generator.aclose()
     replay = choose_generator(choice(fake_responses=str(path)))

@@ -8,10 +8,10 @@ import pytest
 
 from alhena.errors import AlhenaError, ModelError, ServerFaultError, StreamCutError
 from alhena.models.errors import (
-    Asked,
     CredentialsError,
     ModelNotFoundError,
     QuotaError,
+    RequestDetails,
     RequestRejectedError,
 )
 from alhena.wire.errors import DecodeError, SseError
@@ -208,6 +208,6 @@ async def test_no_secret_shows_even_when_the_server_repeats_it(server: ScriptedS
 
 
 def test_a_short_secret_does_not_garble_other_words():
-    assert Asked(MODEL, "here", ["x"]).clean("x explains 'x' next") == (
+    assert RequestDetails(MODEL, "here", ["x"]).clean("x explains 'x' next") == (
         "[redacted] explains '[redacted]' next"
     )

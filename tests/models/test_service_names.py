@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from alhena.http.connect import parse_endpoint
 from alhena.models.providers.openai_compatible import OpenAiCompatible
 from alhena.wire.content import Content, FunctionCall, FunctionResponse, Part, text_content
-from alhena.wire.dialects.conversation import ServiceNames, ToolNames
+from alhena.wire.dialects.conversation import ServiceNames, ToolNameMap
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import (
     FunctionCallingConfig,
@@ -107,9 +107,9 @@ def test_names_for_a_service_are_taken_by_it_and_stand_for_one_tool_each(known: 
 
 @given(st.lists(st.text(st.sampled_from("ab._:é"), max_size=5), max_size=12))
 def test_names_of_a_client_stand_for_one_tool_each_for_gemini_too(known: list[str]):
-    first = ToolNames(known)
+    first = ToolNameMap(known)
     known += [first.wire(name) for name in known[:3]]
-    names = ToolNames(known)
+    names = ToolNameMap(known)
     sent = {name: names.wire(name) for name in known}
     assert len(set(sent.values())) == len(sent)
     for name, told in sent.items():

@@ -146,16 +146,16 @@ async def test_after_a_refusal_a_token_that_another_request_has_renewed_is_taken
     access = BearerAccess(issuer.tokens, remedy="Sign in.", quota_project="charged")
     first = await access.headers()
     assert first == {"authorization": "Bearer t1", "x-goog-user-project": "charged"}
-    second = await access.renewed(first)
+    second = await access.renew_headers(first)
     assert second is not None
     assert second["authorization"] == "Bearer t2"
-    assert await access.renewed(first) == second
+    assert await access.renew_headers(first) == second
     assert issuer.count == 2
 
 
 async def test_a_fixed_token_is_not_tried_again():
     access = BearerAccess(FixedToken(SECRET), remedy="Set a new one.")
-    assert await access.renewed(await access.headers()) is None
+    assert await access.renew_headers(await access.headers()) is None
 
 
 def test_a_token_does_not_show():

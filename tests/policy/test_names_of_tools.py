@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.tools.registry import ALIASES, BUILT_IN, ToolRegistry, isolated, resolve_name
+from alhena.tools.registry import ALIASES, BUILT_IN, ToolRegistry, resolve_name, select_tools
 from tests.scheduler.kit import SmallTool
 from tests.support.command import alhena
 from tests.support.each import for_each
@@ -68,6 +68,6 @@ def test_every_name_resolves_to_a_built_in_tool_and_others_stay_as_they_are() ->
 def test_excluded_tools_and_those_of_an_agent_may_be_spelled_in_any_way() -> None:
     for spelled in ("ReadFile", "READ_FILE", "_read_file", "Read File"):
         registry = ToolRegistry([SmallTool("read_file")])
-        assert isolated(registry, [spelled]).names == ("read_file",)
+        assert select_tools(registry, [spelled]).names == ("read_file",)
         registry.exclude([spelled])
         assert registry.names == ()

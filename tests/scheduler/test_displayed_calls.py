@@ -26,7 +26,7 @@ from alhena.tools.contract import (
     InfoConfirmation,
     McpConfirmation,
 )
-from alhena.tools.registry import Origin
+from alhena.tools.registry import ToolOrigin
 from tests.scheduler.kit import SmallTool, Stage, deciding, request
 from tests.scheduler.rules import ASK, Rules, staged
 from tests.support.scripted import ScriptedGenerator
@@ -57,7 +57,9 @@ def toolset(mode: ApprovalMode = ApprovalMode.DEFAULT) -> Toolset:
     details = McpConfirmation(
         title="t", server_name="jira", tool_name="add", tool_display_name="add"
     )
-    bench.registry.register(SmallTool("jira__add", asks=details), origin=Origin.MCP, server="jira")
+    bench.registry.register(
+        SmallTool("jira__add", asks=details), origin=ToolOrigin.MCP, server="jira"
+    )
     return bench
 
 

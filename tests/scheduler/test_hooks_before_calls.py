@@ -11,7 +11,7 @@ from alhena.policy.model import Decision, PolicyCall, PolicyOutcome, PolicyRule
 from alhena.scheduler.hooks import tool_hooks
 from alhena.scheduler.states import Status
 from alhena.tools.contract import Kind, ToolErrorType, ToolFailure
-from alhena.tools.registry import Origin
+from alhena.tools.registry import ToolOrigin
 from tests.scheduler.kit import SmallTool, deciding, request, told
 from tests.scheduler.said import AFTER, BEFORE, NOTIFICATION, SaidHooks, hooked, seen
 
@@ -262,7 +262,7 @@ async def test_hooks_that_cannot_be_asked_block(failure):
 
 async def test_hooks_of_a_servers_tool_are_told_of_the_server():
     stage, hooks = hooked(says={BEFORE: HookVerdict()})
-    stage.registry.register(SmallTool("jira__find"), origin=Origin.MCP, server="jira")
+    stage.registry.register(SmallTool("jira__find"), origin=ToolOrigin.MCP, server="jira")
     await stage.run("jira__find")
     assert hooks.heard[0][1]["mcp_context"] == {"server_name": "jira", "tool_name": "find"}
 

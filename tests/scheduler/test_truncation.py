@@ -22,7 +22,7 @@ from alhena.tools.contract import (
     ToolFailure,
     ToolResult,
 )
-from alhena.tools.output_store import OutputStore, bounded, bounded_display
+from alhena.tools.output_store import OutputStore, bounded_display, limit_result
 from alhena.wire.content import Blob, FunctionResponse, Part
 from tests.scheduler.kit import SmallTool, Stage, told
 
@@ -187,7 +187,7 @@ def test_a_text_that_was_spilled_is_not_saved_again(store: OutputStore) -> None:
     spilled = SpilledText(
         head="a" * 9_000, tail="z" * 90_000, characters=1_000_000, path="/kept.txt"
     )
-    made = bounded(ToolResult(llm_content="short", spilled=spilled), store, "t", "c")
+    made = limit_result(ToolResult(llm_content="short", spilled=spilled), store, "t", "c")
     text = made.result.llm_content
     assert isinstance(text, str)
     assert text.splitlines()[0].endswith("For full output see: /kept.txt")
@@ -205,7 +205,9 @@ def test_a_file_that_lacks_the_rest_is_said_to(store: OutputStore) -> None:
         head="a" * 9_000, tail="z" * 90_000, characters=1_000_000, path="/kept.txt",
         problem="No space left.", saved=500_000,
     )  # fmt: skip
-    text = bounded(ToolResult(llm_content="", spilled=spilled), store, "t", "c").result.llm_content
+    text = limit_result(
+        ToolResult(llm_content="", spilled=spilled), store, "t", "c"
+    ).result.llm_content
     assert isinstance(text, str)
     assert "For its first 500,000 characters see: /kept.txt\n" in text
     assert "The rest could not be saved: No space left." in text
@@ -216,7 +218,7 @@ def test_an_excerpt_has_both_ends_and_counts_what_is_between(
     tmp_path_factory: pytest.TempPathFactory, text: str, threshold: int
 ) -> None:
     store = OutputStore(tmp_path_factory.mktemp("s"), "s", threshold=threshold)
-    made = bounded(ToolResult(llm_content=text), store, "t", "c")
+    made = limit_result(ToolResult(llm_content=text), store, "t", "c")
     shown = made.result.llm_content
     assert isinstance(shown, str)
     if len(text) <= threshold:

@@ -28,7 +28,7 @@ from alhena.tools.contract import Kind
 from alhena.wire.conformance.check import check_request
 from alhena.wire.conformance.history import UNKNOWN_OUTCOME
 from alhena.wire.encode import EncodedContent
-from alhena.wire.errors import Level
+from alhena.wire.errors import Severity
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
 from tests.support.agents import scripted_agent
@@ -68,7 +68,7 @@ class Model:
     async def stream(
         self, request: GenerateContentRequest
     ) -> AsyncIterator[GenerateContentResponse]:
-        wrong = [item for item in check_request(request) if item.level is Level.ERROR]
+        wrong = [item for item in check_request(request) if item.level is Severity.ERROR]
         if wrong:
             os.write(self._report, f"wrong {wrong[0].rule} {wrong[0].message}\n".encode())
         last = request.contents[-1].content.parts[-1]

@@ -10,7 +10,7 @@ import pytest
 
 from alhena.system.errors import ProcessStartError
 from alhena.system.sandbox.layout import Mechanism, SandboxWish
-from alhena.system.sandbox.opening import Surroundings, open_sandbox
+from alhena.system.sandbox.opening import CommandEnvironment, open_sandbox
 from alhena.system.sandbox.sandbox import Sandbox
 from tests.support.patience import PATIENCE_S
 
@@ -19,7 +19,7 @@ from tests.support.patience import PATIENCE_S
 def why_not(mechanism: Mechanism) -> str:
     """Why a mechanism does not work on this machine; "" where it does."""
     wish = SandboxWish(origin="the tests", mechanism=mechanism)
-    around = Surroundings((str(Path(__file__).parent),), {"HOME": "/nonexistent"})
+    around = CommandEnvironment((str(Path(__file__).parent),), {"HOME": "/nonexistent"})
     try:
         open_sandbox(wish, around)
     except ProcessStartError as error:
@@ -49,7 +49,7 @@ def opened(mechanism: Mechanism, *roots: Path, **wish: Any) -> Sandbox:
     """A sandbox over workspace directories; the current one when none is given."""
     tops = tuple(os.path.realpath(root) for root in roots or (Path.cwd(),))
     asked = SandboxWish(origin="the test", mechanism=mechanism, **wish)
-    return open_sandbox(asked, Surroundings(tops, dict(os.environ)))
+    return open_sandbox(asked, CommandEnvironment(tops, dict(os.environ)))
 
 
 def inside(sandbox: Sandbox, script: str, **environ: str) -> "subprocess.CompletedProcess[str]":

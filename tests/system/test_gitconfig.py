@@ -29,8 +29,8 @@ def test_a_nul_in_the_configuration_of_git_leaves_the_other_rules(files: Path, c
     (files / ".git").mkdir()
     (files / ".git" / "config").write_bytes(config)
     rules = IgnoreRules(files)
-    assert rules.ignored(files / "a.log", is_dir=False)
-    assert not rules.ignored(files / "a.txt", is_dir=False)
+    assert rules.is_ignored(files / "a.log", is_dir=False)
+    assert not rules.is_ignored(files / "a.txt", is_dir=False)
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ def test_a_nul_in_the_configuration_of_git_leaves_the_other_rules(files: Path, c
 def test_a_nul_in_a_git_file_leaves_the_other_rules(files: Path, pointer: bytes):
     (files / ".git").write_bytes(pointer)
     rules = IgnoreRules(files)
-    assert rules.ignored(files / "a.log", is_dir=False)
-    assert not rules.ignored(files / "a.txt", is_dir=False)
+    assert rules.is_ignored(files / "a.log", is_dir=False)
+    assert not rules.is_ignored(files / "a.txt", is_dir=False)
 
 
 @pytest.mark.parametrize("name", ["a\0b", "\0", "\ud800"])

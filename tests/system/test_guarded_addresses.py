@@ -15,7 +15,7 @@ from alhena.system.web.url import (
     host_problem,
     parse_web_url,
     raw_form,
-    redirected,
+    resolve_redirect,
 )
 from tests.support.each import for_each
 
@@ -137,7 +137,7 @@ def test_credentials_are_refused_and_not_repeated() -> None:
             parse_web_url(text)
         assert "s3cret" not in str(caught.value)
     with pytest.raises(UrlError):
-        redirected(parse_web_url("https://h.example/"), "//user@other.example/")
+        resolve_redirect(parse_web_url("https://h.example/"), "//user@other.example/")
 
 
 def test_what_names_the_same_page_has_one_form() -> None:

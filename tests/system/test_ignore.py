@@ -39,7 +39,7 @@ def ignored_by_git(top: Path, paths: list[str]) -> set[str]:
 
 def ignored_here(top: Path, paths: list[str]) -> set[str]:
     rules = IgnoreRules(top)
-    return {path for path in paths if rules.ignored(top / path, (top / path).is_dir())}
+    return {path for path in paths if rules.is_ignored(top / path, (top / path).is_dir())}
 
 
 PIECES = st.sampled_from(

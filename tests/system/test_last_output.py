@@ -87,5 +87,5 @@ async def test_a_background_command_says_its_last_and_how_it_ended(groups: Proce
             await asyncio.sleep(0.01)
     groups.unwatch(background.pid)
     assert background.exit_code == 4
-    assert output.capture.captured().head == "the last word\n"
+    assert output.capture.finish_capture().head == "the last word\n"
     assert groups.pgids == (other.pid,)

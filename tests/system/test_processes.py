@@ -10,8 +10,8 @@ from alhena.system.child import descendants, watch_exit_in_thread
 from alhena.system.errors import ProcessStartError
 from alhena.system.processes import (
     Command,
+    CommandLimits,
     Ending,
-    Limits,
     ProcessGroups,
     Stop,
     run_process,
@@ -214,7 +214,7 @@ async def test_cancelling_at_any_step_leaves_nothing(steps: int) -> None:
 async def test_silence_over_the_limit_ends_the_child_and_says_so() -> None:
     output = Output(b"before\n")
     command = bash("echo before; sleep 60")
-    running = asyncio.create_task(run_process(command, output, limits=Limits(inactivity=60)))
+    running = asyncio.create_task(run_process(command, output, limits=CommandLimits(inactivity=60)))
     await output.seen.wait()
     skip(60)
     ending = await running
@@ -228,7 +228,7 @@ async def test_output_puts_the_inactivity_limit_off(project: Path) -> None:
     os.mkfifo(project / "gate")
     output = Output()
     command = bash("exec 3<>gate; while read -r word <&3 && [ $word != 7 ]; do echo $word; done")
-    running = asyncio.create_task(run_process(command, output, limits=Limits(inactivity=60)))
+    running = asyncio.create_task(run_process(command, output, limits=CommandLimits(inactivity=60)))
     for word in "1234567":
         await asyncio.to_thread((project / "gate").write_text, f"{word}\n", encoding="utf-8")
         while word != "7" and word.encode() not in output.data:
@@ -240,7 +240,7 @@ async def test_output_puts_the_inactivity_limit_off(project: Path) -> None:
 
 async def test_the_total_limit_holds_while_output_flows() -> None:
     script = "while :; do echo x; sleep 0.01; done"
-    _, ending = await outcome(script, limits=Limits(total=0.2))
+    _, ending = await outcome(script, limits=CommandLimits(total=0.2))
     assert ending.stopped is Stop.TOTAL
     assert descendants(ending.pgid) == ()
 
@@ -252,7 +252,7 @@ async def test_a_flood_is_stopped_at_the_output_limit() -> None:
         nonlocal received
         received += len(data)
 
-    ending = await run_process(bash("yes"), count, limits=Limits(output=10_000_000))
+    ending = await run_process(bash("yes"), count, limits=CommandLimits(output=10_000_000))
     assert ending.stopped is Stop.OUTPUT
     assert received > 10_000_000
     assert descendants(ending.pgid) == ()

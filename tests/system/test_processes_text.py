@@ -67,7 +67,7 @@ def captured(data: bytes, *, chunk: int = 65_536, **options: int) -> tuple[str, 
     capture = OutputCapture(**options)
     for start in range(0, len(data), chunk):
         capture.feed(data[start : start + chunk])
-    kept = capture.captured()
+    kept = capture.finish_capture()
     assert kept.total_bytes == len(data)
     return kept.text, kept.omitted, kept.binary
 
@@ -91,7 +91,7 @@ def test_what_is_kept_and_what_is_counted_add_up(
     step = draw.draw(st.integers(1, 50))
     for start in range(0, len(data), step):
         capture.feed(data[start : start + step])
-    kept = capture.captured()
+    kept = capture.finish_capture()
     assert len(kept.head) + kept.omitted + len(kept.tail) == len(text)
     assert text.startswith(kept.head)
     assert text.endswith(kept.tail)
@@ -109,7 +109,7 @@ def test_memory_stays_bounded_under_a_flood() -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 2_000_000
-    assert capture.captured().omitted == 401 * 65_536 - 40_000
+    assert capture.finish_capture().omitted == 401 * 65_536 - 40_000
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_live_text_ends_where_binary_begins() -> None:
     capture.feed(bytes(range(256)))
     capture.feed(b"more\n")
     assert seen == ["hello\n"]
-    assert capture.captured().binary
+    assert capture.finish_capture().binary
 
 
 class Clock:

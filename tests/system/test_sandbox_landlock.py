@@ -12,7 +12,7 @@ from alhena.system.sandbox.landlock import (
     READ,
     READ_DIR,
     WRITE,
-    Access,
+    AccessRights,
     permissions,
     socket_filter,
     spread,
@@ -38,7 +38,7 @@ def test_writing_is_never_permitted_where_a_protected_path_lies_below(project: P
     (project / "src").mkdir()
     (project / ".git/hooks").mkdir(parents=True)
     top = os.fsencode(project)
-    access = Access(
+    access = AccessRights(
         readable=set(), hidden={top + b"/src"}, writable={top}, protected={top + b"/.git/hooks"}
     )
     found = list(permissions(access))

@@ -8,18 +8,18 @@ import pytest
 
 from alhena.system.errors import SandboxError
 from alhena.system.sandbox.layout import (
-    Entry,
     Filler,
     Layout,
     Look,
     Mechanism,
+    PathType,
     Placeholders,
     Profile,
     Protected,
     SandboxWish,
     protections,
 )
-from alhena.system.sandbox.opening import Surroundings, layout_of, open_sandbox
+from alhena.system.sandbox.opening import CommandEnvironment, layout_of, open_sandbox
 from alhena.system.sandbox.sandbox import (
     Mount,
     Rank,
@@ -40,10 +40,10 @@ def layout(*roots: str, **values: Any) -> Layout:
 def standing(*directories: str, others: tuple[str, ...] = ()) -> Look:
     """A file system with these directories, and these files."""
 
-    def look(path: str) -> Entry:
+    def look(path: str) -> PathType:
         if path in others:
-            return Entry.OTHER
-        return Entry.DIRECTORY if path in {"/tmp", "/run", *directories} else Entry.ABSENT
+            return PathType.OTHER
+        return PathType.DIRECTORY if path in {"/tmp", "/run", *directories} else PathType.ABSENT
 
     return look
 
@@ -135,7 +135,7 @@ def test_a_repository_of_any_name_keeps_what_makes_git_run_something(shares: str
 def test_the_root_directory_is_no_workspace_to_write_in():
     wish = SandboxWish(origin="a test")
     with pytest.raises(SandboxError, match="the workspace is /"):
-        open_sandbox(wish, Surroundings(("/",), {"HOME": "/nonexistent"}, "linux"))
+        open_sandbox(wish, CommandEnvironment(("/",), {"HOME": "/nonexistent"}, "linux"))
 
 
 # Opening
@@ -144,7 +144,7 @@ def test_the_root_directory_is_no_workspace_to_write_in():
 @pytest.mark.requirement("CLI-04")
 def test_where_there_is_no_bubblewrap_it_is_named_with_what_to_install(tmp_path: Path):
     wish = SandboxWish(origin="--sandbox", mechanism=Mechanism.BWRAP)
-    around = Surroundings(
+    around = CommandEnvironment(
         (str(tmp_path / "project"),), {"HOME": str(tmp_path / "home")}, "linux", ()
     )
     with pytest.raises(SandboxError) as caught:
@@ -168,7 +168,7 @@ def test_a_bubblewrap_that_fails_is_quoted_and_nothing_is_left(project: Path, ho
     wish = SandboxWish(origin="--sandbox", mechanism=Mechanism.BWRAP)
     environ = {"HOME": str(home), "PATH": str(tools)}
     with pytest.raises(SandboxError, match="it does not work: bwrap: No permissions"):
-        open_sandbox(wish, Surroundings((str(project),), environ, "linux", ()))
+        open_sandbox(wish, CommandEnvironment((str(project),), environ, "linux", ()))
     assert list(project.iterdir()) == []
 
 
@@ -180,21 +180,22 @@ def test_a_bubblewrap_of_the_workspace_is_never_used(project: Path, home: Path):
     wish = SandboxWish(origin="--sandbox", mechanism=Mechanism.BWRAP)
     environ = {"HOME": str(home), "PATH": f"{project}:{home}:."}
     with pytest.raises(SandboxError, match="is not installed"):
-        open_sandbox(wish, Surroundings((str(project),), environ, "linux", ()))
+        open_sandbox(wish, CommandEnvironment((str(project),), environ, "linux", ()))
     assert not (project / "owned").exists()
 
 
 def test_a_system_without_a_sandbox_is_named(project: Path):
     with pytest.raises(SandboxError, match="there is none for darwin yet"):
         open_sandbox(
-            SandboxWish(origin="a test"), Surroundings((str(project),), {"HOME": "/x"}, "darwin")
+            SandboxWish(origin="a test"),
+            CommandEnvironment((str(project),), {"HOME": "/x"}, "darwin"),
         )
 
 
 @needs_landlock
 @pytest.mark.requirement("CLI-04")
 def test_where_bubblewrap_is_missing_landlock_takes_its_place_and_says_so(project: Path):
-    around = Surroundings((str(project),), {"HOME": "/x"}, "linux", ())
+    around = CommandEnvironment((str(project),), {"HOME": "/x"}, "linux", ())
     sandbox = open_sandbox(SandboxWish(origin="-"), around)
     assert sandbox.mechanism is Mechanism.LANDLOCK
     assert "(bwrap: bubblewrap (bwrap) is not installed)" in sandbox.note
@@ -203,7 +204,7 @@ def test_where_bubblewrap_is_missing_landlock_takes_its_place_and_says_so(projec
 
 
 def test_an_allowed_path_is_absolute_or_of_the_home_directory(home: Path):
-    around = Surroundings(("/project",), {"HOME": str(home)})
+    around = CommandEnvironment(("/project",), {"HOME": str(home)})
     found = layout_of(SandboxWish(origin="-", allowed_paths=("~/.cache", "/data/../srv")), around)
     assert found.allowed == (str(home / ".cache"), "/srv")
     with pytest.raises(SandboxError, match="'cache' that the sandbox should allow is not absolute"):
@@ -220,7 +221,7 @@ def test_the_agents_own_code_stays_as_it_is_inside_a_workspace():
 @needs_bwrap
 def test_a_person_is_told_when_the_agent_would_load_what_commands_write(project: Path):
     def note(imports: tuple[str, ...]) -> str:
-        around = Surroundings(
+        around = CommandEnvironment(
             (str(project),), {"HOME": "/x"}, "linux", program=(f"{project}/venv",), imports=imports
         )
         return open_sandbox(SandboxWish(origin="-", mechanism=Mechanism.BWRAP), around).note
@@ -235,10 +236,16 @@ def test_programs_of_the_agent_are_not_looked_for_where_commands_write(project: 
     given = layout(str(project))
     sandbox = Sandbox(Mechanism.BWRAP, "/usr/bin/bwrap", given)
     path = f"/usr/bin:{project}/bin:.::{home}/bin:/bin"
-    assert sandbox.trusted({"PATH": path, "A": "b"}) == {"PATH": "/usr/bin:/bin", "A": "b"}
+    assert sandbox.trusted_environment({"PATH": path, "A": "b"}) == {
+        "PATH": "/usr/bin:/bin",
+        "A": "b",
+    }
     read_only = msgspec.structs.replace(given, profile=Profile.READ_ONLY)
     sandbox = Sandbox(Mechanism.BWRAP, "/usr/bin/bwrap", read_only)
-    assert sandbox.trusted({"PATH": path})["PATH"] == f"/usr/bin:{project}/bin:{home}/bin:/bin"
+    assert (
+        sandbox.trusted_environment({"PATH": path})["PATH"]
+        == f"/usr/bin:{project}/bin:{home}/bin:/bin"
+    )
 
 
 # Placeholders

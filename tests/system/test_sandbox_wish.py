@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from alhena.config.settings import ToolSettings, settings_of
 from alhena.errors import ConfigError
 from alhena.system.errors import SandboxError
-from alhena.system.sandbox.layout import Mechanism, Profile, SandboxWish, is_inside, wished
+from alhena.system.sandbox.layout import Mechanism, Profile, SandboxWish, choose_sandbox, is_inside
 
 
 def tools(**values: Any) -> ToolSettings:
@@ -15,15 +15,15 @@ def tools(**values: Any) -> ToolSettings:
 
 
 def asked(settings: ToolSettings, *, flag: bool | None = None, **environ: str) -> SandboxWish:
-    wish = wished(settings, flag, environ)
+    wish = choose_sandbox(settings, flag, environ)
     assert wish is not None
     return wish
 
 
 def test_nothing_is_wished_for_where_nothing_says_so():
-    assert wished(tools(), None, {}) is None
-    assert wished(tools(sandbox=False), None, {"GEMINI_SANDBOX": ""}) is None
-    assert wished(tools(sandbox={"enabled": False, "command": "bwrap"}), None, {}) is None
+    assert choose_sandbox(tools(), None, {}) is None
+    assert choose_sandbox(tools(sandbox=False), None, {"GEMINI_SANDBOX": ""}) is None
+    assert choose_sandbox(tools(sandbox={"enabled": False, "command": "bwrap"}), None, {}) is None
 
 
 @pytest.mark.parametrize("value", [True, "true", "1", {}, {"enabled": True}])
@@ -34,10 +34,10 @@ def test_a_plain_yes_is_the_workspace_writable_and_the_network_there(value: obje
 
 @pytest.mark.parametrize("no", ["false", "0", "False"])
 def test_the_environment_beats_the_flag_and_the_flag_the_settings(no: str):
-    assert wished(tools(sandbox=True), True, {"GEMINI_SANDBOX": no}) is None
-    assert wished(tools(sandbox=False), False, {"GEMINI_SANDBOX": "true"}) is not None
-    assert wished(tools(sandbox=True), False, {}) is None
-    assert wished(tools(sandbox=False), True, {}) is not None
+    assert choose_sandbox(tools(sandbox=True), True, {"GEMINI_SANDBOX": no}) is None
+    assert choose_sandbox(tools(sandbox=False), False, {"GEMINI_SANDBOX": "true"}) is not None
+    assert choose_sandbox(tools(sandbox=True), False, {}) is None
+    assert choose_sandbox(tools(sandbox=False), True, {}) is not None
 
 
 def test_words_choose_mechanism_profile_and_network_and_can_be_joined():
@@ -90,17 +90,17 @@ def test_the_flag_and_the_environment_keep_the_details_of_the_settings():
 @pytest.mark.parametrize("name", ["docker", "podman", "runsc", "lxc", "sandbox-exec"])
 def test_a_container_engine_is_refused_by_name_and_never_taken_for_none(name: str):
     with pytest.raises(SandboxError, match=f"{name} is not supported here") as caught:
-        wished(tools(), None, {"GEMINI_SANDBOX": name})
+        choose_sandbox(tools(), None, {"GEMINI_SANDBOX": name})
     assert caught.value.exit_code == 44
     with pytest.raises(SandboxError):
-        wished(tools(sandbox={"command": name}), None, {})
+        choose_sandbox(tools(sandbox={"command": name}), None, {})
 
 
 @given(st.text(min_size=1).filter(lambda text: text.strip() and "\0" not in text))
 def test_a_text_is_a_sandbox_or_a_no_or_an_error(text: str):
     words = {"true", "1", "bwrap", "landlock", "read-only", "workspace-write", "no-network"}
     try:
-        wish = wished(tools(), None, {"GEMINI_SANDBOX": text})
+        wish = choose_sandbox(tools(), None, {"GEMINI_SANDBOX": text})
     except SandboxError:
         return
     if wish is None:

@@ -53,11 +53,11 @@ def test_a_repository_inside_has_rules_of_its_own(project: Path) -> None:
     (project / ".gitignore").write_text("*.log\n", encoding="utf-8")
     (project / "inner/.git/info/exclude").write_text("*.tmp\n", encoding="utf-8")
     rules = IgnoreRules(project)
-    assert rules.ignored(project / "c.log", is_dir=False)
-    assert not rules.ignored(project / "inner/a.log", is_dir=False)
-    assert rules.ignored(project / "inner/b.tmp", is_dir=False)
-    assert rules.ignored(project / "inner/.git", is_dir=True)
-    assert not rules.ignored(project.parent / "c.log", is_dir=False)
+    assert rules.is_ignored(project / "c.log", is_dir=False)
+    assert not rules.is_ignored(project / "inner/a.log", is_dir=False)
+    assert rules.is_ignored(project / "inner/b.tmp", is_dir=False)
+    assert rules.is_ignored(project / "inner/.git", is_dir=True)
+    assert not rules.is_ignored(project.parent / "c.log", is_dir=False)
 
 
 def test_core_excludes_file_is_found_through_includes(project: Path, home: Path) -> None:
@@ -68,8 +68,8 @@ def test_core_excludes_file_is_found_through_includes(project: Path, home: Path)
     )
     (home / "my\\ignore").write_text("*.bak\n", encoding="utf-8")
     rules = IgnoreRules(project)
-    assert rules.ignored(project / "a.bak", is_dir=False)
-    assert not rules.ignored(project / "a.txt", is_dir=False)
+    assert rules.is_ignored(project / "a.bak", is_dir=False)
+    assert not rules.is_ignored(project / "a.txt", is_dir=False)
     assert rules.warnings == []
 
 
@@ -77,7 +77,7 @@ def test_a_fifo_for_an_ignore_file_does_not_block_and_is_told(project: Path) -> 
     os.mkfifo(project / ".gitignore")
     make(project, "a")
     rules = IgnoreRules(project)
-    assert not rules.ignored(project / "a", is_dir=False)
+    assert not rules.is_ignored(project / "a", is_dir=False)
     assert any("FIFO" in warning for warning in rules.warnings)
 
 
@@ -86,4 +86,4 @@ def test_a_worktree_uses_the_exclude_file_of_its_repository(project: Path) -> No
     (project / "main/.git/info/exclude").write_text("*.tmp\n", encoding="utf-8")
     (project / "main/.git/worktrees/w/commondir").write_text("../..\n", encoding="utf-8")
     (project / "w/.git").write_text("gitdir: ../main/.git/worktrees/w\n", encoding="utf-8")
-    assert IgnoreRules(project / "w").ignored(project / "w/a.tmp", is_dir=False)
+    assert IgnoreRules(project / "w").is_ignored(project / "w/a.tmp", is_dir=False)

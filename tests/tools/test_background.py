@@ -209,8 +209,8 @@ async def test_what_background_output_takes_on_disk_is_bounded(
     assert output.spool is not None
     assert output.spool.full
     assert 9_990 < path.stat().st_size <= 10_001
-    captured = output.capture.captured()
-    told = output.spilled(captured, "\nError: (none)")
+    captured = output.capture.finish_capture()
+    told = output.store_whole(captured, "\nError: (none)")
     assert told is not None
     assert told.problem == "the file has at most 10,001 bytes and the end of the output"
     text = path.read_text(encoding="utf-8")
@@ -228,7 +228,7 @@ async def test_a_file_that_lacks_no_more_than_memory_has_becomes_whole(store: Ou
     output.capture.feed(whole.encode())
     assert output.spool is not None
     assert output.spool.full
-    told = output.spilled(output.capture.captured(), "\nend")
+    told = output.store_whole(output.capture.finish_capture(), "\nend")
     assert told is not None
     assert told.problem == ""
     (path,) = store.directory.iterdir()

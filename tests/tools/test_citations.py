@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.tools.builtin.google_web_search import Source, answer_of, cited
+from alhena.tools.builtin.google_web_search import WebSource, answer_of, insert_citations
 from alhena.wire.response import GenerateContentResponse
 from tests.tools.web import response
 
@@ -21,7 +21,7 @@ MARKS = st.lists(
 def test_citing_keeps_the_text_and_splits_no_character(
     text: str, marks: list[tuple[int, list[int]]]
 ) -> None:
-    found = cited(text, marks)
+    found = insert_citations(text, marks)
     assert re.sub(r"\[\d+\]", "", found) == text
     assert "\ufffd" not in found or "\ufffd" in text
     assert {int(number) for number in re.findall(r"\[(\d+)\]", found)} == {
@@ -35,7 +35,7 @@ def test_a_mark_stands_at_its_byte_when_that_is_between_characters(
 ) -> None:
     at = data.draw(st.integers(0, len(text)))
     index = len(text[:at].encode())
-    assert cited(text, [(index, [7])]) == f"{text[:at]}[7]{text[at:]}"
+    assert insert_citations(text, [(index, [7])]) == f"{text[:at]}[7]{text[at:]}"
 
 
 @pytest.mark.requirement("TOOLS-18")
@@ -70,9 +70,9 @@ def test_marks_count_bytes_of_their_part_and_thoughts_count_for_nothing() -> Non
     )
     assert answer.text == "Grüße 🎉.[1][3] 日本は[2]島国です。"
     assert answer.sources == (
-        Source("A page", "https://a.example/"),
-        Source("Untitled", "no address"),
-        Source("Untitled", "https://c.example/"),
+        WebSource("A page", "https://a.example/"),
+        WebSource("Untitled", "no address"),
+        WebSource("Untitled", "https://c.example/"),
     )
     assert str(answer).endswith(
         "\n\nSources:\n[1] A page (https://a.example/)\n[2] Untitled (no address)\n"

@@ -246,7 +246,7 @@ def test_any_consistent_shift_makes_the_edit_that_was_meant_or_none(
     from alhena.system.encoding import decode_text
     from alhena.tools.edit.matching import find
     from alhena.tools.edit.replacing import python_problem
-    from alhena.tools.edit.splicing import joined
+    from alhena.tools.edit.splicing import apply_edits
 
     start = data.draw(st.integers(0, len(block)))
     end = data.draw(st.integers(start, len(block)))
@@ -266,6 +266,6 @@ def test_any_consistent_shift_makes_the_edit_that_was_meant_or_none(
     match = find(file, moved(here, by), moved(new, by))
     if match is None or match.edits is None:
         return
-    after = joined(before, match.edits)
+    after = apply_edits(before, match.edits)
     if not python_problem(Path("a.py"), file, match, after):
         assert ast.dump(ast.parse(after)) == ast.dump(ast.parse(wanted))

@@ -12,14 +12,14 @@ from alhena.system.workspace import Workspace
 from alhena.tools.builtin.edit_files import Replace, SmartEdit
 from alhena.tools.edit.indentation import same_structure
 from alhena.tools.edit.matching import Rung, find
-from alhena.tools.edit.splicing import joined
+from alhena.tools.edit.splicing import apply_edits
 from tests.tools.files import call, failure_type, text_of
 
 
 def edited(before: str, old: str, new: str) -> str | None:
     """The text after the edit, by whatever rung; None when none finds one place."""
     match = find(decode_text(before.encode()), old, new, fuzzy=True)
-    return None if match is None or match.edits is None else joined(before, match.edits)
+    return None if match is None or match.edits is None else apply_edits(before, match.edits)
 
 
 OUTSIDE = "if x:\n    pass\nfoo()"

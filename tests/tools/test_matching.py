@@ -8,10 +8,10 @@ from alhena.system.encoding import decode_text, encode_text
 from alhena.tools.edit.matching import Rung, find
 from alhena.tools.edit.proposal import CONTEXT, snippet_of
 from alhena.tools.edit.splicing import (
+    apply_edits,
     changed_window,
-    joined,
     rewritten,
-    spliced,
+    splice_file,
     split_lines,
 )
 from tests.support.each import for_each
@@ -23,10 +23,10 @@ def edited(before: str, old: str, new: str, *, fuzzy: bool = False) -> tuple[str
     match = find(file, old, new, fuzzy=fuzzy)
     if match is None or match.edits is None:
         return None
-    assert encode_text(spliced(file, match.edits), file.codec).decode().replace(
+    assert encode_text(splice_file(file, match.edits), file.codec).decode().replace(
         "\r\n", "\n"
-    ) == joined(file.text, match.edits)
-    return match.rung.value, joined(file.text, match.edits)
+    ) == apply_edits(file.text, match.edits)
+    return match.rung.value, apply_edits(file.text, match.edits)
 
 
 @pytest.mark.requirement("TOOLS-11")
@@ -162,7 +162,7 @@ def test_whatever_rung_finds_it_only_the_found_place_changes(text: str, old: str
     ((start, end, _),) = match.edits
     words = "".join(old.split())
     assert "".join(file.text[start:end].split()) == words or match.rung is Rung.FUZZY
-    after = joined(file.text, match.edits)
+    after = apply_edits(file.text, match.edits)
     assert after.startswith(file.text[:start])
     assert after.endswith(file.text[end:])
     # The new text is there, blanks aside.

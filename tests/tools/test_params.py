@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from alhena.tools.contract import ToolErrorType, ToolFailure
 from alhena.tools.params import (
     changes,
+    convert_spellings,
     normalise,
     plainly_valid,
     prepare,
-    respelled,
     validate,
     with_aliases,
 )
@@ -320,7 +320,7 @@ def test_extras_that_a_tool_takes_undeclared_are_checked_like_the_rest():
 
 @pytest.mark.parametrize("value", [3.5, 1e300, math.inf, -math.inf, math.nan, "TRUE", "3"])
 def test_nothing_else_is_converted(value):
-    assert respelled({"type": "integer"}, value) is value or value == int(value)
+    assert convert_spellings({"type": "integer"}, value) is value or value == int(value)
 
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4)

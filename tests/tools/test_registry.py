@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from alhena.tools.registry import (
     ALIASES,
-    Origin,
+    ToolOrigin,
     ToolRegistry,
     all_names,
     declared_name,
@@ -58,8 +58,8 @@ def test_a_tool_of_that_very_name_comes_before_an_alias():
 def test_a_tool_of_a_server_is_found_under_its_qualified_names():
     bare, full = SmallTool("search"), SmallTool("docs__read")
     registry = ToolRegistry()
-    registry.register(bare, origin=Origin.MCP, server="docs")
-    registry.register(full, origin=Origin.MCP, server="docs")
+    registry.register(bare, origin=ToolOrigin.MCP, server="docs")
+    registry.register(full, origin=ToolOrigin.MCP, server="docs")
     for name in ("search", "docs__search", "mcp_docs_search"):
         assert registry.get(name) is bare
     for name in ("docs__read", "mcp_docs_read"):
@@ -75,7 +75,7 @@ def test_a_name_that_two_tools_accept_means_neither_of_them():
     registry = ToolRegistry()
     for server in ("docs", "wiki"):
         tool = SmallTool(f"{server}__search")
-        registry.register(tool, origin=Origin.MCP, server=server, accepted=("find",))
+        registry.register(tool, origin=ToolOrigin.MCP, server=server, accepted=("find",))
     assert registry.get("find") is None
     assert registry.get("docs__search") is not None
     said = registry.suggestions("find")
@@ -114,9 +114,9 @@ def test_declarations_are_of_all_tools_or_of_those_asked_for_in_one_order():
 @pytest.mark.requirement("TOOLS-06")
 def test_built_in_tools_come_before_discovered_ones_before_those_of_servers():
     registry = ToolRegistry()
-    registry.register(SmallTool("zeta"), origin=Origin.MCP, server="b")
-    registry.register(SmallTool("eta"), origin=Origin.MCP, server="a")
-    registry.register(SmallTool("found"), origin=Origin.DISCOVERED)
+    registry.register(SmallTool("zeta"), origin=ToolOrigin.MCP, server="b")
+    registry.register(SmallTool("eta"), origin=ToolOrigin.MCP, server="a")
+    registry.register(SmallTool("found"), origin=ToolOrigin.DISCOVERED)
     registry.register(SmallTool("built"))
     assert registry.names == ("built", "found", "eta", "zeta")
     assert [tool.name for tool in registry.all_tools] == ["built", "eta", "found", "zeta"]
@@ -163,10 +163,10 @@ def test_leading_underscores_make_no_difference_to_an_exclusion(declared, said):
 def test_a_tool_of_a_server_is_excluded_by_its_bare_and_its_qualified_name():
     for name in ("search", "docs__search", "mcp_docs_search"):
         registry = ToolRegistry(exclude=[name])
-        registry.register(SmallTool("search"), origin=Origin.MCP, server="docs")
+        registry.register(SmallTool("search"), origin=ToolOrigin.MCP, server="docs")
         assert registry.get("search") is None
     registry = ToolRegistry()
-    registry.register(SmallTool("search"), origin=Origin.MCP, server="docs")
+    registry.register(SmallTool("search"), origin=ToolOrigin.MCP, server="docs")
     registry.exclude(["docs__search"])
     assert registry.names == ()
 

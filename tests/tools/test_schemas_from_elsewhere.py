@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from alhena.tools.contract import Kind, ToolFailure, ToolInvocation
-from alhena.tools.registry import Origin, ToolRegistry
+from alhena.tools.registry import ToolOrigin, ToolRegistry
 from alhena.wire.request import FunctionDeclaration
 
 
@@ -41,7 +41,7 @@ RECURSIVE = {
 def test_the_model_is_told_an_adapted_schema_and_the_tool_keeps_its_own() -> None:
     tool = Foreign("f", RECURSIVE)
     registry = ToolRegistry()
-    assert registry.register(tool, origin=Origin.MCP, server="s") is None
+    assert registry.register(tool, origin=ToolOrigin.MCP, server="s") is None
     (declaration,) = registry.function_declarations()
     assert declaration.parameters_json_schema == {
         "type": "object",
@@ -57,7 +57,7 @@ def test_a_tool_that_cannot_be_declared_is_left_out_by_name_and_the_others_go_on
     schema: Any,
 ) -> None:
     registry = ToolRegistry([Foreign("first", {"type": "object"})])
-    warning = registry.register(Foreign("bad", schema), origin=Origin.MCP, server="s")
+    warning = registry.register(Foreign("bad", schema), origin=ToolOrigin.MCP, server="s")
     assert registry.register(Foreign("last", {"type": "object"})) is None
     assert registry.names == ("first", "last")
     assert [item.name for item in registry.function_declarations()] == ["first", "last"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from alhena.system.search import FileSearch, Match, Query, SearchResult
+from alhena.system.search import FileSearch, LineMatch, Query, SearchResult
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.search_file_content import SearchFileContent
 from alhena.tools.contract import (
@@ -206,7 +206,7 @@ async def test_what_could_not_be_searched_is_told(project: Path) -> None:
             self, query: Query, cancellation: threading.Event | None = None
         ) -> SearchResult:
             return SearchResult(
-                matches=(Match(query.path / "a.txt", 1, "x"),),
+                matches=(LineMatch(query.path / "a.txt", 1, "x"),),
                 limited=False,
                 notes=tuple(f"no access {n}" for n in range(8)),
                 backend=self.name,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.tools.builtin.web_fetch import HostRate, fair_shares, untrusted, urls_in
+from alhena.tools.builtin.web_fetch import HostRate, fair_shares, mark_untrusted, urls_in
 from tests.support.each import for_each
 
 
@@ -55,7 +55,7 @@ def test_shares_are_fair(lengths: list[int], budget: int) -> None:
 
 @given(st.text() | st.from_regex(r"(<\s*/?\s*(untrusted_context|UNTRUSTED_context)\s*>|a)*"))
 def test_marked_text_cannot_close_its_mark(text: str) -> None:
-    marked = untrusted(text)
+    marked = mark_untrusted(text)
     assert len(re.findall(r"<\s*/\s*untrusted_context\b", marked, re.IGNORECASE)) == 1
     assert marked.endswith("\n</untrusted_context>")
 

@@ -21,7 +21,7 @@ from alhena.wire.content import (
     text_content,
 )
 from alhena.wire.encode import encode_request
-from alhena.wire.errors import ConformanceError, Level
+from alhena.wire.errors import ConformanceError, Severity
 from alhena.wire.request import GenerateContentConfig
 from tests.support.each import for_each
 from tests.wire.conformance_cases import CASES, HI
@@ -226,16 +226,16 @@ def test_documented_stand_ins_for_signatures_pass() -> None:
 def test_a_signature_from_the_service_stops_no_request_whatever_its_form() -> None:
     contents = [HI, model(call(thought_signature="sig-1")), user(response())]
     warned = require_conformance(request_of(contents), needs_signatures=True)
-    assert [(item.rule, item.level) for item in warned] == [("S3", Level.WARNING)]
+    assert [(item.rule, item.level) for item in warned] == [("S3", Severity.WARNING)]
     body = json.loads(encode_request(request_of(contents)))
-    assert [(item.rule, item.level) for item in check_json(body)] == [("S3", Level.ERROR)]
+    assert [(item.rule, item.level) for item in check_json(body)] == [("S3", Severity.ERROR)]
 
 
 def test_a_call_of_an_undeclared_function_is_a_warning_once_and_stops_nothing() -> None:
     contents = [HI, *[model(call("gone")), user(response("gone"))] * 2]
     request = request_of(contents)
     assert [(item.rule, item.level) for item in require_conformance(request)] == [
-        ("F4", Level.WARNING)
+        ("F4", Severity.WARNING)
     ]
     assert check_request(request_of(contents, GenerateContentConfig())) == ()
 

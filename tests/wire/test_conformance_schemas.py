@@ -9,7 +9,7 @@ from alhena.wire.conformance.check import MAX_NESTING, check_request
 from alhena.wire.conformance.json_body import check_json
 from alhena.wire.content import Part
 from alhena.wire.encode import encode_request
-from alhena.wire.errors import Level, Violation
+from alhena.wire.errors import Severity, Violation
 from alhena.wire.request import (
     FunctionDeclaration,
     GenerateContentConfig,
@@ -70,7 +70,7 @@ def test_a_broken_rule_of_a_schema_is_named_with_its_path(
     rule: str, path: str, schema: dict[str, Any]
 ) -> None:
     broken = [(item.rule, item.path, item.level) for item in found(declared(parameters=schema))]
-    assert (rule, f"{PLACE}{path}", Level.ERROR) in broken
+    assert (rule, f"{PLACE}{path}", Severity.ERROR) in broken
     settings = GenerationConfig(response_schema=schema)
     answer = found(GenerateContentConfig(generation_config=settings))
     assert (rule, f"generationConfig.responseSchema{path}") in [(i.rule, i.path) for i in answer]
@@ -93,8 +93,8 @@ def test_what_the_form_has_passes(schema: dict[str, Any]) -> None:
 def test_what_only_some_services_refuse_is_a_warning() -> None:
     given = {"type": "OBJECT", "properties": {}, "additionalProperties": False}
     assert [(item.rule, item.level) for item in found(declared(parameters=given))] == [
-        ("T4", Level.WARNING),
-        ("T7", Level.WARNING),
+        ("T4", Severity.WARNING),
+        ("T7", Severity.WARNING),
     ]
 
 

@@ -9,7 +9,7 @@ from alhena.wire.conformance.check import RequestGate, check_request
 from alhena.wire.conformance.json_body import check_json, repair_json
 from alhena.wire.content import Content, Part
 from alhena.wire.encode import encode_request
-from alhena.wire.errors import ConformanceError, Level, Violation
+from alhena.wire.errors import ConformanceError, Severity, Violation
 from alhena.wire.request import (
     FunctionCallingConfig,
     FunctionCallingMode,
@@ -102,7 +102,7 @@ def test_a_broken_rule_of_the_settings_is_named_with_its_path(
     rule: str, path: str, given_settings: dict[str, Any]
 ) -> None:
     found = with_config(**given_settings)
-    assert [(item.rule, item.path, item.level) for item in found] == [(rule, path, Level.ERROR)]
+    assert [(item.rule, item.path, item.level) for item in found] == [(rule, path, Severity.ERROR)]
     config = GenerateContentConfig(**given_settings)
     body = json.loads(encode_request(request_of([HI], config)))
     assert [(item.rule, item.path) for item in check_json(body)] == [(rule, path)]
@@ -111,14 +111,14 @@ def test_a_broken_rule_of_the_settings_is_named_with_its_path(
 def test_names_that_only_some_services_take_are_a_warning() -> None:
     for name in ("a:b", "a" * 64):
         found = with_config(tools=(declared(name),))
-        assert [(item.rule, item.level) for item in found] == [("T1", Level.WARNING)]
+        assert [(item.rule, item.level) for item in found] == [("T1", Severity.WARNING)]
     assert with_config(tools=(declared("_a.b-C9", "a" * 63),)) == ()
 
 
 def test_functions_where_the_answer_has_to_be_json_are_a_warning() -> None:
     form = GenerationConfig(response_mime_type="application/json", response_json_schema=OBJECT)
     [found] = with_config(tools=(declared("a"),), generation_config=form)
-    assert (found.rule, found.level) == ("T15", Level.WARNING)
+    assert (found.rule, found.level) == ("T15", Severity.WARNING)
     assert found.path == "generationConfig.responseMimeType"
     config = GenerateContentConfig(tools=(declared("a"),), generation_config=form)
     body = json.loads(encode_request(request_of([HI], config)))

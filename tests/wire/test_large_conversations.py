@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from alhena.wire.conformance import Findings
+from alhena.wire.conformance import ConformanceFindings
 from alhena.wire.conformance.check import check_calling, check_request
 from alhena.wire.conformance.history import HistoryWalk, read_content
 from alhena.wire.conformance.repair import repair
@@ -44,7 +44,7 @@ def asked(*contents: Content) -> GenerateContentRequest:
 
 
 def broken(contents: tuple[Content, ...]) -> set[str]:
-    walk, findings = HistoryWalk(), Findings()
+    walk, findings = HistoryWalk(), ConformanceFindings()
     for index, content in enumerate(contents):
         walk.feed(read_content(index, content, findings), findings)
     walk.finish(findings, needs_signatures=False, takes_signatures=True)
@@ -94,7 +94,7 @@ def test_thousands_of_calls_with_one_id_get_ids_of_their_own():
 def test_thousands_of_allowed_names_are_looked_up_and_not_searched_for():
     Counted.compared = 0
     names = tuple(Counted(f"f{n}") for n in range(MANY))
-    findings = Findings()
+    findings = ConformanceFindings()
     check_calling("ANY", [Counted(name) for name in names], names, findings)
     assert findings.violations == []
     assert Counted.compared < 10 * MANY

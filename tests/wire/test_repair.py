@@ -10,7 +10,7 @@ from alhena.wire.conformance.check import check_request
 from alhena.wire.conformance.content_repair import UNKNOWN_OUTCOME
 from alhena.wire.conformance.repair import GO_ON, LEFT_OUT, REPAIRED, repair
 from alhena.wire.content import Blob, Content, FunctionCall, FunctionResponse, Part, text_content
-from alhena.wire.errors import Level
+from alhena.wire.errors import Severity
 from tests.support.each import for_each
 from tests.wire.conformance_cases import CASES, HI
 from tests.wire.histories import call, histories, model, request_of, response, user
@@ -18,7 +18,7 @@ from tests.wire.histories import call, histories, model, request_of, response, u
 
 def broken(contents: tuple[Content, ...], **options: bool) -> list[str]:
     found = check_request(request_of(list(contents)), **options)
-    return [item.rule for item in found if item.level == Level.ERROR]
+    return [item.rule for item in found if item.level == Severity.ERROR]
 
 
 def done(*contents: Content, **options: bool) -> tuple[list[Content], list[tuple[str, str]]]:
@@ -108,7 +108,7 @@ def test_each_rule_that_can_be_repaired_is(rule: str, contents: list[Content]) -
         return  # what it called cannot be known
     after = check_request(request_of(list(made.contents)))
     assert rule not in [item.rule for item in after] or rule == "F4"
-    assert [item.rule for item in after if item.level == Level.ERROR] in ([], ["C1"])
+    assert [item.rule for item in after if item.level == Severity.ERROR] in ([], ["C1"])
 
 
 def _nameless(content: Content) -> bool:

@@ -8,11 +8,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from alhena.wire.conformance import Findings
+from alhena.wire.conformance import ConformanceFindings
 from alhena.wire.conformance.check import check_schema
-from alhena.wire.errors import Level
+from alhena.wire.errors import Severity
 from alhena.wire.request import FunctionDeclaration, GenerateContentConfig, Tool
-from alhena.wire.schema.adapt import MAX_DEPTH, SchemaForm, adapt, adapted, local_schema, with_form
+from alhena.wire.schema.adapt import (
+    MAX_DEPTH,
+    SchemaForm,
+    adapt,
+    adapt_declaration,
+    local_schema,
+    with_form,
+)
 from alhena.wire.schema.keywords import is_plain, refers_to_itself, untyped_at
 from alhena.wire.schema.openapi import SchemaError, to_parameters
 
@@ -135,9 +142,9 @@ def one(schema: Any, **defs: Any) -> dict[str, Any]:
 
 
 def errors(schema: object) -> list[str]:
-    findings = Findings()
+    findings = ConformanceFindings()
     check_schema(schema, "p", findings)
-    return [f"{i.rule} {i.path}" for i in findings.violations if i.level == Level.ERROR]
+    return [f"{i.rule} {i.path}" for i in findings.violations if i.level == Severity.ERROR]
 
 
 def no_refs(value: object) -> bool:
@@ -380,9 +387,9 @@ def test_a_plain_declaration_stays_the_same_object() -> None:
     declaration = FunctionDeclaration(
         name="f", parameters_json_schema=of(a={"type": "string", "minLength": 1})
     )
-    assert adapted(declaration) is declaration
+    assert adapt_declaration(declaration) is declaration
     own = FunctionDeclaration(name="g", parameters={"type": "OBJECT"})
-    assert adapted(own, SchemaForm.OPENAPI) is own
+    assert adapt_declaration(own, SchemaForm.OPENAPI) is own
 
 
 @pytest.mark.parametrize("form", list(SchemaForm))

@@ -18,7 +18,7 @@ from alhena.wire.request import (
     GenerationConfig,
     Tool,
 )
-from alhena.wire.schema.adapt import SchemaForm, adapt, adapted, local_schema
+from alhena.wire.schema.adapt import SchemaForm, adapt, adapt_declaration, local_schema
 from alhena.wire.schema.keywords import is_plain
 from tests.scheduler.kit import SmallTool
 
@@ -71,7 +71,7 @@ def test_no_form_of_a_schema_holds_such_a_number_anywhere(
         plain=inner, listed={"type": "array", "items": inner}, either={"anyOf": [inner, inner]}
     )
     before = repr(schema)
-    made = adapted(
+    made = adapt_declaration(
         FunctionDeclaration(name="t", description="d", parameters_json_schema=schema), form
     )
     said = strict(msgspec.to_builtins(made))
@@ -157,7 +157,7 @@ def test_no_form_of_a_schema_holds_such_a_whole_number(
 ) -> None:
     value = [[number]] if word in ("enum", "examples") else {"a": number}
     schema = of(x={"type": "object", word: value})
-    made = adapted(
+    made = adapt_declaration(
         FunctionDeclaration(name="t", description="d", parameters_json_schema=schema), form
     )
     parameters = made.parameters_json_schema or made.parameters

@@ -8,10 +8,10 @@ from alhena.agent.toolset.factory import open_toolset
 from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.toolset import SessionLinks
 from alhena.config.settings import Settings
-from alhena.wire.conformance import Findings
+from alhena.wire.conformance import ConformanceFindings
 from alhena.wire.conformance.check import check_schema
 from alhena.wire.request import FunctionDeclaration
-from alhena.wire.schema.adapt import SchemaForm, adapted, local_schema
+from alhena.wire.schema.adapt import SchemaForm, adapt_declaration, local_schema
 from alhena.wire.schema.keywords import is_plain
 from alhena.wire.schema.openapi import to_parameters
 from tests.support.each import for_each
@@ -27,7 +27,7 @@ def of(**properties: Any) -> dict[str, Any]:
 def older(schema: dict[str, Any]) -> dict[str, Any]:
     made = to_parameters(local_schema(schema))
     assert made is not None
-    findings = Findings()
+    findings = ConformanceFindings()
     check_schema(made, "p", findings)
     assert findings.violations == []
     return made
@@ -123,7 +123,7 @@ def test_alternatives_at_the_top_become_one_object() -> None:
 
 def test_an_object_that_may_hold_anything_has_no_schema_in_the_older_form() -> None:
     declaration = FunctionDeclaration(name="f", parameters_json_schema=OBJECT | {"properties": {}})
-    made = adapted(declaration, SchemaForm.OPENAPI)
+    made = adapt_declaration(declaration, SchemaForm.OPENAPI)
     assert (made.parameters, made.parameters_json_schema) == (None, None)
 
 
@@ -138,7 +138,7 @@ def test_the_schemas_of_the_built_in_tools_need_no_adapting_and_have_an_older_fo
     assert len(declarations) > 10
     for declaration in declarations:
         assert is_plain(declaration.parameters_json_schema)
-        said = adapted(declaration, SchemaForm.OPENAPI)
+        said = adapt_declaration(declaration, SchemaForm.OPENAPI)
         assert said.parameters_json_schema is None
         schema = declaration.parameters_json_schema or {}
         assert said.parameters == (older(schema) if schema["properties"] else None)

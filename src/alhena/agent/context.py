@@ -397,7 +397,7 @@ def _gathered(bench: Toolset, room: int, cancellation: threading.Event) -> tuple
     gathered = Gathering(bench.workspace, text=room, weigh=_bytes, refuse=refuse)
     gathered.read(selector, cancellation)
     blocks = [block for block in gathered.blocks if isinstance(block, str)]
-    told = gathered.told(selection)
+    told = gathered.describe_skipped(selection)
     if not blocks:
         told = ["no file has text that could be told.", *told]
     if told:

@@ -48,7 +48,7 @@ from alhena.tools.contract import (
     ToolResult,
 )
 from alhena.tools.params import prepare
-from alhena.tools.registry import ToolRegistry, adapt_schema, isolated
+from alhena.tools.registry import ToolRegistry, adapt_schema, select_tools
 from alhena.wire.content import Content, Part
 from alhena.wire.request import GenerateContentConfig
 from alhena.wire.request import Tool as DeclaredTools
@@ -198,7 +198,7 @@ class Delegation:
         self._clock = AgentClock()
         self._limits = office.limits
         relay = EventRelay(self._caller, outlets.emit, context.update_output)
-        registry = isolated(bench.registry, definition.tools, *definition.own_tools)
+        registry = select_tools(bench.registry, definition.tools, *definition.own_tools)
         approver = None if office.approver is None else self._stop_clock_for(office.approver)
         self._scheduler = bench.scheduler(relay.emit, approver, registry, self._caller)
         self._final = task_result(definition)

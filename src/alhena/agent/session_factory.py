@@ -45,7 +45,7 @@ from alhena.models.providers.select import (
     login_files,
     require_tier,
 )
-from alhena.models.retry import retry_policy, within
+from alhena.models.retry import retry_policy, wrap_attempts
 from alhena.system.workspace import Workspace
 from alhena.values import Value
 from alhena.wire.content import Content, ToolCallRequestInfo, for_another_model
@@ -107,7 +107,7 @@ def session_generator(
     chosen = recorded.generator(choose, model, str(options.cwd)) if recorded else choose()
     if options.wrap is None:
         return chosen
-    return replace(chosen, generator=within(chosen.generator, options.wrap))
+    return replace(chosen, generator=wrap_attempts(chosen.generator, options.wrap))
 
 
 def installation_number(environ: Mapping[str, str]) -> str:

@@ -32,7 +32,7 @@ from alhena.events import (
 )
 from alhena.models.catalogue import bare_name
 from alhena.models.errors import SignatureError
-from alhena.models.generator import Answer, ContentGenerator
+from alhena.models.generator import ContentGenerator, ContinuedAnswer
 from alhena.models.retry import RetryingGenerator
 from alhena.wire.conformance.check import RequestGate
 from alhena.wire.content import (
@@ -211,7 +211,7 @@ class Chat:
         # While a content is sent:
         self._to_tell_of: str | None = None
         self._recovery: Recovery | None = None
-        self._answer = Answer()
+        self._answer = ContinuedAnswer()
         self._sent: tuple[GenerateContentRequest, GenerateContentRequest] | None = None
         self._refitted = self._altered = self._interposed = self._mended = False
 
@@ -261,7 +261,7 @@ class Chat:
         length = len(self.history)
         self.history.add_user(parts)
         complete = False
-        self._sent, self._answer, turn = None, Answer(), None
+        self._sent, self._answer, turn = None, ContinuedAnswer(), None
         try:
             while True:
                 turn = turn or AnswerCollector(
@@ -406,12 +406,12 @@ class Chat:
             if self._refitted or room is None or not await room.refit(self, last):
                 raise
             self._refitted, self._recovery = True, None
-            self._sent, self._answer = None, Answer()
+            self._sent, self._answer = None, ContinuedAnswer()
             return None
         if substitute is not None:
             self.take_over(substitute)
         if substitute is not None or answer.token is None:
-            self._sent, self._answer = None, Answer()
+            self._sent, self._answer = None, ContinuedAnswer()
             return None
         return turn if turn.stays else None
 
@@ -422,7 +422,7 @@ class Chat:
             return False
         self._mended = True
         self.drop_signatures(sign_calls=missing)
-        self._sent, self._answer = None, Answer()
+        self._sent, self._answer = None, ContinuedAnswer()
         self._outlets.emit(
             RetryEvent(
                 model=self.model.name,

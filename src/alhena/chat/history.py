@@ -66,9 +66,9 @@ class History:
         length = len(self._entries)
         answers = any(part.function_response for part in parts)
         if not answers and self._entries and has_calls(self._entries[-1]):
-            from alhena.wire.conformance.content_repair import unanswered
+            from alhena.wire.conformance.content_repair import unknown_responses
 
-            missing = unanswered(self._entries[-1].content)
+            missing = unknown_responses(self._entries[-1].content)
             self._entries.append(EncodedContent(Content(role=USER, parts=missing)))
         if not answers and self._entries and self._entries[-1].content.role == USER:
             self._entries.append(EncodedContent(text_content(MODEL, INTERRUPTED)))

@@ -25,7 +25,7 @@ from alhena.wire.response import GenerateContentResponse
 _LINE = "alhena.line"
 
 
-class Line:
+class BodyWriter:
     """Writes chunks of an answer's body after its head was sent. `tell` receives the number of body
     bytes of each."""
 
@@ -49,7 +49,7 @@ class Line:
 
 
 class LiningProtocol(H11Protocol):
-    """Gives a `Line` to each request whose answer can be chunked, which excludes HTTP/1.0."""
+    """Gives a `BodyWriter` to each request whose answer can be chunked, which excludes HTTP/1.0."""
 
     def handle_events(self) -> None:
         """Handles events of h11; a request that begins with them has not been processed yet."""
@@ -58,12 +58,12 @@ class LiningProtocol(H11Protocol):
         if cycle is not None and self.conn.their_http_version == b"1.1":
             scope = cast("MutableMapping[str, Any]", cycle.scope)
             if _LINE not in scope:
-                scope[_LINE] = Line(cycle)
+                scope[_LINE] = BodyWriter(cycle)
 
 
-def line_of(scope: Any) -> Line | None:
+def line_of(scope: Any) -> BodyWriter | None:
     """The line of a request; None without one, or behind another server."""
-    line: Line | None = scope.get(_LINE)
+    line: BodyWriter | None = scope.get(_LINE)
     return line
 
 
@@ -77,7 +77,7 @@ STALLED = "client stalled"
 _CUT = 503
 
 
-class Entry(msgspec.Struct, rename="camel", omit_defaults=True):
+class LogEntry(msgspec.Struct, rename="camel", omit_defaults=True):
     """The log entry of a request. `status` is 499 when the client disconnected before the answer;
     `outcome` describes an incomplete end, `detail` the private part of the reason: addresses and
     file names."""
@@ -128,7 +128,7 @@ class AccessLog:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        entry = Entry(
+        entry = LogEntry(
             id=answer_id(),
             time=timestamp(time.time_ns()),
             method=scope["method"],
@@ -142,7 +142,7 @@ class AccessLog:
                 entry.first_byte_ms = _since(start)
             entry.bytes_out += count
 
-        async def counted(message: Message) -> None:
+        async def send_and_count(message: Message) -> None:
             if message["type"] == "http.response.body":
                 wrote(len(message.get("body", b"")))
             else:
@@ -155,7 +155,7 @@ class AccessLog:
         if (line := line_of(scope)) is not None:
             line.tell = wrote
         try:
-            await self._app(scope, receive, counted)
+            await self._app(scope, receive, send_and_count)
         except asyncio.CancelledError:  # only the server's shutdown does that
             entry.outcome = entry.outcome or FaultKind.STOPPING
             entry.status = entry.status or _CUT
@@ -165,9 +165,9 @@ class AccessLog:
             self._write(entry.line())
 
 
-def entry_of(scope: Any) -> Entry:
+def entry_of(scope: Any) -> LogEntry:
     """The entry of a current request."""
-    entry: Entry = scope[ENTRY]
+    entry: LogEntry = scope[ENTRY]
     return entry
 
 

@@ -20,7 +20,7 @@ from alhena.gateway.access_log import AccessLog, entry_of, line_of
 from alhena.gateway.body import Bodies, ClientGoneError, read_body, read_json, weight_of
 from alhena.gateway.dialects import (
     AnthropicSpeech,
-    Asked,
+    ClientRequest,
     GoogleSpeech,
     OpenAiSpeech,
     Reading,
@@ -32,9 +32,9 @@ from alhena.gateway.dialects import (
     reads_responses,
 )
 from alhena.gateway.exchange import Exchange, Headers, Terms, until_gone
-from alhena.gateway.faults import Fault, FaultKind, fault_of, refused
+from alhena.gateway.faults import Fault, FaultKind, fault_of, refusal_error
 from alhena.gateway.stored import ResponseStore
-from alhena.gateway.upstream import ModelNames, Question, Upstream
+from alhena.gateway.upstream import ModelNames, Upstream, UpstreamRequest
 from alhena.http.connect import is_loopback
 from alhena.models.catalogue import ModelInfo
 from alhena.wire.content import encode_value
@@ -52,7 +52,7 @@ Tell = Callable[[str, ModelNames, str], dict[str, Any]]
 def list_models(dialect: str, names: ModelNames, name: str = "") -> dict[str, Any]:
     """All models, in one page."""
     del name
-    found = names.listed()
+    found = names.list_models()
     if dialect == GoogleSpeech.name:
         return {"models": [_google(info) for info in found]}
     if dialect == AnthropicSpeech.name:
@@ -63,10 +63,10 @@ def list_models(dialect: str, names: ModelNames, name: str = "") -> dict[str, An
 
 
 def describe_model(dialect: str, names: ModelNames, name: str) -> dict[str, Any]:
-    """One model. Raises RefusedError."""
-    info = names.described(name)
+    """One model. Raises GatewayRefusalError."""
+    info = names.find_model(name)
     if info is None:
-        raise refused(FaultKind.NO_MODEL, f"there is no model {name[:100]!r} here.")
+        raise refusal_error(FaultKind.NO_MODEL, f"there is no model {name[:100]!r} here.")
     if dialect == GoogleSpeech.name:
         return _google(info)
     return _anthropic(info) if dialect == AnthropicSpeech.name else _openai(info)
@@ -110,23 +110,23 @@ class Guard:
         self._key = key.encode("utf-8")
 
     def check(self, headers: Mapping[str, str], method: str = "GET") -> None:
-        """Raises RefusedError."""
+        """Raises GatewayRefusalError."""
         if not self._key:
             _require_local(headers)
             if method == "POST":
                 _require_json(headers)
             return
-        shown = _shown(headers)
+        shown = _read_credentials(headers)
         if not shown:
-            raise refused(
+            raise refusal_error(
                 FaultKind.UNAUTHENTICATED,
                 "no key was given: send it as a bearer token, x-api-key or x-goog-api-key.",
             )
         if not any(hmac.compare_digest(one, self._key) for one in shown):
-            raise refused(FaultKind.UNAUTHENTICATED, "the key is not the gateway's.")
+            raise refusal_error(FaultKind.UNAUTHENTICATED, "the key is not the gateway's.")
 
 
-def _shown(headers: Mapping[str, str]) -> list[bytes]:
+def _read_credentials(headers: Mapping[str, str]) -> list[bytes]:
     scheme, _, token = headers.get("authorization", "").strip().partition(" ")
     found = [token if scheme.lower() == "bearer" else ""]
     found += [headers.get("x-api-key", ""), headers.get("x-goog-api-key", "")]
@@ -141,7 +141,7 @@ _OWN_SITES = ("", "none", "same-origin")
 def _require_local(headers: Mapping[str, str]) -> None:
     host = headers.get("host", "")
     if not _is_local(f"//{host}"):
-        raise refused(
+        raise refusal_error(
             FaultKind.FORBIDDEN,
             f"the header Host names {host[:100]!r}, which is not this machine; "
             "run the gateway with a key to use it under another name.",
@@ -150,7 +150,7 @@ def _require_local(headers: Mapping[str, str]) -> None:
     if page is None and headers.get("sec-fetch-site", "") not in _OWN_SITES:
         page = headers.get("referer", "of another site")
     if page is not None:
-        raise refused(
+        raise refusal_error(
             FaultKind.FORBIDDEN,
             f"a web page ({page[:100]!r}) sent the request, and without a key no page may use the "
             "gateway, not even one of this machine; run the gateway with a key, and send it.",
@@ -160,7 +160,7 @@ def _require_local(headers: Mapping[str, str]) -> None:
 def _require_json(headers: Mapping[str, str]) -> None:
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind and kind != "application/json" and not kind.endswith("+json"):
-        raise refused(
+        raise refusal_error(
             FaultKind.FORBIDDEN,
             f"the body is declared as {kind[:100]!r}, and without a key the gateway "
             "takes no body that a web page could have sent; "
@@ -237,7 +237,7 @@ class Gateway:
             answer = self.store.answer(answer_id)
             if answer is None:
                 message = f"there is no answer {answer_id[:100]!r} here (any more)."
-                raise refused(FaultKind.NOT_FOUND, message)
+                raise refusal_error(FaultKind.NOT_FOUND, message)
             if request.method == "DELETE":
                 self.store.drop(answer_id)
                 answer = {"id": answer_id, "object": "response", "deleted": True}
@@ -264,7 +264,7 @@ class Gateway:
 
     async def _answer(self, exchange: Exchange, request: Request, reading: Reading) -> None:
         if self._under_way >= self._limits.concurrent:
-            raise refused(FaultKind.BUSY, "too many requests at a time.", retry_after_s=1)
+            raise refusal_error(FaultKind.BUSY, "too many requests at a time.", retry_after_s=1)
         self._under_way += 1
         held = 0
 
@@ -276,7 +276,7 @@ class Gateway:
         try:
             body = await read_body(request, self._limits, take, self._terms.closing)
             exchange.entry.bytes_in = len(body)
-            weight = await self._weighed(body)
+            weight = await self._weigh_body(body)
             take(weight)
             asked, question = await self._read(body, weight, request, reading)
             exchange.entry.model = asked.request.model[:200]
@@ -291,7 +291,7 @@ class Gateway:
             self._under_way -= 1
             self._bodies.give_back(held)
 
-    async def _weighed(self, body: bytes) -> int:
+    async def _weigh_body(self, body: bytes) -> int:
         limit = self._limits.values_bytes
         if len(body) <= _LARGE:
             return weight_of(body, limit)
@@ -299,12 +299,12 @@ class Gateway:
 
     async def _read(
         self, body: bytes, weight: int, request: Request, reading: Reading
-    ) -> tuple[Asked, Question]:
+    ) -> tuple[ClientRequest, UpstreamRequest]:
         """Reads a request and prepares it for the model. A large body, or one with many values, is
         read in a thread, so that other requests do not wait; one at a time, because the loop shares
         the interpreter with all busy threads."""
 
-        def read() -> tuple[Asked, Question]:
+        def read() -> tuple[ClientRequest, UpstreamRequest]:
             asked = reading(read_json(body), request)
             return asked, self.upstream.prepare(asked.request, own=asked.own)
 
@@ -313,7 +313,9 @@ class Gateway:
         async with self._reader:
             return await asyncio.to_thread(read)
 
-    async def _ask(self, exchange: Exchange, asked: Asked, question: Question) -> None:
+    async def _ask(
+        self, exchange: Exchange, asked: ClientRequest, question: UpstreamRequest
+    ) -> None:
         entry = exchange.entry
         exchange.headers = _left_out(asked.request.left_out)
         if asked.counts:
@@ -403,7 +405,7 @@ async def _health(scope: Scope, receive: Receive, send: Send) -> None:
     await response(scope, receive, send)
 
 
-def _told(request: Request, fault: Fault) -> Response:
+def _fault_response(request: Request, fault: Fault) -> Response:
     speech = speech_for(request)
     entry = entry_of(request.scope)
     entry.dialect, entry.outcome = speech.name, fault.kind
@@ -418,11 +420,11 @@ def _no_such_thing(request: Request, error: Exception) -> Response:
         fault = Fault(kind=FaultKind.METHOD, message=f"{what}: there is no such method here.")
     else:
         fault = Fault(kind=FaultKind.NOT_FOUND, message=f"{what}: there is nothing here.")
-    return _told(request, fault)
+    return _fault_response(request, fault)
 
 
 def _defect(request: Request, error: Exception) -> Response:
     """The answer to a defect, which the server logs with its traceback; the client is not at
     fault."""
     message = f"an unexpected {type(error).__name__} in the gateway; its log says where."
-    return _told(request, Fault(kind=FaultKind.INTERNAL, message=message))
+    return _fault_response(request, Fault(kind=FaultKind.INTERNAL, message=message))

@@ -10,7 +10,7 @@ import msgspec
 from starlette.requests import Request
 
 from alhena.errors import AlhenaError
-from alhena.gateway.faults import FaultKind, RefusedError, refused
+from alhena.gateway.faults import FaultKind, GatewayRefusalError, refusal_error
 from alhena.wire.dialects.fields import DialectError
 
 
@@ -23,11 +23,11 @@ class Closing:
         self._begun = False
 
     @asynccontextmanager
-    async def within(
+    async def limit_time(
         self, seconds: float, late: Callable[[], AlhenaError]
     ) -> AsyncGenerator[None, None]:
-        """Limits the block to `seconds`. Raises the error from `late` after a timeout, RefusedError
-        when the gateway closes."""
+        """Limits the block to `seconds`. Raises the error from `late` after a timeout,
+        GatewayRefusalError when the gateway closes."""
         if self._begun:
             raise _stopping()
         try:
@@ -49,15 +49,15 @@ class Closing:
                 wait.reschedule(now)
 
 
-def _stopping() -> RefusedError:
+def _stopping() -> GatewayRefusalError:
     message = "the gateway stops, and had no more time for this request."
-    return refused(FaultKind.STOPPING, message, retry_after_s=1)
+    return refusal_error(FaultKind.STOPPING, message, retry_after_s=1)
 
 
 MB = 1024 * 1024
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Sizes in bytes, times in seconds.
 
     At most `concurrent` requests are answered at a time, and all their bodies together have at most
@@ -106,9 +106,11 @@ class Bodies:
         self._held = 0
 
     def take(self, count: int) -> None:
-        """Counts received bytes. Raises RefusedError above the limit."""
+        """Counts received bytes. Raises GatewayRefusalError above the limit."""
         if self._held + count > self._limit:
-            raise refused(FaultKind.BUSY, "too many large requests at a time.", retry_after_s=1)
+            raise refusal_error(
+                FaultKind.BUSY, "too many large requests at a time.", retry_after_s=1
+            )
         self._held += count
 
     def give_back(self, count: int) -> None:
@@ -117,16 +119,16 @@ class Bodies:
 
 
 async def read_body(
-    request: Request, limits: Limits, take: Callable[[int], None], closing: Closing
+    request: Request, limits: GatewayLimits, take: Callable[[int], None], closing: Closing
 ) -> bytes:
-    """Reads the whole body; `take` receives the size of each piece. Raises RefusedError for a body
-    that is too large or too slow, ClientGoneError when the client disconnects."""
-    async with closing.within(limits.body_s, _too_slow):
+    """Reads the whole body; `take` receives the size of each piece. Raises GatewayRefusalError for
+    a body that is too large or too slow, ClientGoneError when the client disconnects."""
+    async with closing.limit_time(limits.body_s, _too_slow):
         return await _read(request, limits, take)
 
 
-async def _read(request: Request, limits: Limits, take: Callable[[int], None]) -> bytes:
-    declared = _declared(request)
+async def _read(request: Request, limits: GatewayLimits, take: Callable[[int], None]) -> bytes:
+    declared = _declared_length(request)
     if declared > _SKIPPED * limits.body_bytes:
         raise _too_large(limits)
     pieces: list[bytes] = []
@@ -156,7 +158,8 @@ def weight_of(body: bytes, limit: int) -> int:
     """Approximate bytes of memory for the values of a JSON body, without its texts; also for
     invalid JSON. Builds no values for it.
 
-    Raises RefusedError above `limit`: a few megabytes of brackets become a hundred times as much.
+    Raises GatewayRefusalError above `limit`: a few megabytes of brackets become a hundred
+    times as much.
     """
     rough = _marks(body)
     if rough <= limit:
@@ -177,7 +180,7 @@ def _marks(text: bytes) -> int:
 
 
 def _too_many() -> Exception:
-    return refused(FaultKind.TOO_LARGE, "the body contains too many values.")
+    return refusal_error(FaultKind.TOO_LARGE, "the body contains too many values.")
 
 
 def read_json(body: bytes) -> Any:
@@ -190,16 +193,16 @@ def read_json(body: bytes) -> Any:
         raise DialectError("the body is nested too deeply.") from error
 
 
-def _declared(request: Request) -> int:
+def _declared_length(request: Request) -> int:
     """The declared length; h11 has already rejected invalid numbers."""
     return int(request.headers.get("content-length") or 0)
 
 
 def _too_slow() -> AlhenaError:
-    return refused(FaultKind.SLOW_REQUEST, "the body comes too slowly.")
+    return refusal_error(FaultKind.SLOW_REQUEST, "the body comes too slowly.")
 
 
-def _too_large(limits: Limits) -> Exception:
+def _too_large(limits: GatewayLimits) -> Exception:
     limit = limits.body_bytes
     shown = f"{limit // MB} MB" if limit % MB == 0 else f"{limit} bytes"
-    return refused(FaultKind.TOO_LARGE, f"the body is larger than {shown}.")
+    return refusal_error(FaultKind.TOO_LARGE, f"the body is larger than {shown}.")

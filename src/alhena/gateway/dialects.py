@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import msgspec
 from starlette.requests import Request
 
-from alhena.gateway.faults import Fault, FaultKind, refused
+from alhena.gateway.faults import Fault, FaultKind, refusal_error
 from alhena.gateway.stored import ResponseStore
 from alhena.wire.content import encode_value
 from alhena.wire.dialects import anthropic, gemini, openai, responses
@@ -101,7 +101,7 @@ MAX_MESSAGES = 20_000
 _METHODS = ("generateContent", "streamGenerateContent", "countTokens")
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class ClientRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A client's request. `counts`: only the number of tokens; `own`: in Gemini's own dialect."""
 
     request: DialectRequest
@@ -109,7 +109,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     own: bool = False
 
 
-Reading = Callable[[Any, Request], Asked]
+Reading = Callable[[Any, Request], ClientRequest]
 """Reads a body (JSON values) with its HTTP request. Raises AlhenaError."""
 
 
@@ -119,43 +119,45 @@ def _require_few(body: Any, key: str) -> None:
         raise DialectError(f"holds {len(items)} messages; {MAX_MESSAGES} is the most.", key)
 
 
-def reads_anthropic(body: Any, request: Request) -> Asked:
+def reads_anthropic(body: Any, request: Request) -> ClientRequest:
     """POST /v1/messages, and its count_tokens."""
     _require_few(body, "messages")
     counts = request.url.path.endswith("/count_tokens")
-    return Asked(request=anthropic.read_request(body), counts=counts)
+    return ClientRequest(request=anthropic.read_request(body), counts=counts)
 
 
-def reads_openai(body: Any, request: Request) -> Asked:
+def reads_openai(body: Any, request: Request) -> ClientRequest:
     """POST /v1/chat/completions."""
     del request
     _require_few(body, "messages")
-    return Asked(request=openai.read_request(body))
+    return ClientRequest(request=openai.read_request(body))
 
 
 def reads_responses(store: ResponseStore) -> Reading:
     """POST /v1/responses, and its input_tokens."""
 
-    def read(body: Any, request: Request) -> Asked:
+    def read(body: Any, request: Request) -> ClientRequest:
         previous = (as_object(body) or {}).get("previous_response_id")
-        body = store.continued(body)
+        body = store.insert_conversation(body)
         _require_few(body, "input")
         asked = responses.read_request(body)
         echo = {**asked.echo, "previous_response_id": previous}
         counts = request.url.path.endswith("/input_tokens")
-        return Asked(request=msgspec.structs.replace(asked, echo=echo), counts=counts)
+        return ClientRequest(request=msgspec.structs.replace(asked, echo=echo), counts=counts)
 
     return read
 
 
-def reads_google(body: Any, request: Request) -> Asked:
+def reads_google(body: Any, request: Request) -> ClientRequest:
     """POST /v1beta/models/NAME:METHOD."""
     model, _, method = str(request.path_params["name"]).rpartition(":")
     if not model or method not in _METHODS:
         known = ", ".join(_METHODS)
-        raise refused(FaultKind.NOT_FOUND, f"there is no method {method[:60]!r} here, but {known}.")
+        raise refusal_error(
+            FaultKind.NOT_FOUND, f"there is no method {method[:60]!r} here, but {known}."
+        )
     _require_few(body, "contents")
-    return Asked(
+    return ClientRequest(
         request=gemini.read_request(body, model, stream=method == "streamGenerateContent"),
         counts=method == "countTokens",
         own=True,
@@ -320,22 +322,22 @@ class _AnthropicEvents:
             before = self._before = self._before or self._around()
             return b"%b%b%b" % (before, encode_value(text), _AFTER_TEXT)
         self._before = b""
-        return _joined(self._writer.feed(chunk))
+        return _join_events(self._writer.feed(chunk))
 
     def _around(self) -> bytes:
-        return _joined([self._writer.with_text("")]).removesuffix(b'""' + _AFTER_TEXT)
+        return _join_events([self._writer.with_text("")]).removesuffix(b'""' + _AFTER_TEXT)
 
     def finish(self) -> bytes:
-        return _joined(self._writer.finish())
+        return _join_events(self._writer.finish())
 
     def failure(self, fault: Fault) -> bytes:
-        return _joined([AnthropicSpeech().error(fault).body])
+        return _join_events([AnthropicSpeech().error(fault).body])
 
     def ping(self) -> bytes:
-        return _joined([{"type": "ping"}])
+        return _join_events([{"type": "ping"}])
 
 
-def _joined(events: list[dict[str, Any]]) -> bytes:
+def _join_events(events: list[dict[str, Any]]) -> bytes:
     return b"".join([event(encode_value(one), one["type"]) for one in events])
 
 
@@ -484,15 +486,17 @@ class _ResponsesEvents:
         )
 
     def feed(self, chunk: GenerateContentResponse) -> bytes:
-        return _joined(self._writer.feed(chunk))
+        return _join_events(self._writer.feed(chunk))
 
     def finish(self) -> bytes:
         last = self._writer.finish()
         self._store.put(last[-1]["response"], self._asked)
-        return _joined(last)
+        return _join_events(last)
 
     def failure(self, fault: Fault) -> bytes:
-        return _joined(self._writer.fail(_FAILURE_CODES.get(fault.kind, _SERVER), fault.message))
+        return _join_events(
+            self._writer.fail(_FAILURE_CODES.get(fault.kind, _SERVER), fault.message)
+        )
 
     def ping(self) -> bytes:
         return b": still at work\n\n"

@@ -15,10 +15,10 @@ import msgspec
 from starlette.types import Receive, Send
 
 from alhena.errors import AlhenaError
-from alhena.gateway.access_log import Entry, Line
-from alhena.gateway.body import ClientGoneError, Closing, Limits
+from alhena.gateway.access_log import BodyWriter, LogEntry
+from alhena.gateway.body import ClientGoneError, Closing, GatewayLimits
 from alhena.gateway.dialects import Speech, StreamForm
-from alhena.gateway.faults import Fault, FaultKind, fault_of, refused
+from alhena.gateway.faults import Fault, FaultKind, fault_of, refusal_error
 from alhena.wire.content import encode_value
 from alhena.wire.response import GenerateContentResponse
 
@@ -32,7 +32,7 @@ _JSON = b"application/json; charset=utf-8"
 class Terms(msgspec.Struct, frozen=True):
     """Settings common to all answers."""
 
-    limits: Limits
+    limits: GatewayLimits
     closing: Closing
 
 
@@ -41,7 +41,7 @@ class Exchange:
     the usual ones."""
 
     def __init__(
-        self, send: Send, speech: Speech, entry: Entry, terms: Terms, line: Line | None
+        self, send: Send, speech: Speech, entry: LogEntry, terms: Terms, line: BodyWriter | None
     ) -> None:
         self._send = send
         self._line = line
@@ -74,7 +74,7 @@ class Exchange:
 
     async def within_time(self, answer: Awaitable[T]) -> T:
         """Awaits a service's answer with a timeout. Raises AlhenaError."""
-        async with self._closing.within(self._limits.total_s, self._late):
+        async with self._closing.limit_time(self._limits.total_s, self._late):
             return await answer
 
     async def stream(
@@ -89,20 +89,20 @@ class Exchange:
             self._quiet_since = asyncio.get_running_loop().time()
             pulse = asyncio.create_task(self._pulse(form))
             try:
-                last = await self._told(chunks, form)
+                last = await self._write_chunks(chunks, form)
             finally:
                 pulse.cancel()
                 await asyncio.wait((pulse,))
             await self._begin(form)
             await self._write(last, more=False)
 
-    async def _told(
+    async def _write_chunks(
         self, chunks: AsyncGenerator[GenerateContentResponse, None], form: StreamForm
     ) -> bytes:
         """Writes chunks as they arrive; returns the final bytes."""
         counted: GenerateContentResponse | None = None
         try:
-            async with self._closing.within(self._limits.total_s, self._late):
+            async with self._closing.limit_time(self._limits.total_s, self._late):
                 async for chunk in chunks:
                     if chunk.usage_metadata is not None:
                         counted = chunk
@@ -152,7 +152,7 @@ class Exchange:
 
     def _late(self) -> AlhenaError:
         message = f"the model's answer took longer than {self._limits.total_s:g} s."
-        return refused(FaultKind.TIMEOUT, message)
+        return refusal_error(FaultKind.TIMEOUT, message)
 
     async def _start(self, status: int, media_type: bytes, headers: Headers) -> None:
         told = [(b"content-type", media_type), *headers, *self.headers]
@@ -170,7 +170,7 @@ async def until_gone(receive: Receive, work: Awaitable[None]) -> None:
     """Runs `work` while the client is connected; its request has been read. On disconnection
     cancels the work, waits for its end and raises ClientGoneError."""
     task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_disconnected(receive))
+    gone = asyncio.ensure_future(_wait_for_disconnect(receive))
     try:
         await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
@@ -182,6 +182,6 @@ async def until_gone(receive: Receive, work: Awaitable[None]) -> None:
         await asyncio.gather(task, gone, return_exceptions=True)
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

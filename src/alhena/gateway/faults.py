@@ -16,7 +16,7 @@ from alhena.models.errors import (
     RequestRejectedError,
     SpentQuotaError,
 )
-from alhena.wire.dialects.fields import DialectError, UnusableAnswerError
+from alhena.wire.dialects.fields import DialectError, InexpressibleAnswerError
 from alhena.wire.errors import ConformanceError, DecodeError, EncodeError
 from alhena.wire.schema.openapi import SchemaError
 
@@ -56,7 +56,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     details: tuple[dict[str, Any], ...] = ()
 
 
-class RefusedError(AlhenaError):
+class GatewayRefusalError(AlhenaError):
     """The gateway refuses a request."""
 
     kind = "refused"
@@ -77,15 +77,17 @@ _ADDRESS = re.compile(r"https?://[^\s,;:()]+(?::\d+)?[^\s,;:()]*")
 _FAILED = "the model service could not be asked; the log of the gateway says why."
 
 
-def refused(kind: FaultKind, message: str, *, retry_after_s: float | None = None) -> RefusedError:
+def refusal_error(
+    kind: FaultKind, message: str, *, retry_after_s: float | None = None
+) -> GatewayRefusalError:
     """The error of a request refused by the gateway itself."""
-    return RefusedError(Fault(kind=kind, message=message, retry_after_s=retry_after_s))
+    return GatewayRefusalError(Fault(kind=kind, message=message, retry_after_s=retry_after_s))
 
 
 def fault_of(error: AlhenaError) -> Fault:
     """Converts an error to a fault for the client. The remedy is dropped: it is for the operator of
     the gateway."""
-    if isinstance(error, RefusedError):
+    if isinstance(error, GatewayRefusalError):
         return error.fault
     if isinstance(error, ModelError) and not isinstance(error, _INNER):
         told = _ADDRESS.sub("the model service", error.message, count=1)
@@ -96,7 +98,7 @@ def fault_of(error: AlhenaError) -> Fault:
             retry_after_s=error.retry_after_s,
             details=error.details,
         )
-    if isinstance(error, UnusableAnswerError):
+    if isinstance(error, InexpressibleAnswerError):
         return Fault(kind=FaultKind.UPSTREAM, message=error.message)
     if isinstance(error, DialectError):
         return Fault(kind=FaultKind.INVALID, message=str(error), place=error.path)

@@ -17,8 +17,8 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from alhena.errors import ConfigError
-from alhena.gateway.access_log import STALLED, Entry, LiningProtocol, entry_of
-from alhena.gateway.body import Limits
+from alhena.gateway.access_log import STALLED, LiningProtocol, LogEntry, entry_of
+from alhena.gateway.body import GatewayLimits
 from alhena.gateway.exchange import Terms
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -46,24 +46,24 @@ class StallWatch:
         self._transport = transport
         self._patience_s = patience_s
         self._give_up = give_up
-        self._timer = self._begun()
+        self._timer = self._start_timer()
 
     def stop(self) -> None:
         """Stops watching."""
         self._timer.cancel()
 
-    def _begun(self) -> asyncio.TimerHandle:
+    def _start_timer(self) -> asyncio.TimerHandle:
         waiting = self._transport.get_write_buffer_size()
         return self._loop.call_later(self._patience_s, self._judge, waiting)
 
     def _judge(self, before: int) -> None:
         if self._transport.get_write_buffer_size() < before:
-            self._timer = self._begun()
+            self._timer = self._start_timer()
         else:
             self._give_up()
 
 
-def note_stall(entry: Entry, log: Callable[[str], None] | None) -> None:
+def note_stall(entry: LogEntry, log: Callable[[str], None] | None) -> None:
     """Records in a request's log entry that its client is stalled. `log` is given if the entry was
     already logged, for an answer sent at once: it is then logged again."""
     entry.outcome = STALLED
@@ -71,7 +71,7 @@ def note_stall(entry: Entry, log: Callable[[str], None] | None) -> None:
         log(entry.line())
 
 
-def protocol_for(limits: Limits, log: Callable[[str], None]) -> type[H11Protocol]:
+def protocol_for(limits: GatewayLimits, log: Callable[[str], None]) -> type[H11Protocol]:
     """The HTTP protocol, which disconnects clients that send the head of a request too slowly or
     accept no data, and logs that to `log`."""
 
@@ -86,7 +86,7 @@ def protocol_for(limits: Limits, log: Callable[[str], None]) -> type[H11Protocol
             self._await_head()
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._head = _cancelled(self._head)
+            self._head = _cancel_timer(self._head)
             if self._stall is not None:
                 self._stall.stop()
             super().connection_lost(exc)
@@ -96,7 +96,7 @@ def protocol_for(limits: Limits, log: Callable[[str], None]) -> type[H11Protocol
             if self.conn.their_state is h11.IDLE:
                 self._await_head()
             else:
-                self._head = _cancelled(self._head)
+                self._head = _cancel_timer(self._head)
 
         def pause_writing(self) -> None:
             super().pause_writing()
@@ -118,7 +118,7 @@ def protocol_for(limits: Limits, log: Callable[[str], None]) -> type[H11Protocol
     return PatientProtocol
 
 
-def _cancelled(timer: asyncio.TimerHandle | None) -> None:
+def _cancel_timer(timer: asyncio.TimerHandle | None) -> None:
     if timer is not None:
         timer.cancel()
 
@@ -268,7 +268,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _config(app: ASGIApp, limits: Limits, log: Callable[[str], None]) -> uvicorn.Config:
+def _config(app: ASGIApp, limits: GatewayLimits, log: Callable[[str], None]) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=protocol_for(limits, log),

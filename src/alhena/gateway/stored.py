@@ -69,7 +69,7 @@ class ResponseStore:
             if self._owners.get(item_id) == answer_id:
                 del self._owners[item_id]
 
-    def continued(self, body: Any) -> Any:
+    def insert_conversation(self, body: Any) -> Any:
         """The body of a request with the whole conversation in place of `previous_response_id`, and
         items in place of references. Raises DialectError for what is not kept."""
         if as_object(body) is None:
@@ -89,10 +89,10 @@ class ResponseStore:
                 )
             earlier = msgspec.json.decode(stored.conversation)
         given = enumerate(input_items(fields))
-        items = [*earlier, *(self._resolved(item, f"input[{at}].id") for at, item in given)]
+        items = [*earlier, *(self._resolve_item(item, f"input[{at}].id") for at, item in given)]
         return {**body, "input": items, "previous_response_id": None}
 
-    def _resolved(self, item: Any, place: str) -> Any:
+    def _resolve_item(self, item: Any, place: str) -> Any:
         """The item that a reference means; other items are unchanged."""
         fields = as_object(item) or {}
         if fields.get("type") != "item_reference" and fields.keys() != {"id"}:

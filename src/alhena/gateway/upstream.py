@@ -52,7 +52,7 @@ _INT32 = 2**31 - 1
 _LEVELS = ("MINIMAL", "LOW", "MEDIUM", "HIGH")
 
 
-def fitted(config: GenerateContentConfig, info: ModelInfo) -> GenerateContentConfig:
+def adapt_config(config: GenerateContentConfig, info: ModelInfo) -> GenerateContentConfig:
     """Adapts the config of another dialect's request to the model: its output limit, the form and
     bounds of its thinking, its sampling settings. If it supports no answer format beside tools, the
     format is described in words. A penalty of zero is dropped. Out-of-range numbers are reduced:
@@ -62,14 +62,14 @@ def fitted(config: GenerateContentConfig, info: ModelInfo) -> GenerateContentCon
     given = config.generation_config
     if given is None:
         return config
-    limit = _bounded(given.max_output_tokens)
+    limit = _limit_number(given.max_output_tokens)
     if limit is not None and info.output_limit is not None:
         limit = min(limit, info.output_limit)
     made = replace(
         without_refused(info.name, replace(given, thinking_config=None)),
         max_output_tokens=limit,
-        top_k=_bounded(given.top_k),
-        seed=_folded(given.seed),
+        top_k=_limit_number(given.top_k),
+        seed=_fold_seed(given.seed),
         presence_penalty=given.presence_penalty or None,
         frequency_penalty=given.frequency_penalty or None,
         thinking_config=fitted_thinking(given.thinking_config, info),
@@ -79,17 +79,17 @@ def fitted(config: GenerateContentConfig, info: ModelInfo) -> GenerateContentCon
     return replace(config, generation_config=None if made == GenerationConfig() else made)
 
 
-def _bounded(number: int | None) -> int | None:
+def _limit_number(number: int | None) -> int | None:
     return None if number is None else max(-_INT32, min(number, _INT32))
 
 
-def _folded(seed: int | None) -> int | None:
+def _fold_seed(seed: int | None) -> int | None:
     return seed if seed is None or abs(seed) <= _INT32 else seed & _INT32
 
 
 def fitted_thinking(given: ThinkingConfig | None, info: ModelInfo) -> ThinkingConfig | None:
     """Converts thinking settings, a token count in other dialects, to the model's form."""
-    budget = _bounded(given.thinking_budget) if given is not None else None
+    budget = _limit_number(given.thinking_budget) if given is not None else None
     if given is None or budget is None:
         return given
     if info.thinking is Thinking.NONE:
@@ -197,28 +197,28 @@ class ModelNames:
             return self.gemini and is_alias(mapped or bare)
         return self._chosen
 
-    def listed(self) -> tuple[ModelInfo, ...]:
+    def list_models(self) -> tuple[ModelInfo, ...]:
         """The models listed for clients: the configured one, the given names, and Gemini's known
         ones."""
         found = {self.configured: model_info(self.configured)}
         for name in self._given:
-            found.setdefault(name, _named(name, self.model(name)))
+            found.setdefault(name, _named_model(name, self.model(name)))
         for info in served_models(today()) if self.gemini else ():
             found.setdefault(info.name, info)
         return tuple(found.values())
 
-    def described(self, name: str) -> ModelInfo | None:
+    def find_model(self, name: str) -> ModelInfo | None:
         """The properties of a named model; None for a name outside all lists."""
         bare = name.removeprefix("models/")
-        listed = {info.name: info for info in self.listed()}
+        listed = {info.name: info for info in self.list_models()}
         if bare in listed:
             return listed[bare]
         if self.gemini and _is_gemini(bare):
-            return _named(bare, self.model(bare))
+            return _named_model(bare, self.model(bare))
         return None
 
 
-def _named(name: str, model: str) -> ModelInfo:
+def _named_model(name: str, model: str) -> ModelInfo:
     from msgspec.structs import replace
 
     return replace(model_info(model), name=name)
@@ -228,7 +228,7 @@ def _is_gemini(name: str) -> bool:
     return name.startswith(_GEMINI) or name in ALIASES
 
 
-class Question(msgspec.Struct):
+class UpstreamRequest(msgspec.Struct):
     """A client's request and the one that is sent for it. `own`: in Gemini's own dialect."""
 
     asked: DialectRequest
@@ -257,14 +257,14 @@ class Upstream:
         self._successors: dict[str, str] = {}
         self.names = names
 
-    def prepare(self, asked: DialectRequest, *, own: bool) -> Question:
+    def prepare(self, asked: DialectRequest, *, own: bool) -> UpstreamRequest:
         """The question with the request to send; checked and repaired for a Gemini model, only
         repaired for another model in Gemini's `own` dialect. Settings of other dialects are
         adapted."""
         model = self.names.model(asked.model)
         while self.names.is_chosen(asked.model) and model in self._successors:
             model = self._successors[model]
-        return Question(asked, self._request(asked, model, own=own), own)
+        return UpstreamRequest(asked, self._request(asked, model, own=own), own)
 
     def _request(self, asked: DialectRequest, model: str, *, own: bool) -> GenerateContentRequest:
         config = asked.config.with_tier(self._tier)
@@ -275,7 +275,7 @@ class Upstream:
             raise DialectError(f'the tool "{name}" cannot be declared: {first.reason}', "tools")
         if self.names.gemini:
             info = model_info(model)
-            config = _own_settings(config, info) if own else fitted(config, info)
+            config = _own_settings(config, info) if own else adapt_config(config, info)
             return sendable(replace(asked, config=config), model=model, prompt_id=answer_id())
         config = _callable(config)
         # The gate only knows Gemini's rules. It would take signatures of another service for
@@ -288,7 +288,7 @@ class Upstream:
             require_conformance(GenerateContentRequest(model=model, contents=contents))
         return GenerateContentRequest(model=model, contents=contents, config=config)
 
-    async def answer(self, question: Question) -> GenerateContentResponse:
+    async def answer(self, question: UpstreamRequest) -> GenerateContentResponse:
         """Returns the whole answer. Raises StreamCutError without a finish reason."""
         mended = False
         while True:
@@ -299,9 +299,11 @@ class Upstream:
                 mended = await self._mend(question, error, mended=mended)
         if not _is_end(response):
             raise StreamCutError(_CUT)
-        return _identified(response)
+        return _add_response_id(response)
 
-    async def stream(self, question: Question) -> AsyncGenerator[GenerateContentResponse, None]:
+    async def stream(
+        self, question: UpstreamRequest
+    ) -> AsyncGenerator[GenerateContentResponse, None]:
         """Yields the answer in chunks; closing it closes the upstream connection. Raises
         StreamCutError also without a finish reason."""
         ended = begun = mended = False
@@ -310,7 +312,7 @@ class Upstream:
             try:
                 async for chunk in chunks:
                     if not begun:
-                        chunk = _identified(chunk)
+                        chunk = _add_response_id(chunk)
                         begun = True
                     yield chunk  # before anything that might delay it
                     ended = ended or _is_end(chunk)
@@ -325,24 +327,24 @@ class Upstream:
         if not ended:
             raise StreamCutError(_CUT)
 
-    async def count(self, question: Question) -> int:
+    async def count(self, question: UpstreamRequest) -> int:
         """Counts the tokens of the request. Instructions and declarations are counted as text."""
         while True:
             request = question.request
-            contents = (*_told(request.config), *request.contents)
+            contents = (*_collect_context(request.config), *request.contents)
             try:
                 return await self._generator.count_tokens(contents, model=request.model)
             except ModelError as error:
                 await self._mend(question, error, mended=True)
 
-    async def _mend(self, question: Question, error: ModelError, *, mended: bool) -> bool:
+    async def _mend(self, question: UpstreamRequest, error: ModelError, *, mended: bool) -> bool:
         """Changes the request that failed so that it can be sent once more: without signatures,
         unless that was `mended` before, or to the successor of a model that is gone. True for the
         first. Raises `error` for any other, with the names of served models for a model whose name
         a client wrote."""
         model = question.request.model
         if isinstance(error, SignatureError) and not mended:
-            question.request = _unsigned(question.request)
+            question.request = _remove_signatures(question.request)
             return True
         newer = None
         if self._renewal is not None and self.names.gemini:
@@ -386,14 +388,14 @@ def _callable(config: GenerateContentConfig) -> GenerateContentConfig:
     return config
 
 
-def _unsigned(request: GenerateContentRequest) -> GenerateContentRequest:
+def _remove_signatures(request: GenerateContentRequest) -> GenerateContentRequest:
     """The request without signatures, which may be another model's; calls get the sentinel."""
     sign = model_info(request.model).needs_signatures
     plain = (for_another_model(entry.content, sign_calls=sign) for entry in request.contents)
     return replace(request, contents=tuple(map(EncodedContent, plain)))
 
 
-def _identified(response: GenerateContentResponse) -> GenerateContentResponse:
+def _add_response_id(response: GenerateContentResponse) -> GenerateContentResponse:
     if response.response_id:
         return response
     return replace(response, response_id=answer_id())
@@ -409,7 +411,7 @@ def _is_end(chunk: GenerateContentResponse) -> bool:
     return any(part.function_call is not None for part in chunk.parts)
 
 
-def _told(config: GenerateContentConfig) -> tuple[EncodedContent, ...]:
+def _collect_context(config: GenerateContentConfig) -> tuple[EncodedContent, ...]:
     """The parts of a request other than its contents, as a content."""
     texts = [part.text for part in _system_parts(config) if part.text]
     declarations = [one for tool in config.tools or () for one in tool.function_declarations or ()]

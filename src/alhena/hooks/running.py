@@ -33,7 +33,14 @@ from alhena.hooks.output import MESSAGE_LIMIT, HookAnswer, clip_text, interpret,
 from alhena.hooks.trust import fingerprint
 from alhena.system.environment import child_environment
 from alhena.system.errors import ProcessStartError
-from alhena.system.processes import Command, Limits, ProcessGroups, Stop, run_process, shell_path
+from alhena.system.processes import (
+    Command,
+    CommandLimits,
+    ProcessGroups,
+    Stop,
+    run_process,
+    shell_path,
+)
 from alhena.wire.content import encode_value, mend
 from alhena.wire.errors import EncodeError
 
@@ -119,7 +126,7 @@ async def run_hook(hook: HookDefinition, document: bytes, around: HookSurroundin
             _command(hook, document, around),
             out.feed,
             errors=errors.feed,
-            limits=Limits(inactivity=0, total=hook.timeout_ms / 1000),
+            limits=CommandLimits(inactivity=0, total=hook.timeout_ms / 1000),
             groups=around.groups,
             started=running,
         )

@@ -476,7 +476,7 @@ class Agent(Generic[DepsT]):
 
 
 class AgentProgram:
-    """The `tools.contract.Program` of an agent."""
+    """The `tools.contract.HostProgram` of an agent."""
 
     def __init__(self, runner: SessionRunner, fail: Callable[[str], object]) -> None:
         self.deps: Any = None

@@ -10,7 +10,12 @@ import msgspec
 from alhena.chat.prompt import GREETING
 from alhena.models.catalogue import is_foreign_model
 from alhena.models.errors import RecordingError
-from alhena.models.providers.recorded import Line, Method, RecordedGenerator, Recorder
+from alhena.models.providers.recorded import (
+    AnswerRecorder,
+    Method,
+    RecordedAnswer,
+    RecordedGenerator,
+)
 from alhena.models.providers.select import RECORDINGS, ChosenGenerator, is_demo
 from alhena.models.retry import REPLAY, RetryingGenerator
 from alhena.tools.shell_output import without_ids
@@ -80,7 +85,7 @@ def no_real_requests() -> Generator[None]:
 class _Recording:
     def __init__(self, path: str) -> None:
         self._path = path
-        self._recorders: list[Recorder] = []
+        self._recorders: list[AnswerRecorder] = []
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
         try:
             os.close(os.open(path, flags, 0o600))
@@ -94,7 +99,7 @@ class _Recording:
         chosen = choose()
         retrying = chosen.generator
         inner = retrying.inner if isinstance(retrying, RetryingGenerator) else retrying
-        recorder = Recorder(inner, self._path, cwd=cwd)
+        recorder = AnswerRecorder(inner, self._path, cwd=cwd)
         self._recorders.append(recorder)
         recorded = retrying.over(recorder) if isinstance(retrying, RetryingGenerator) else recorder
         return msgspec.structs.replace(chosen, generator=recorded)
@@ -122,7 +127,7 @@ class _RecordedAnswer(msgspec.Struct):
     was not recorded."""
 
     number: int
-    line: Line
+    line: RecordedAnswer
     asked: Any
 
 
@@ -179,7 +184,7 @@ class _Replay(RecordedGenerator):
         return answer.number, response
 
 
-def _answer(number: int, line: Line) -> _RecordedAnswer:
+def _answer(number: int, line: RecordedAnswer) -> _RecordedAnswer:
     body = bytes(line.request)
     return _RecordedAnswer(number, line, _comparable(body, line.model, line.cwd) if body else None)
 

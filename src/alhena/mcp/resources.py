@@ -11,7 +11,7 @@ from alhena.errors import InputError
 from alhena.mcp.connection import ListedPrompt, ListedResource, McpError
 from alhena.mcp.server import Server
 from alhena.mcp.tool import MAX_MEDIA, content_of, is_base64
-from alhena.tools.base import BaseInvocation, DeclarativeTool, failed
+from alhena.tools.base import BaseInvocation, DeclarativeTool, failed_result
 from alhena.tools.contract import (
     ExecutionContext,
     LlmContent,
@@ -180,7 +180,7 @@ class _ReadResource(BaseInvocation):
             return ToolResult.failed(message, ToolErrorType.MCP_RESOURCE_NOT_FOUND)
         content = await read(self._found)
         if isinstance(content, ToolFailure):
-            return failed(content)
+            return failed_result(content)
         return ToolResult(llm_content=content, display=f"Read resource {uri}.")
 
 

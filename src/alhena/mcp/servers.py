@@ -28,7 +28,7 @@ from alhena.mcp.pins import UNKNOWN_THEN, Pins, ServerSource, source_of, tools_h
 from alhena.mcp.resources import ListMcpResources, ReadMcpResource, offers_resources
 from alhena.mcp.server import CLOSED, Offer, Pace, Server, ServerState, late
 from alhena.mcp.tool import McpTool
-from alhena.tools.registry import ALIASES, BUILT_IN, Origin, ToolRegistry
+from alhena.tools.registry import ALIASES, BUILT_IN, ToolOrigin, ToolRegistry
 
 FIRST_PROMPT_S = 10.0
 """Seconds the first prompt waits for servers without a configured timeout."""
@@ -357,7 +357,7 @@ class Servers:
         hashed = name == add_name_hash(valid_name(f"{key[0]}__{key[1]}"), key)
         accepted = accepted_names(server.name, listed.name, alone=not hashed)
         warning = self._registry.register(
-            tool, origin=Origin.MCP, server=server.name, accepted=accepted
+            tool, origin=ToolOrigin.MCP, server=server.name, accepted=accepted
         )
         if warning is not None:
             yield warning

@@ -359,7 +359,7 @@ class TouchedMemory:
         if not directories:
             return []
         rules = IgnoreRules(root, environ=self._request.environ)
-        return [each for each in directories if not rules.ignored(each, is_dir=True)]
+        return [each for each in directories if not rules.is_ignored(each, is_dir=True)]
 
     def _is_new(self, path: Path) -> bool:
         try:
@@ -378,7 +378,7 @@ def below(request: MemoryRequest, known: Iterable[Identity]) -> Iterator[Path]:
     for root in request.roots:
         if not request.trust(root).trusted:
             continue
-        queue = deque([(str(root), IgnoreRules(root, environ=request.environ).within(root))])
+        queue = deque([(str(root), IgnoreRules(root, environ=request.environ).rules_of(root))])
         while queue and left > 0:
             left -= 1
             path, rules = queue.popleft()

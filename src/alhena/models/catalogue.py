@@ -117,7 +117,7 @@ _QUICK = ("MINIMAL", "LOW", "MEDIUM", "HIGH")
 _SLOW = _QUICK[1:]
 
 
-def _listed(
+def _listed_model(
     name: str, tier: str, levels: tuple[str, ...] = (), *, ends: str = "", input_limit: int = 0
 ) -> ModelInfo:
     """A documented model: its series gives what the arguments do not."""
@@ -179,21 +179,21 @@ def _by_series(name: str, major: int, minor: int) -> ModelInfo:
 
 
 MODELS = (
-    _listed(FLASH, "flash", _SLOW),
-    _listed(PRO, "pro", _SLOW),
-    _listed(f"{PRO}-customtools", "pro", _SLOW),
-    _listed(FLASH_LITE, "flash-lite", _QUICK),
-    _listed(ARGON, "pro", _SLOW),
-    _listed("gemini-3.7-flash", "flash", _SLOW),
-    _listed("gemini-3.6-flash", "flash", _QUICK),
-    _listed("gemini-3.1-flash-lite", "flash-lite", _QUICK, ends="2027-05-07"),
-    _listed("gemini-flash-latest", "flash"),
-    _listed("gemini-flash-lite-latest", "flash-lite", _QUICK),
-    _listed("gemini-pro-latest", "pro"),
-    _listed("gemini-2.5-pro", "pro", ends="2026-12-01"),
-    _listed("gemini-2.5-flash", "flash", ends="2026-12-01"),
-    _listed("gemini-2.5-flash-lite", "flash-lite"),
-    _listed("gemini-embedding-001", "embedding", input_limit=2048),
+    _listed_model(FLASH, "flash", _SLOW),
+    _listed_model(PRO, "pro", _SLOW),
+    _listed_model(f"{PRO}-customtools", "pro", _SLOW),
+    _listed_model(FLASH_LITE, "flash-lite", _QUICK),
+    _listed_model(ARGON, "pro", _SLOW),
+    _listed_model("gemini-3.7-flash", "flash", _SLOW),
+    _listed_model("gemini-3.6-flash", "flash", _QUICK),
+    _listed_model("gemini-3.1-flash-lite", "flash-lite", _QUICK, ends="2027-05-07"),
+    _listed_model("gemini-flash-latest", "flash"),
+    _listed_model("gemini-flash-lite-latest", "flash-lite", _QUICK),
+    _listed_model("gemini-pro-latest", "pro"),
+    _listed_model("gemini-2.5-pro", "pro", ends="2026-12-01"),
+    _listed_model("gemini-2.5-flash", "flash", ends="2026-12-01"),
+    _listed_model("gemini-2.5-flash-lite", "flash-lite"),
+    _listed_model("gemini-embedding-001", "embedding", input_limit=2048),
 )
 """The listed models, as the service documents them (2026-11-29)."""
 

@@ -107,12 +107,14 @@ def resolve(
     for alias in chain:
         change: dict[str, Any] = configs[alias].get("generateContentConfig") or {}
         is_ours = aliases.get(alias) is _BUILT_IN.get(alias)
-        merged = _merged(merged, _accepted(change, name, is_default=True) if is_ours else change)
-    merged = _merged(merged, _accepted(own or {}, name))
+        merged = _merge_settings(
+            merged, _remove_refused(change, name, is_default=True) if is_ours else change
+        )
+    merged = _merge_settings(merged, _remove_refused(own or {}, name))
     for change in changes:
-        merged = _merged(merged, change.get("generateContentConfig") or {})
+        merged = _merge_settings(merged, change.get("generateContentConfig") or {})
     try:
-        config = converted(merged)
+        config = convert_config(merged)
     except msgspec.ValidationError as error:
         attempts = " for further attempts" if is_retry else ""
         raise ConfigError(
@@ -126,7 +128,7 @@ def resolve(
     return ResolvedModel(name=name, config=config, refused=refused)
 
 
-def _accepted(
+def _remove_refused(
     settings: Mapping[str, Any], name: str, *, is_default: bool = False
 ) -> dict[str, Any]:
     """Settings without those that a model cannot take or, of our defaults, that are left to it."""
@@ -148,7 +150,7 @@ def _accepted(
     return kept
 
 
-def converted(settings: Mapping[str, Any]) -> GenerateContentConfig:
+def convert_config(settings: Mapping[str, Any]) -> GenerateContentConfig:
     """Converts a `generateContentConfig` of the settings to that of a request. Raises
     ValidationError, also for numbers outside JSON."""
     if needs_mending(settings):
@@ -258,7 +260,7 @@ def _matching(
     return [override for *_, override in sorted(found, key=lambda item: item[:3])]
 
 
-def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Merges objects and replaces other values; null removes a setting."""
     merged = dict(one)
     for key, value in other.items():
@@ -266,7 +268,7 @@ def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
         if value is None:
             merged.pop(key, None)
         elif below is not None and given is not None:
-            merged[key] = _merged(below, given)
+            merged[key] = _merge_settings(below, given)
         else:
             merged[key] = value
     return merged

@@ -19,7 +19,7 @@ from alhena.wire.response import (
 )
 
 
-def merged(chunks: list[GenerateContentResponse]) -> GenerateContentResponse:
+def merge_chunks(chunks: list[GenerateContentResponse]) -> GenerateContentResponse:
     """One response of the chunks of an answer."""
     last = chunks[-1]
     candidate = last.candidates[0] if last.candidates else Candidate()
@@ -59,7 +59,7 @@ def sum_usage(spent: UsageMetadata | None, usage: UsageMetadata) -> UsageMetadat
     return replace(usage, **counts)
 
 
-class _Call:
+class _PartialCall:
     """A call of which pieces came. `part` is the first, which has its name and signature."""
 
     def __init__(self, part: Part, call: FunctionCall) -> None:
@@ -84,11 +84,11 @@ class _Call:
         return replace(self.part, function_call=made)
 
 
-class Pieces:
+class CallPieces:
     """Joins the pieces of the calls of an answer."""
 
     def __init__(self) -> None:
-        self._open: list[_Call] = []
+        self._open: list[_PartialCall] = []
         self._broken: str | None = None
 
     def take(self, part: Part) -> Part | None:
@@ -100,7 +100,7 @@ class Pieces:
         if found is None:
             if not (call.will_continue or call.partial_args):
                 return part
-            found = _Call(part, call)
+            found = _PartialCall(part, call)
             self._open.append(found)
         try:
             found.add(part, call)
@@ -127,7 +127,7 @@ class Pieces:
             finish_message=f"the pieces of a call to {name} do not make a whole",
         )
 
-    def _find(self, call: FunctionCall) -> _Call | None:
+    def _find(self, call: FunctionCall) -> _PartialCall | None:
         """The call that a piece belongs to."""
         for each in reversed(self._open):
             if call.id and each.id and call.id != each.id:

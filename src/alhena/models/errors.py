@@ -97,7 +97,7 @@ class RecordingError(ModelError):
     kind = "recording"
 
 
-class Asked:
+class RequestDetails:
     """Details of a request for error messages; `secrets` are redacted from them.
 
     `source` is the variable of the address, `remedy` the advice for rejected credentials,

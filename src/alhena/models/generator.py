@@ -17,7 +17,7 @@ from alhena.wire.response import (
 )
 
 if TYPE_CHECKING:
-    from alhena.models.continuation import Pieces, Repetition
+    from alhena.models.continuation import CallPieces, Repetition
 
 
 class ContentGenerator(Protocol):
@@ -67,7 +67,7 @@ MAX_REQUESTS = 100
 """Maximum requests of one answer: a window of a million tokens takes 32."""
 
 
-class Answer:
+class ContinuedAnswer:
     """The chunks of one answer, which may take several requests.
 
     A model that reaches the limit of a request ends it with CONTINUATION and a token: the same
@@ -88,7 +88,7 @@ class Answer:
         self._kept = 0  # number of chunks up to the last token
         self._asked: str | None = None
         self._requests = 1
-        self._pieces: Pieces | None = None  # None while nothing partial has come
+        self._pieces: CallPieces | None = None  # None while nothing partial has come
         self._usage: UsageMetadata | None = None  # of the present request
         self._spent: UsageMetadata | None = None  # of the requests before it
         self._repetition: Repetition | None = None
@@ -106,7 +106,7 @@ class Answer:
         self._usage = chunk.usage_metadata or self._usage
         made = chunk
         if self._pieces is not None or chunk.is_partial:
-            made = self._joined(chunk)
+            made = self._join_chunk(chunk)
         self.chunks.append(made)
         return made
 
@@ -145,9 +145,9 @@ class Answer:
         lost = any(chunk.parts for chunk in self._received[self._kept :])
         del self._received[self._kept :], self.chunks[self._kept :]
         if self._pieces is not None:
-            from alhena.models.continuation import Pieces
+            from alhena.models.continuation import CallPieces
 
-            self._pieces = Pieces()
+            self._pieces = CallPieces()
             for chunk in self._received:
                 for part in chunk.parts:
                     self._pieces.take(part)
@@ -162,8 +162,8 @@ class Answer:
         self.rewind()
         self._repetition = Repetition(self._due)
 
-    def _joined(self, chunk: GenerateContentResponse) -> GenerateContentResponse:
-        from alhena.models.continuation import Pieces, sum_usage
+    def _join_chunk(self, chunk: GenerateContentResponse) -> GenerateContentResponse:
+        from alhena.models.continuation import CallPieces, sum_usage
 
         if chunk.usage_metadata is not None:
             chunk = replace(chunk, usage_metadata=sum_usage(self._spent, chunk.usage_metadata))
@@ -171,7 +171,7 @@ class Answer:
             self.token = None
         if not chunk.candidates:
             return chunk
-        self._pieces = self._pieces or Pieces()
+        self._pieces = self._pieces or CallPieces()
         candidate = chunk.candidates[0]
         reason = candidate.finish_reason
         ends = reason not in (None, FinishReason.CONTINUATION)
@@ -213,10 +213,10 @@ async def whole_answer(
     response = await ask(request)
     if not response.is_partial:
         return response
-    from alhena.models.continuation import merged
+    from alhena.models.continuation import merge_chunks
 
-    answer = Answer()
+    answer = ContinuedAnswer()
     answer.feed(response)
     while answer.continues:
         answer.feed(await ask(answer.next_request(request)))
-    return merged(answer.chunks)
+    return merge_chunks(answer.chunks)

@@ -55,7 +55,7 @@ def _said_s(length: str) -> float | None:
     for found in _ONE_LENGTH.finditer(length):
         unit = next(name for name, said in zip(_UNITS, found.groups()[1:], strict=True) if said)
         seconds += float(found[1]) * _UNITS[unit]
-    return _bounded(seconds)
+    return _limit_wait(seconds)
 
 
 def retry_after_s(header: str, date: str, now: float) -> float | None:
@@ -66,18 +66,18 @@ def retry_after_s(header: str, date: str, now: float) -> float | None:
     """
     header = header.strip()
     if _DIGITS.fullmatch(header):
-        return _bounded(float(header))
+        return _limit_wait(float(header))
     until = _epoch_s(header)
     if until is None:
         return None
     since = _epoch_s(date)
-    return _bounded(until - (now if since is None else since))
+    return _limit_wait(until - (now if since is None else since))
 
 
 def retry_after_ms(header: str) -> float | None:
     """The wait in seconds of a header in milliseconds; None if invalid."""
     found = _MILLISECONDS.fullmatch(header.strip())
-    return _bounded(float(found[0]) / 1000) if found else None
+    return _limit_wait(float(found[0]) / 1000) if found else None
 
 
 def renewal_s(header: Callable[[str], str], now: float) -> float | None:
@@ -103,11 +103,11 @@ def _reset_s(text: str, now: float) -> float | None:
     text = text.strip()
     if _MILLISECONDS.fullmatch(text):
         seconds = float(text)
-        return _bounded(seconds - now if seconds > FAR_S else seconds)
+        return _limit_wait(seconds - now if seconds > FAR_S else seconds)
     if _LENGTHS.fullmatch(text):
         return _said_s(text)
     try:
-        return _bounded(datetime.fromisoformat(text).timestamp() - now)
+        return _limit_wait(datetime.fromisoformat(text).timestamp() - now)
     except ValueError:
         return None
 
@@ -122,12 +122,12 @@ def duration_s(value: object) -> float | None:
     nanos."""
     if isinstance(value, str):
         found = _DURATION.fullmatch(value)
-        return _bounded(float(found[1])) if found else None
+        return _limit_wait(float(found[1])) if found else None
     fields = as_object(value)
     if fields is None or not fields.keys() & {"seconds", "nanos"}:
         return None
     seconds, nanos = _number(fields.get("seconds", 0)), _number(fields.get("nanos", 0))
-    return None if seconds is None or nanos is None else _bounded(seconds + nanos / 1e9)
+    return None if seconds is None or nanos is None else _limit_wait(seconds + nanos / 1e9)
 
 
 def details_of(api: ApiStatus, kind: str) -> Iterator[dict[str, Any]]:
@@ -146,7 +146,7 @@ def _number(value: object) -> float | None:
     return None if isinstance(value, bool) or not isinstance(value, int | float) else float(value)
 
 
-def _bounded(seconds: float) -> float | None:
+def _limit_wait(seconds: float) -> float | None:
     """Limits `seconds` to a year; None for an invalid number."""
     return None if math.isnan(seconds) else min(max(seconds, 0.0), FAR_S)
 
@@ -189,11 +189,11 @@ def quota_class(code: int, api: ApiStatus, hint: float | None) -> type[QuotaErro
         return None
     if _ZERO.search(api.message):
         return ZeroQuotaError
-    told = _told(api, hint)
+    told = _classify_details(api, hint)
     if told is not None:
         return told
     if code == 429:
-        return _throttled(api, hint)
+        return _classify_throttling(api, hint)
     return CapacityError if code == 503 and _CAPACITY.search(api.message) else None
 
 
@@ -239,7 +239,7 @@ def _explains(link: dict[str, object]) -> bool:
     return description == "learn more" or str(link.get("url")).startswith(_HELP_HOST)
 
 
-def _told(api: ApiStatus, hint: float | None) -> type[QuotaError] | None:
+def _classify_details(api: ApiStatus, hint: float | None) -> type[QuotaError] | None:
     """The class that is certain from the details; None otherwise."""
     if any(_DAILY.search(name) for name in _quota_ids(api)):
         return DailyQuotaError
@@ -256,7 +256,7 @@ def _told(api: ApiStatus, hint: float | None) -> type[QuotaError] | None:
     return None
 
 
-def _throttled(api: ApiStatus, hint: float | None) -> type[QuotaError]:
+def _classify_throttling(api: ApiStatus, hint: float | None) -> type[QuotaError]:
     """A 429 that a retry may fix, if the wait is not too long."""
     if hint is not None and hint > LONGEST_WAIT_S:
         return SpentQuotaError

@@ -8,7 +8,7 @@ from alhena.config.settings import GeneralSettings
 from alhena.errors import AlhenaError, ModelError, NetworkError, ServerFaultError, StreamCutError
 from alhena.events import RetryEvent
 from alhena.models.errors import CapacityError, QuotaError, RequestRejectedError, SpentQuotaError
-from alhena.models.generator import Answer, ContentGenerator, whole_answer
+from alhena.models.generator import ContentGenerator, ContinuedAnswer, whole_answer
 from alhena.values import Value
 from alhena.wire.encode import EncodedContent
 from alhena.wire.errors import DecodeError, SseError, WireError
@@ -310,7 +310,7 @@ class RetryingGenerator:
     ) -> AsyncGenerator[GenerateContentResponse, None]:
         """Yields the answer in chunks."""
         patience: Patience | None = None
-        answer = Answer()
+        answer = ContinuedAnswer()
         while True:
             begun, wait = False, None
             stream = self.inner.stream(answer.next_request(request))
@@ -373,7 +373,7 @@ class RetryingGenerator:
             self._tell(retry_event(error, patience, wait, model=model, prompt_id=prompt_id))
 
 
-def within(
+def wrap_attempts(
     generator: ContentGenerator, wrap: Callable[[ContentGenerator], ContentGenerator]
 ) -> ContentGenerator:
     """The generator with each attempt of a request passing what `wrap` puts around the service."""

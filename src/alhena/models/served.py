@@ -44,7 +44,7 @@ class ModelList:
         self._known: tuple[ServedModel, ...] | None = None
         self._turn = asyncio.Lock()
 
-    def kept(self) -> tuple[ServedModel, ...] | None:
+    def read_cached(self) -> tuple[ServedModel, ...] | None:
         """The list that was asked for today, by this process or another one; None without any."""
         if self._known is None:
             try:
@@ -60,7 +60,7 @@ class ModelList:
     async def models(self) -> tuple[ServedModel, ...]:
         """The list, asked for if there is none of today; empty if the service does not answer."""
         async with self._turn:
-            known = self.kept()
+            known = self.read_cached()
             if known is not None:
                 return known
             try:

@@ -10,7 +10,7 @@ from alhena.errors import ConfigError, ModelError, StreamCutError
 from alhena.http.client import BodyReader, Response, Timeouts, Transport, open_transport
 from alhena.http.connect import Endpoint
 from alhena.http.exchange import Body
-from alhena.models.errors import Asked, RequestRejectedError
+from alhena.models.errors import RequestDetails, RequestRejectedError
 from alhena.version import __version__
 from alhena.wire.errors import DecodeError, SseError
 from alhena.wire.request import GenerateContentRequest, ServiceTier
@@ -48,7 +48,7 @@ class Access(Protocol):
         """The headers of the next request, by lower-case name. Raises ModelError."""
         ...
 
-    async def renewed(self, refused: Mapping[str, str]) -> dict[str, str] | None:
+    async def renew_headers(self, refused: Mapping[str, str]) -> dict[str, str] | None:
         """Headers for one retry after a 401; None without any."""
         ...
 
@@ -69,7 +69,7 @@ class FixedAccess:
         """Returns the headers."""
         return self._headers
 
-    async def renewed(self, refused: Mapping[str, str]) -> dict[str, str] | None:
+    async def renew_headers(self, refused: Mapping[str, str]) -> dict[str, str] | None:
         """Returns None: there is only one key."""
         del refused
         return None
@@ -117,12 +117,12 @@ class HttpService:
         a GenerateContentRequest; `idle` is its `idle_s`. Raises ModelError, and the errors of
         `decode` when the answer has no API error.
         """
-        response, asked = await self._accepted(path, model, body, pause, idle)
+        response, asked = await self._send_request(path, model, body, pause, idle)
         try:
             payload = await _read_all(BodyReader(response), MAX_BODY_BYTES)
         finally:
             await response.aclose()
-        return _decoded(payload, asked, decode)
+        return _decode_answer(payload, asked, decode)
 
     async def events(
         self,
@@ -139,18 +139,18 @@ class HttpService:
         Raises StreamCutError when the connection, or the JSON of the last event, ends too early,
         and SseError when the body is not an event stream.
         """
-        response, asked = await self._accepted(path, model, encode(), pause, idle)
+        response, asked = await self._send_request(path, model, encode(), pause, idle)
         try:
             reader, decoder = BodyReader(response), SseDecoder()
             try:
                 while data := await reader.read():
                     for payload in decoder.feed(data):
-                        yield _decoded(payload, asked, decode)
+                        yield _decode_answer(payload, asked, decode)
                 rest = decoder.finish()
             except SseError as error:
-                from alhena.models.status import told
+                from alhena.models.status import explain_body
 
-                raise told(error, error.body, asked) from error.__cause__
+                raise explain_body(error, error.body, asked) from error.__cause__
             for payload in rest:
                 yield _decoded_last(payload, asked, decode)
         finally:
@@ -162,9 +162,9 @@ class HttpService:
         if transport is not None:
             await transport.aclose()
 
-    async def _accepted(
+    async def _send_request(
         self, path: str, model: str, body: Body | None, pause: Pause | None, idle: float | None
-    ) -> tuple[Response, Asked]:
+    ) -> tuple[Response, RequestDetails]:
         """Returns a 2xx response with unread body; raises the error of any other status."""
         credentials = await self._access.headers()
         renewed = False
@@ -178,7 +178,7 @@ class HttpService:
                 body or b"",
                 idle,
             )
-            asked = self._asked(model, credentials)
+            asked = self._describe_request(model, credentials)
             if 200 <= response.status < 300:
                 if pause is not None and (seconds := _renewal(response)):
                     pause(seconds)
@@ -189,13 +189,13 @@ class HttpService:
                 await response.aclose()
             if response.status == 401 and not renewed:
                 renewed = True
-                other = await self._access.renewed(credentials)
+                other = await self._access.renew_headers(credentials)
                 if other is not None:
                     credentials = other
                     continue
             from alhena.models.status import refusal
 
-            raise refusal(response.status, start, asked, retry_after_s=_wanted(response))
+            raise refusal(response.status, start, asked, retry_after_s=_requested_wait(response))
 
     def _headers(self, model: str, credentials: Mapping[str, str]) -> list[tuple[str, str]]:
         headers = {
@@ -208,10 +208,10 @@ class HttpService:
         }
         return list((headers | self._extra).items())
 
-    def _asked(self, model: str, credentials: Mapping[str, str]) -> Asked:
+    def _describe_request(self, model: str, credentials: Mapping[str, str]) -> RequestDetails:
         shown = {**credentials, **self._extra}.items()
         secrets = [value.removeprefix("Bearer ") for name, value in shown if name not in _PUBLIC]
-        return Asked(
+        return RequestDetails(
             model,
             self._endpoint.place,
             secrets,
@@ -256,26 +256,26 @@ def user_agent(model: str) -> str:
     return f"alhena/{__version__}/{name} ({sys.platform}; {architecture}; terminal)"
 
 
-def _decoded(payload: bytes, asked: Asked, decode: Callable[[bytes], T]) -> T:
+def _decode_answer(payload: bytes, asked: RequestDetails, decode: Callable[[bytes], T]) -> T:
     try:
         return decode(payload)
     except DecodeError as error:
-        from alhena.models.status import told
+        from alhena.models.status import explain_body
 
-        raise told(error, payload, asked) from error.__cause__
+        raise explain_body(error, payload, asked) from error.__cause__
 
 
-def _decoded_last(payload: bytes, asked: Asked, decode: Callable[[bytes], T]) -> T:
+def _decoded_last(payload: bytes, asked: RequestDetails, decode: Callable[[bytes], T]) -> T:
     """Decodes an event ended by the stream's end instead of a blank line: it may be truncated."""
     try:
-        return _decoded(payload, asked, decode)
+        return _decode_answer(payload, asked, decode)
     except DecodeError as error:
         raise StreamCutError(
             f"the answer of {asked.place} ended in the middle of an event.", remedy="Run again."
         ) from error
 
 
-def _wanted(response: Response) -> float | None:
+def _requested_wait(response: Response) -> float | None:
     """The wait in seconds requested by Retry-After or, like OpenAI's clients, in milliseconds; else
     that of a limit that is used up."""
     header, milliseconds = response.header("retry-after"), response.header("retry-after-ms")

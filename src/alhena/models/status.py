@@ -5,13 +5,13 @@ from typing import Any, TypeVar
 
 from alhena.errors import ModelError, ServerFaultError
 from alhena.models.errors import (
-    Asked,
     CapacityError,
     CredentialsError,
     DailyQuotaError,
     ModelNotFoundError,
     QuotaError,
     RateLimitError,
+    RequestDetails,
     RequestRejectedError,
     SignatureError,
     SpentQuotaError,
@@ -89,7 +89,7 @@ _QUOTA_WORDS: dict[type[QuotaError], tuple[str, str]] = {
 
 
 def refusal(
-    http_status: int, body: bytes, asked: Asked, *, retry_after_s: float | None = None
+    http_status: int, body: bytes, asked: RequestDetails, *, retry_after_s: float | None = None
 ) -> ModelError:
     """The error for a response that is not 2xx. `retry_after_s` is the wait of its Retry-After
     header."""
@@ -100,7 +100,7 @@ def refusal(
     return _error(http_status, api, asked, retry_after_s)
 
 
-def api_error(body: bytes, asked: Asked) -> ModelError | None:
+def api_error(body: bytes, asked: RequestDetails) -> ModelError | None:
     """The error in a body or stream event of a 2xx response, None without one."""
     api = decode_error(body)
     if api is None:
@@ -112,7 +112,7 @@ def api_error(body: bytes, asked: Asked) -> ModelError | None:
     return _error(code, api, asked, label=word)
 
 
-def told(error: E, body: bytes, asked: Asked) -> ModelError | E:
+def explain_body(error: E, body: bytes, asked: RequestDetails) -> ModelError | E:
     """The error for an unreadable body: its API error, else `error` with secrets redacted from
     quotations."""
     return api_error(body, asked) or type(error)(asked.clean(error.message), remedy=error.remedy)
@@ -121,7 +121,7 @@ def told(error: E, body: bytes, asked: Asked) -> ModelError | E:
 def _error(
     code: int,
     api: ApiStatus,
-    asked: Asked,
+    asked: RequestDetails,
     retry_after_s: float | None = None,
     *,
     label: str = "",
@@ -147,12 +147,12 @@ def _error(
         hint = minute_hint(kind, hint)
     else:
         error = _by_code(code, api, asked, said)
-    error.details = tuple(_cleaned(detail, asked) for detail in api.details)
+    error.details = tuple(_redact_detail(detail, asked) for detail in api.details)
     error.retry_after_s = hint
     return error
 
 
-def _cleaned(value: object, asked: Asked, depth: int = 0) -> Any:
+def _redact_detail(value: object, asked: RequestDetails, depth: int = 0) -> Any:
     """Redacts secrets in an error detail, to a limited depth."""
     if isinstance(value, str):
         return asked.clean(value, DETAIL_LIMIT)
@@ -162,11 +162,11 @@ def _cleaned(value: object, asked: Asked, depth: int = 0) -> Any:
     if depth >= DETAIL_DEPTH:
         return None
     if fields is not None:
-        return {asked.clean(k): _cleaned(v, asked, depth + 1) for k, v in fields.items()}
-    return [_cleaned(item, asked, depth + 1) for item in array or ()]
+        return {asked.clean(k): _redact_detail(v, asked, depth + 1) for k, v in fields.items()}
+    return [_redact_detail(item, asked, depth + 1) for item in array or ()]
 
 
-def _by_code(code: int, api: ApiStatus, asked: Asked, said: str) -> ModelError:
+def _by_code(code: int, api: ApiStatus, asked: RequestDetails, said: str) -> ModelError:
     if code == 403 and _NOT_SERVED.search(api.message):
         return ModelNotFoundError(
             f"{asked.service} does not offer {asked.clean(asked.model)!r} ({said}).",
@@ -211,7 +211,7 @@ def near_model(model: str) -> str | None:
     return near[0] if near and near[0] != model else None
 
 
-def _not_let_in(code: int, api: ApiStatus, asked: Asked, said: str) -> CredentialsError:
+def _not_let_in(code: int, api: ApiStatus, asked: RequestDetails, said: str) -> CredentialsError:
     from alhena.models.quota import validation
 
     if code == 403:

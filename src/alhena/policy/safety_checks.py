@@ -73,7 +73,7 @@ class ExternalRunner:
 
     async def run(self, program: Path, question: bytes) -> Verdict:
         """The answer of `program`. Raises CheckerError when there is no valid one."""
-        from alhena.system.processes import Command, Limits, run_process
+        from alhena.system.processes import Command, CommandLimits, run_process
 
         answer = _Answer()
         command = Command(
@@ -85,7 +85,7 @@ class ExternalRunner:
             leaves_nothing=True,
             label=program.name,  # what makes a session of its own is ended, too
         )
-        limits = Limits(inactivity=0, total=self._seconds, output=MAX_ANSWER_BYTES)
+        limits = CommandLimits(inactivity=0, total=self._seconds, output=MAX_ANSWER_BYTES)
         try:
             ending = await run_process(command, answer.feed, limits=limits, groups=self._groups)
         except ProcessStartError as error:

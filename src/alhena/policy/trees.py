@@ -144,7 +144,7 @@ class _Walk:
         root = self.facts.root_of(path) or path
         if root not in self.rules:
             self.rules[root] = IgnoreRules(root, gemini=False)
-        return self.rules[root].within(Path(path))
+        return self.rules[root].rules_of(Path(path))
 
     def _is_private(self, path: str) -> bool:
         return any(map(may_hold_secrets, _inside(path, self.facts)))

@@ -23,14 +23,14 @@ from alhena.scheduler.tracked_call import Clock, TrackedCall
 from alhena.tools.contract import (
     Discover,
     ExecutionContext,
+    HostProgram,
     Kind,
-    Program,
     ToolErrorType,
     ToolFailure,
     ToolLocation,
     ToolResult,
 )
-from alhena.tools.output_store import OutputStore, Truncation, bounded, bounded_display
+from alhena.tools.output_store import OutputStore, Truncation, bounded_display, limit_result
 from alhena.tools.response import response_parts
 from alhena.tools.threads import Boundary, one_line
 from alhena.values import Value
@@ -145,7 +145,7 @@ class CallServices(Value, frozen=True, kw_only=True):
     discover: "Discover | None" = None
     durable: Durable | None = None
     keep: Keep | None = None
-    program: Program | None = None
+    program: HostProgram | None = None
     traceparent: Callable[[str], str] = lambda _call_id: ""
 
 
@@ -321,7 +321,7 @@ class Executor:
             display = bounded_display(result.display)
             result = msgspec.structs.replace(result, display=display)
         else:
-            made = bounded(result, self.outputs, tool, request.call_id)
+            made = limit_result(result, self.outputs, tool, request.call_id)
             result, truncation = made.result, made.truncation
         if call.input_notice or said:
             from alhena.scheduler.hooks import with_notice

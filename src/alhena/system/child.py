@@ -124,7 +124,7 @@ def descendants(session: int | None, mark: int = 0, since: int = 0) -> tuple[int
     return tuple(sorted(found))
 
 
-def marked(prefix: str) -> tuple[int, ...]:
+def find_marked_processes(prefix: str) -> tuple[int, ...]:
     """The living processes whose mark has the prefix of a session, ascending."""
     if not sys.platform.startswith("linux"):
         return ()
@@ -292,7 +292,7 @@ class Child:
             self._loop.add_reader(pipe, self._read, pipe)
         watch_exit(self._loop, self._process, self._on_exit)
         if self.terminal is not None:
-            self.terminal.started()
+            self.terminal.on_started()
 
     def now(self) -> float:
         """The clock of `exit_time` and `last_output`, in seconds."""
@@ -315,7 +315,7 @@ class Child:
         if not self.pid:
             return ()
         found = descendants(self.pid, self._mark, self._since)
-        if self._reaped() and self.pid in found:
+        if self._is_reaped() and self.pid in found:
             # After reaping, its id may belong to another process.
             return descendants(None, self._mark, self._since) if self._mark else ()
         return found
@@ -332,7 +332,7 @@ class Child:
         """Sends a signal to its group and to members in groups of their own."""
         if not self.pid:
             return
-        grouped = not self._reaped()
+        grouped = not self._is_reaped()
         for pid in self.members():
             # It has ended, or is set-user-ID and unreachable: `members` still reports it.
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -347,7 +347,7 @@ class Child:
     def end_unseen(self) -> None:
         """Kills members missed by `members` because they were being forked; for a child that has
         ended. One pass over all processes is the main cost of a short command."""
-        if self.pid and not self._reaped():
+        if self.pid and not self._is_reaped():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
 
@@ -429,7 +429,7 @@ class Child:
         if self.terminal is None:
             os.close(pipe)
             return
-        self.terminal.closed()
+        self.terminal.on_closed()
         if self._released:
             os.close(pipe)
         else:  # a program that has closed its end already would be hung up before it exits
@@ -442,7 +442,7 @@ class Child:
         if self._released:
             self.reap()
 
-    def _reaped(self) -> bool:
+    def _is_reaped(self) -> bool:
         return self._process is not None and self._process.returncode is not None
 
 
@@ -561,12 +561,12 @@ async def stop(child: Child, grace: float = GRACE) -> None:
         child.signal(signal.SIGTERM)
         begin = child.now()
         await asyncio.wait({child.exited, child.eof}, timeout=grace)
-        await _gone(child, begin + grace - child.now())
+        await _wait_until_gone(child, begin + grace - child.now())
     finally:
         child.signal(signal.SIGKILL)
     # A process forked during the signal is found in the next round.
     for _ in range(20):
-        if await _gone(child, 0.1):
+        if await _wait_until_gone(child, 0.1):
             return
         child.signal(signal.SIGKILL)
 
@@ -590,7 +590,7 @@ def _signal(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
-async def _gone(child: Child, seconds: float) -> bool:
+async def _wait_until_gone(child: Child, seconds: float) -> bool:
     """True when the whole process tree ends within this time."""
     for _ in range(int(seconds / _STEP) + 1):
         if child.exited.done() and not child.members():

@@ -222,7 +222,7 @@ def window_of_bytes(data: bytes, offset: int, limit: int) -> TextWindow:
     shown = text.split("\n", offset + limit)[offset : min(offset + limit, total)]
     cut = sum(len(line) > LINE_LENGTH for line in shown)
     return TextWindow(
-        lines=[_shortened(line) for line in shown] if cut else shown,
+        lines=[_shorten_line(line) for line in shown] if cut else shown,
         first=offset,
         total=total,
         long_lines=cut,
@@ -232,7 +232,7 @@ def window_of_bytes(data: bytes, offset: int, limit: int) -> TextWindow:
     )
 
 
-def _shortened(line: str) -> str:
+def _shorten_line(line: str) -> str:
     return line if len(line) <= LINE_LENGTH else line[:LINE_LENGTH] + _CUT
 
 

@@ -33,10 +33,10 @@ def printable(path: str | Path) -> str:
     text = str(path)
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+    return "".join(char if char.isprintable() else _escape_char(char) for char in text)
 
 
-def _escaped(char: str) -> str:
+def _escape_char(char: str) -> str:
     if "\udc80" <= char <= "\udcff":  # a byte of a name that is not UTF-8
         return f"\\x{ord(char) - 0xDC00:02x}"
     return char.encode("unicode_escape").decode("ascii")

@@ -83,7 +83,7 @@ def open_regular(path: Path) -> int:
     """
     try:
         require_regular(path.stat(), path)
-        return _checked(os.open(path, _READ), path)
+        return _check_descriptor(os.open(path, _READ), path)
     except OSError as error:
         raise from_os_error(error, path) from error
     except ValueError as error:
@@ -100,7 +100,7 @@ def open_real(path: Path) -> int:
             opened = os.open(path.name, _READ | os.O_NOFOLLOW, dir_fd=directory)
         finally:
             os.close(directory)
-        return _checked(opened, path)
+        return _check_descriptor(opened, path)
     except OSError as error:
         raise from_os_error(error, path) from error
     except ValueError as error:
@@ -112,7 +112,7 @@ def _nameless(path: Path) -> MissingFileError:
     return MissingFileError(f"File not found: no file can be called {printable(path)}.")
 
 
-def _checked(descriptor: int, path: Path) -> int:
+def _check_descriptor(descriptor: int, path: Path) -> int:
     try:
         require_regular(os.fstat(descriptor), path)
     except BaseException:
@@ -309,7 +309,7 @@ def exclusive(
     WriteFailureError when `cancellation` is set before that.
     """
     try:
-        held = _acquired(path, cancellation or threading.Event(), patience_s)
+        held = _acquire_lock(path, cancellation or threading.Event(), patience_s)
     except OSError as error:
         raise from_os_error(error, path, writing=True) from error
     try:
@@ -378,7 +378,7 @@ def _wait(
         stop.wait(_STEP_S)
 
 
-def _acquired(path: Path, cancellation: threading.Event, patience_s: float) -> int | None:
+def _acquire_lock(path: Path, cancellation: threading.Event, patience_s: float) -> int | None:
     deadline = time.monotonic() + patience_s
     while True:
         descriptor = os.open(path, _OPEN, 0o600)

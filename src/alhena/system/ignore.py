@@ -64,10 +64,10 @@ def excludes_file(
         found = found if value is None else value
     if found is None:
         return xdg / "ignore"
-    return _expanded(found, home) if found and _NUL not in found else None
+    return _expand_home(found, home) if found and _NUL not in found else None
 
 
-def _expanded(value: str, home: Path) -> Path:
+def _expand_home(value: str, home: Path) -> Path:
     return home / value[2:] if value.startswith("~/") else Path(value)
 
 
@@ -86,7 +86,7 @@ def _setting(file: Path, home: Path, warnings: list[str], *, depth: int) -> str 
         if key == "core.excludesfile":
             found = _value(raw)
         elif key == "include.path" and depth < _MAX_INCLUDES:
-            included = file.parent / _expanded(_value(raw), home)
+            included = file.parent / _expand_home(_value(raw), home)
             nested = _setting(included, home, warnings, depth=depth + 1)
             found = found if nested is None else nested
     return found
@@ -121,7 +121,7 @@ _Check = tuple[bool, bool, Callable[[str], re.Match[str] | None]]
 """True to re-include, True to match the name alone, the match function."""
 
 
-class _Block:
+class _RuleBlock:
     """Consecutive lines of the same kind: any match decides, so four expressions suffice."""
 
     def __init__(self, *, negated: bool) -> None:
@@ -143,7 +143,7 @@ class IgnoreFile:
     """The parsed lines of an ignore file, for paths relative to its directory."""
 
     def __init__(self, text: str) -> None:
-        self._blocks: list[_Block] = []
+        self._blocks: list[_RuleBlock] = []
         for line in text.split("\n"):
             self._add(_byte_per_character(line))
         # For other entries, and for directories; last lines first, as they decide.
@@ -179,7 +179,7 @@ class IgnoreFile:
         except BadPatternError:
             return  # like git, ignore a line that can match nothing
         if not self._blocks or self._blocks[-1].negated != negated:
-            self._blocks.append(_Block(negated=negated))
+            self._blocks.append(_RuleBlock(negated=negated))
         self._blocks[-1].add(source, by_name=by_name, directories_only=directories_only)
 
 
@@ -202,7 +202,7 @@ def _without_trailing_spaces(line: str) -> str:
 
 
 class DirectoryRules:
-    """The rules for the entries of one directory; made by `IgnoreRules.within` and `below`.
+    """The rules for the entries of one directory; made by `IgnoreRules.rules_of` and `below`.
 
     `layers` are ignore files, closest first, each with this directory's path below its own ("" or
     ending in a slash).
@@ -230,7 +230,9 @@ class DirectoryRules:
         if self.ignored or (name == _GIT and self._owner.git):
             return True
         plain = name if name.isascii() else _byte_per_character(name)
-        return _decided(self._layers, plain, is_dir) or _decided(self._gemini, plain, is_dir)
+        return _apply_rules(self._layers, plain, is_dir) or _apply_rules(
+            self._gemini, plain, is_dir
+        )
 
     def below(self, name: str) -> "DirectoryRules":
         """The rules for the entries of the subdirectory `name`."""
@@ -243,7 +245,7 @@ class DirectoryRules:
         return DirectoryRules(self._owner, directory, self._owner.layers(directory, layers), gemini)
 
 
-def _decided(layers: list[tuple[str, IgnoreFile]], name: str, is_dir: bool) -> bool:
+def _apply_rules(layers: list[tuple[str, IgnoreFile]], name: str, is_dir: bool) -> bool:
     for prefix, rules in layers:
         verdict = rules.verdict(prefix, name, is_dir)
         if verdict is not None:
@@ -273,21 +275,21 @@ class IgnoreRules:
         self.warnings: list[str] = []
         self._known: dict[Path, DirectoryRules] = {}
 
-    def ignored(self, path: Path, is_dir: bool) -> bool:
+    def is_ignored(self, path: Path, is_dir: bool) -> bool:
         """True when `path` (absolute) is ignored; never for the root or paths outside it."""
         located = path if path.is_relative_to(self.root) else path.parent.resolve() / path.name
         if located == self.root or not located.is_relative_to(self.root):
             return False
-        return self.within(located.parent).ignores(located.name, is_dir)
+        return self.rules_of(located.parent).ignores(located.name, is_dir)
 
-    def within(self, directory: Path) -> DirectoryRules:
+    def rules_of(self, directory: Path) -> DirectoryRules:
         """The rules for the entries of a directory at or below the root."""
         known = self._known.get(directory)
         if known is None:
             if directory == self.root or not directory.is_relative_to(self.root):
                 known = self._at_root(directory)
             else:
-                known = self.within(directory.parent).below(directory.name)
+                known = self.rules_of(directory.parent).below(directory.name)
             self._known[directory] = known
         return known
 

@@ -79,7 +79,7 @@ class TerminalText:
         text = held + self._decoder.decode(data, final)
         if not (held or self._after_escapes or _may_have_controls(data)):
             return text
-        if not final and (unfinished := _unfinished(text)):
+        if not final and (unfinished := _unfinished_length(text)):
             self._held = text[-unfinished:]
             text = text[:-unfinished]
         text = _without_escapes(self._after_escapes + text)
@@ -93,7 +93,7 @@ class TerminalText:
         return text
 
 
-def _unfinished(text: str) -> int:
+def _unfinished_length(text: str) -> int:
     """Length of an incomplete escape sequence at the end of the text, 0 without one."""
     last = text.rfind("\x1b")
     if last < 0:
@@ -192,7 +192,7 @@ class OutputCapture:
         if not self.binary:
             self._take(self.converter.feed(data))
 
-    def captured(self) -> CapturedText:
+    def finish_capture(self) -> CapturedText:
         """Finishes the capture after the end of the output."""
         if not self.binary:
             self._take(self.converter.feed(b"", final=True))

@@ -131,7 +131,7 @@ def change_file(path: Path, changed: Callable[[bytes], bytes], failure: str) -> 
     errors of `changed`.
     """
     try:
-        with _held(path) as place:
+        with _lock_target(path) as place:
             for attempt in range(_ATTEMPTS):
                 try:
                     _change(place, changed)
@@ -141,7 +141,7 @@ def change_file(path: Path, changed: Callable[[bytes], bytes], failure: str) -> 
                     if attempt == _ATTEMPTS - 1:
                         raise
     except FileError as error:
-        raise _unchanged(failure, error) from error
+        raise _write_error(failure, error) from error
 
 
 def set_aside_damaged(path: Path, read: Callable[[Path], object], failure: str) -> Path | None:
@@ -151,12 +151,12 @@ def set_aside_damaged(path: Path, read: Callable[[Path], object], failure: str) 
     if not _is_damaged(path, read):
         return None
     try:
-        with _held(path) as place:
+        with _lock_target(path) as place:
             if not _is_damaged(path, read):  # repaired meanwhile by another process
                 return None
             return _set_aside(place)
     except FileError as error:
-        raise _unchanged(failure, error) from error
+        raise _write_error(failure, error) from error
 
 
 def _set_aside(path: Path) -> Path:
@@ -179,7 +179,7 @@ def _is_damaged(path: Path, read: Callable[[Path], object]) -> bool:
 
 
 @contextmanager
-def _held(path: Path) -> Generator[Path]:
+def _lock_target(path: Path) -> Generator[Path]:
     """Locks the target of a path against changes by this module. Raises FileError."""
     place = Path(os.path.realpath(path))
     try:
@@ -190,7 +190,7 @@ def _held(path: Path) -> Generator[Path]:
         yield place
 
 
-def _unchanged(failure: str, error: Exception) -> ConfigError:
+def _write_error(failure: str, error: Exception) -> ConfigError:
     return ConfigError(f"{failure}: {str(error).rstrip('.')}.", remedy="Make the file writable.")
 
 

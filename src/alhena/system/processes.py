@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from alhena.system.child import GRACE, Child, Marks, command_line, marked, stop, stop_member
+from alhena.system.child import (
+    GRACE,
+    Child,
+    Marks,
+    command_line,
+    find_marked_processes,
+    stop,
+    stop_member,
+)
 from alhena.system.output import OutputCapture, TextSpool
 from alhena.system.watchdog import Watchdog
 
@@ -96,7 +104,7 @@ class BackgroundCommand:
         if self._finished:
             return
         self._finished = True
-        captured = self.output.capture.captured()
+        captured = self.output.capture.finish_capture()
         if self.output.spool is not None:
             self.output.spool.finish(tail=captured.tail)
 
@@ -129,7 +137,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     terminal: "PseudoTerminal | None" = None
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class CommandLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of a child: seconds without output, seconds in total, bytes of output; 0 means no
     limit."""
 
@@ -270,7 +278,7 @@ class ProcessGroups:
         for child in tuple(self._kept.values()):
             child.signal(signal.SIGKILL)
             self._forget(child)
-        for pid in marked(self.marks.prefix) if self.marks.given else ():
+        for pid in find_marked_processes(self.marks.prefix) if self.marks.given else ():
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         self.watchdog.close()
@@ -302,7 +310,7 @@ async def run_process(
     command: Command,
     sink: Callable[[bytes], None],
     *,
-    limits: Limits | None = None,
+    limits: CommandLimits | None = None,
     groups: ProcessGroups | None = None,
     started: Callable[[int], None] = lambda _pid: None,
     errors: Callable[[bytes], None] | None = None,
@@ -319,7 +327,7 @@ async def run_process(
         if groups is not None:
             groups.watch(child.pid)
         started(child.pid)
-        stopped = await _end_or_limit(child, limits or Limits())
+        stopped = await _end_or_limit(child, limits or CommandLimits())
         if stopped is None:
             await _drain(child)
             background = await _background(child)
@@ -397,7 +405,7 @@ def _start(
     return child
 
 
-async def _end_or_limit(child: Child, limits: Limits) -> Stop | None:
+async def _end_or_limit(child: Child, limits: CommandLimits) -> Stop | None:
     begin = child.now()
     child.output_limit = limits.output
     while not child.exited.done():

@@ -66,7 +66,7 @@ class PseudoTerminal:
 
         return take
 
-    def started(self) -> None:
+    def on_started(self) -> None:
         """Called when the command has started."""
         if self._keys is not None:
             self._keys()
@@ -91,6 +91,6 @@ class PseudoTerminal:
         except OSError:  # the command has closed it
             return len(data)
 
-    def closed(self) -> None:
+    def on_closed(self) -> None:
         """Called when this program's end is closed."""
         self._master = None

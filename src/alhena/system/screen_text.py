@@ -36,7 +36,7 @@ _INITIAL = frozenset({"7", "25"})
 """Modes that are on at first: wrapping, a visible cursor."""
 
 
-class _Row(msgspec.Struct):
+class _ScreenRow(msgspec.Struct):
     """Cells of a row: characters, `""` behind one that takes several. `wrapped`: the text continues
     in the next row; `redrawn`: something was overwritten, so blanks at the end mean nothing."""
 
@@ -125,7 +125,7 @@ class ScreenText:
         """Returns the text that has left the screen; `final` also returns what is on it."""
         text = self._held + self._decoder.decode(data, final)
         self._held = ""
-        if unfinished := _unfinished(text):
+        if unfinished := _unfinished_length(text):
             text, self._held = text[:-unfinished], "" if final else text[-unfinished:]
         out = [self._left]
         self._left = ""
@@ -183,7 +183,7 @@ class ScreenText:
         self._text = ""
 
 
-def _unfinished(text: str) -> int:
+def _unfinished_length(text: str) -> int:
     """Length of what may be the beginning of a sequence or of a line break at the end."""
     if text.endswith("\r"):
         return 1
@@ -204,9 +204,9 @@ class _Drawing:
         self._height = rows
         self._width = columns
         self._modes = modes
-        self._rows = [_Row()]
+        self._rows = [_ScreenRow()]
         self._saved = (0, 0)
-        self._main: tuple[list[_Row], int, int] | None = None
+        self._main: tuple[list[_ScreenRow], int, int] | None = None
         self._last = ""
         self._out: Callable[[str], object] = str
 
@@ -218,13 +218,13 @@ class _Drawing:
         while end - 1 > self._row and not self._rows[end - 1].cells:
             end -= 1
         if end < len(self._rows):
-            return "".join(map(_ended, self._rows[:end]))
-        return "".join(map(_ended, self._rows[:-1])) + self._rows[-1].text
+            return "".join(map(_end_row, self._rows[:end]))
+        return "".join(map(_end_row, self._rows[:-1])) + self._rows[-1].text
 
     def take(self) -> str:
         """Returns the text and begins again at the top."""
         text = self.text
-        self._rows, self._row, self.column = [_Row()], 0, 0
+        self._rows, self._row, self.column = [_ScreenRow()], 0, 0
         return text
 
     @property
@@ -321,13 +321,13 @@ class _Drawing:
         """Takes the row at the top away, and makes one at the bottom."""
         gone = self._rows.pop(top)
         if top == 0 and self._main is None:
-            self._out(_ended(gone))
-        self._rows.insert(min(bottom, len(self._rows)), _Row())
+            self._out(_end_row(gone))
+        self._rows.insert(min(bottom, len(self._rows)), _ScreenRow())
 
     def _to(self, row: int) -> None:
         self._row = row
         while row >= len(self._rows):
-            self._rows.append(_Row())
+            self._rows.append(_ScreenRow())
 
     def _escape(self, final: str) -> None:
         match final:
@@ -423,7 +423,7 @@ class _Drawing:
             case "M":
                 for _ in range(min(count, self._height)):
                     del self._rows[self._row]
-                    self._rows.insert(min(bottom, len(self._rows)), _Row())
+                    self._rows.insert(min(bottom, len(self._rows)), _ScreenRow())
                 self._to(self._row)
             case "S":
                 self._to(self._row)
@@ -435,7 +435,7 @@ class _Drawing:
 
     def _insert_rows(self, count: int, bottom: int) -> None:
         for _ in range(min(count, self._height)):
-            self._rows.insert(self._row, _Row())
+            self._rows.insert(self._row, _ScreenRow())
             if len(self._rows) > bottom + 1:
                 del self._rows[bottom + 1]
 
@@ -457,10 +457,10 @@ class _Drawing:
             self._erase_line(0)
             del self._rows[self._row + 1 :]
         elif how == 1:
-            self._rows[: self._row] = [_Row() for _ in range(self._row)]
+            self._rows[: self._row] = [_ScreenRow() for _ in range(self._row)]
             self._erase_line(1)
         elif how == 2:
-            self._rows = [_Row() for _ in range(self._row + 1)]
+            self._rows = [_ScreenRow() for _ in range(self._row + 1)]
 
     def _set_margins(self, top: int, bottom: int) -> None:
         bottom = min(bottom or self._height, self._height) - 1
@@ -480,10 +480,10 @@ class _Drawing:
             self.leave_alternate()
         elif self._main is None:
             self._main = (self._rows, self._row, self.column)
-            self._rows, self._row, self.column = [_Row()], 0, 0
+            self._rows, self._row, self.column = [_ScreenRow()], 0, 0
 
 
-def _ended(row: _Row) -> str:
+def _end_row(row: _ScreenRow) -> str:
     return row.text if row.wrapped else f"{row.text}\n"
 
 

@@ -79,7 +79,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str] | None = None
 
 
-class Match(msgspec.Struct, frozen=True):
+class LineMatch(msgspec.Struct, frozen=True):
     """A matching line: its file, its number from 1, its text (at most 2,000 characters)."""
 
     path: Path
@@ -93,7 +93,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     program.
     """
 
-    matches: tuple[Match, ...]
+    matches: tuple[LineMatch, ...]
     limited: bool
     cut_files: int = 0
     notes: tuple[str, ...]
@@ -115,10 +115,10 @@ class FileSearch:
         cancelled."""
         stop = threading.Event()
 
-        def stopped() -> bool:
+        def is_stopped() -> bool:
             return stop.is_set() or (cancellation is not None and cancellation.is_set())
 
-        work = _Search(query, self.program, Deadline(self._time_limit, stopped)).run
+        work = _FileSearch(query, self.program, Deadline(self._time_limit, is_stopped)).run
         running = asyncio.get_running_loop().run_in_executor(None, work)
         try:
             return await asyncio.shield(running)
@@ -151,7 +151,7 @@ class Deadline:
         self._stopped = stopped
         self._end = time.monotonic() + seconds
 
-    def left(self) -> float:
+    def remaining_seconds(self) -> float:
         """Remaining seconds, at most `LINE_SECONDS`.
 
         Raises SearchTimeoutError when there are none, SearchError when it was stopped.
@@ -168,7 +168,7 @@ class Deadline:
         return min(left, LINE_SECONDS)
 
 
-class _Search:
+class _FileSearch:
     def __init__(self, query: Query, program: str, deadline: Deadline) -> None:
         self._query = query
         self._program = program
@@ -183,14 +183,14 @@ class _Search:
         """Runs the search."""
         path = self._query.path
         directory = os.path.isdir(path)
-        if self._files.rules.ignored(path, directory):
+        if self._files.rules.is_ignored(path, directory):
             self._notes.append(f"{printable(path)} is left out by .geminiignore.")
             return self._result([], limited=False)
-        found: list[Match] = []
+        found: list[LineMatch] = []
         cut_files = 0
-        names, matcher = self._listed() if directory else ([str(path)], self._matcher())
+        names, matcher = self._list_files() if directory else ([str(path)], self._matcher())
         if names is None:
-            names = list(self._walked())
+            names = list(self._walk_files())
         most = self._query.max_matches
         per_file = self._query.max_per_file
         for name in sorted(names, key=os.fsencode):
@@ -199,7 +199,7 @@ class _Search:
                 cut_files += 1
                 del lines[per_file:]
             located = Path(name)
-            found += [Match(located, number, shown_line(line)) for number, line in lines]
+            found += [LineMatch(located, number, shown_line(line)) for number, line in lines]
             if len(found) > most:
                 del found[most:]
                 return self._result(found, limited=True, cut_files=cut_files)
@@ -218,7 +218,7 @@ class _Search:
         exclude = compile_pattern(query.exclude, case_sensitive=case) if query.exclude else None
         return LineMatcher(pattern, exclude, self._literals, self._deadline)
 
-    def _listed(self) -> "tuple[list[str] | None, LineMatcher]":
+    def _list_files(self) -> "tuple[list[str] | None, LineMatcher]":
         """The files that ripgrep lists, None when all have to be read; and the matcher, which is
         made meanwhile."""
         if not self._program or not self._literals or self._files.named:
@@ -280,13 +280,15 @@ class _Search:
     def _output(self, process: "subprocess.Popen[bytes]") -> bytes:
         while True:
             with suppress(subprocess.TimeoutExpired):
-                return process.communicate(timeout=min(_STEP, self._deadline.left()))[0]
+                return process.communicate(timeout=min(_STEP, self._deadline.remaining_seconds()))[
+                    0
+                ]
 
-    def _walked(self) -> Iterator[str]:
+    def _walk_files(self) -> Iterator[str]:
         tally = WalkTally()
         limits = WalkLimits(enter=self._go_on, excluded=self._files.excluded)
         for entry in walk(self._query.path, self._files.rules, tally, limits):
-            if self._files.included(entry.path) and not entry.is_symlink():
+            if self._files.is_included(entry.path) and not entry.is_symlink():
                 if self._files.is_open(entry.path):
                     yield entry.path
                 else:
@@ -294,10 +296,10 @@ class _Search:
         self._notes.extend(tally.unreadable)
 
     def _go_on(self, _directory: str) -> bool:
-        self._deadline.left()
+        self._deadline.remaining_seconds()
         return True
 
-    def _result(self, found: list[Match], *, limited: bool, cut_files: int = 0) -> SearchResult:
+    def _result(self, found: list[LineMatch], *, limited: bool, cut_files: int = 0) -> SearchResult:
         secrets = [left_out(self._secrets)] if self._secrets else []
         notes = (*dict.fromkeys([*secrets, *self._files.rules.warnings, *self._notes]),)
         return SearchResult(
@@ -336,7 +338,7 @@ class FileChoice:
         self.named = (
             query.no_ignore
             or bool(EXCLUDED_DIRECTORIES.intersection(inside))
-            or git_only.ignored(query.path, os.path.isdir(query.path))
+            or git_only.is_ignored(query.path, os.path.isdir(query.path))
         )
         self.rules = IgnoreRules(query.root, git=False, environ=environ) if self.named else rules
         self.excluded: frozenset[str] = EXCLUDED_DIRECTORIES
@@ -348,19 +350,19 @@ class FileChoice:
     def belongs(self, path: str) -> bool:
         """True when a file listed by ripgrep belongs to the query."""
         *above, name = path[self._base :].split("/")
-        if self.excluded.intersection(above) or is_temporary(name) or not self.included(path):
+        if self.excluded.intersection(above) or is_temporary(name) or not self.is_included(path):
             return False
         try:
             regular = stat.S_ISREG(os.lstat(path).st_mode)
         except OSError:  # it has been deleted
             return False
-        return regular and not self.rules.ignored(Path(path), is_dir=False)
+        return regular and not self.rules.is_ignored(Path(path), is_dir=False)
 
     def is_open(self, path: str) -> bool:
         """False for a file below the query's path that may hold secrets."""
         return not may_hold_secrets(path[self._base :])
 
-    def included(self, path: str) -> bool:
+    def is_included(self, path: str) -> bool:
         """True when the file matches the include pattern, if any."""
         if self._include is None:
             return True
@@ -482,19 +484,19 @@ class LineMatcher:
     def matches(self, path: str, most: int) -> list[tuple[int, str]]:
         """Line numbers from 1 and text of up to `most` matching lines of a file. Raises OSError,
         SearchTimeoutError, SearchError when stopped."""
-        self._deadline.left()
+        self._deadline.remaining_seconds()
         found: list[tuple[int, str]] = []
         for number, line in lines_of(path, self._lacks):
             if number % _BETWEEN_CHECKS == 0:
-                self._deadline.left()
+                self._deadline.remaining_seconds()
             if self._literals and line.isascii() and not self._says(line.lower()):
                 continue
             try:
-                fits = self._found(self._pattern, line) and not (
-                    self._exclude is not None and self._found(self._exclude, line)
+                fits = self._is_match(self._pattern, line) and not (
+                    self._exclude is not None and self._is_match(self._exclude, line)
                 )
             except (TimeoutError, MemoryError) as error:
-                self._deadline.left()
+                self._deadline.remaining_seconds()
                 raise SearchTimeoutError(
                     f"The pattern takes too long at line {number:,} of {printable(path)}.",
                     remedy="Simplify nested or adjoining repetitions, such as (a+)+ or a*a*, or "
@@ -517,8 +519,8 @@ class LineMatcher:
             return not any(map(content.lower().__contains__, self._bytes))
         return self._texts.search(content, concurrent=True) is None
 
-    def _found(self, pattern: "Pattern[str]", line: str) -> bool:
-        seconds = self._deadline.left()
+    def _is_match(self, pattern: "Pattern[str]", line: str) -> bool:
+        seconds = self._deadline.remaining_seconds()
         return pattern.search(line, timeout=seconds, concurrent=True) is not None
 
 

@@ -69,7 +69,7 @@ def walk(
     tally = tally or WalkTally()
     limits = limits or WalkLimits()
     start = str(root)
-    pending = [(start, "", rules.within(root) if rules else None)]
+    pending = [(start, "", rules.rules_of(root) if rules else None)]
     while pending and not limits.cancellation.is_set():
         path, relative, here = pending.pop()
         entries = _entries(path, tally, limits.cancellation)
@@ -173,10 +173,10 @@ def options_of(pattern: str) -> list[str]:
     """Expands the braces of a pattern, also with its brackets taken literally: directories of web
     routes have such names. Raises BadPatternError."""
     options = expand_braces(pattern)
-    return options + [_BRACKETS.sub(_quoted, option) for option in options if "[" in option]
+    return options + [_BRACKETS.sub(_quote_match, option) for option in options if "[" in option]
 
 
-def _quoted(found: re.Match[str]) -> str:
+def _quote_match(found: re.Match[str]) -> str:
     text = found.group()
     return text if text.startswith("\\") else f"\\{text}"
 
@@ -193,14 +193,14 @@ def glob_files(
     found: list[GlobMatch] = []
     for entry in walk(base, rules, tally, limits):
         if pattern.matches(entry.path[start:]):
-            modified = _modified(entry)
+            modified = _modification_time(entry)
             if modified is not None:
                 found.append(GlobMatch(entry.path, modified))
     tally.ignored_files = [path for path in tally.ignored_files if pattern.matches(path[start:])]
     return found
 
 
-def _modified(entry: os.DirEntry[str]) -> float | None:
+def _modification_time(entry: os.DirEntry[str]) -> float | None:
     try:
         return entry.stat().st_mtime
     except OSError:  # deleted meanwhile
@@ -309,7 +309,7 @@ def folder_structure(
     """
     top = _Folder(_safe(str(root)))
     picture = _Picture(max_items, max_read)
-    picture.queue.append((top, str(root), rules.within(root) if rules else None))
+    picture.queue.append((top, str(root), rules.rules_of(root) if rules else None))
     while picture.queue:
         picture.look_into(*picture.queue.popleft())
     picture.show_waiting()

@@ -47,7 +47,7 @@ class Terminal(Protocol):
         ...
 
 
-class Console(Protocol):
+class TerminalProvider(Protocol):
     """Gives commands a pseudo-terminal."""
 
     def attach(self, call_id: str) -> "AbstractAsyncContextManager[PseudoTerminal | None]":
@@ -69,7 +69,7 @@ class Workspace:
         include: Iterable[str | os.PathLike[str]] = (),
         readable: Iterable[str | os.PathLike[str]] = (),
         *,
-        console: Console | None = None,
+        console: TerminalProvider | None = None,
         editor: EditorFiles | None = None,
         terminal: Terminal | None = None,
     ) -> None:

@@ -27,7 +27,7 @@ from alhena.tools.contract import (
     ToolLocation,
     ToolResult,
 )
-from alhena.tools.params import BUILT_IN, declared, prepare
+from alhena.tools.params import BUILT_IN, prepare, read_declaration
 from alhena.wire.request import FunctionDeclaration
 
 
@@ -51,7 +51,7 @@ class LazyTool:
     """
 
     def __init__(self, name: str, make: Callable[[], Tool], *, note: str = "") -> None:
-        data = declared(BUILT_IN, name)
+        data = read_declaration(BUILT_IN, name)
         self.name = name
         self.display_name = data.display_name
         self.kind = data.kind
@@ -99,7 +99,7 @@ class DeclarativeTool(ABC):
     def __init_subclass__(cls) -> None:
         if "name" not in vars(cls) or "kind" in vars(cls):
             return
-        data = declared(_folder(cls), cls.name)
+        data = read_declaration(_folder(cls), cls.name)
         cls.display_name = data.display_name
         cls.kind = data.kind
         cls.parameter_schema = data.parameters
@@ -204,7 +204,9 @@ def kept_closed(workspace: Workspace, *paths: Path) -> bool:
     from alhena.system.ignore import IgnoreRules
 
     return any(
-        IgnoreRules(root_of(workspace, path), git=False).ignored(path, is_dir=os.path.isdir(path))
+        IgnoreRules(root_of(workspace, path), git=False).is_ignored(
+            path, is_dir=os.path.isdir(path)
+        )
         for path in paths
     )
 
@@ -214,7 +216,7 @@ def failure_of(error: FileError) -> ToolFailure:
     return ToolFailure(str(error), ToolErrorType.named(error.kind))
 
 
-def failed(failure: ToolFailure) -> ToolResult:
+def failed_result(failure: ToolFailure) -> ToolResult:
     """Converts a failure to the result of the call."""
     return ToolResult.failed(failure.message, failure.type)
 

@@ -55,7 +55,7 @@ class ToolHost(msgspec.Struct, frozen=True, kw_only=True):
         from alhena.config.environment import own_environment
 
         given = own_environment(self.environ)
-        return given if self.sandbox is None else self.sandbox.trusted(given)
+        return given if self.sandbox is None else self.sandbox.trusted_environment(given)
 
 
 class BuiltIn(msgspec.Struct, frozen=True):

@@ -343,7 +343,7 @@ class ToolLocation(msgspec.Struct, frozen=True):
     line: int | None = None
 
 
-class Program(Protocol):
+class HostProgram(Protocol):
     """The program around an agent, for the tools it wrote."""
 
     deps: Any
@@ -357,7 +357,7 @@ class Program(Protocol):
         ...
 
 
-def _ignored(_news: str | int) -> None:
+def _ignore_news(_news: str | int) -> None:
     """Ignores news of a call."""
 
 
@@ -373,11 +373,11 @@ class ExecutionContext(msgspec.Struct, eq=False):
 
     cwd: Path
     cancellation: threading.Event = msgspec.field(default_factory=threading.Event)
-    update_output: Callable[[str], None] = _ignored
-    update_screen: Callable[[str], None] = _ignored
-    report_pid: Callable[[int], None] = _ignored
+    update_output: Callable[[str], None] = _ignore_news
+    update_screen: Callable[[str], None] = _ignore_news
+    report_pid: Callable[[int], None] = _ignore_news
     call_id: str = ""
-    program: Program | None = None
+    program: HostProgram | None = None
     traceparent: str = ""
 
 

@@ -20,7 +20,7 @@ from alhena.tools.contract import (
     ToolFailure,
     ToolResult,
 )
-from alhena.tools.params import respelled, validate
+from alhena.tools.params import convert_spellings, validate
 from alhena.tools.registry import DISCOVERED_PREFIX as PREFIX
 from alhena.tools.registry import is_declarable
 from alhena.tools.shell_output import CapturedOutput
@@ -30,7 +30,7 @@ from alhena.wire.request import FunctionDeclaration
 
 if TYPE_CHECKING:
     from alhena.system.output import CapturedText
-    from alhena.system.processes import Command, Ending, Limits, ProcessGroups
+    from alhena.system.processes import Command, CommandLimits, Ending, ProcessGroups
     from alhena.system.sandbox.sandbox import Sandbox
     from alhena.tools.output_store import OutputStore
 
@@ -44,7 +44,7 @@ _SCHEMAS = ("parametersJsonSchema", "parameters_json_schema", "parameters")
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
-class ListedTool(msgspec.Struct, frozen=True, kw_only=True):
+class DeclaredTool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool as the command declares it, under its own name. `parameters` is JSON Schema."""
 
     name: str
@@ -60,7 +60,7 @@ class ListedTool(msgspec.Struct, frozen=True, kw_only=True):
 class Listing(Value, frozen=True, kw_only=True):
     """The tools found; `problems` are sentences about unusable items."""
 
-    tools: tuple[ListedTool, ...] = ()
+    tools: tuple[DeclaredTool, ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -89,7 +89,7 @@ def read_listing(output: bytes) -> Listing:
     items = [decoded] if as_object(decoded) is not None else as_array(decoded)
     if items is None:
         raise ValueError("its output is no JSON array")
-    tools: dict[str, ListedTool] = {}
+    tools: dict[str, DeclaredTool] = {}
     problems: list[str] = []
     for place, item in _declarations(items):
         if len(tools) == MAX_TOOLS or len(problems) == MAX_PROBLEMS:
@@ -117,7 +117,7 @@ def _declarations(items: list[object]) -> Iterator[tuple[str, object]]:
                 yield f"item {number}.{place}", one
 
 
-def _tool(item: object) -> ListedTool | str:
+def _tool(item: object) -> DeclaredTool | str:
     """Returns the declaration, or the reason why the item is not one."""
     given = as_object(item)
     if given is None:
@@ -139,13 +139,13 @@ def _tool(item: object) -> ListedTool | str:
     except RecursionError:
         return f"the parameters of {name} are nested too deeply"
     text = description if isinstance(description, str) else ""
-    return ListedTool(name=name, description=text, parameters=parameters)
+    return DeclaredTool(name=name, description=text, parameters=parameters)
 
 
 def _json_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """Converts a schema that may be in the Gemini form (types in capitals, `nullable`) to JSON
     Schema."""
-    made = {key: each if key in _VALUES else _converted(each) for key, each in schema.items()}
+    made = {key: each if key in _VALUES else _convert_schema(each) for key, each in schema.items()}
     kind = made.get("type")
     if isinstance(kind, str) and kind in _TYPES:
         lower = kind.lower()
@@ -153,11 +153,11 @@ def _json_schema(schema: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _converted(value: object) -> object:
+def _convert_schema(value: object) -> object:
     if (inner := as_object(value)) is not None:
         return _json_schema(inner)
     items = as_array(value)
-    return value if items is None else [_converted(each) for each in items]
+    return value if items is None else [_convert_schema(each) for each in items]
 
 
 DISCOVERY_SECONDS = 30.0
@@ -179,7 +179,7 @@ async def discover(
     """Runs `command` in `cwd` with `env` and returns the tools it lists. Any failure gives no tools
     and a problem with the reason. Processes left running are killed."""
     from alhena.system.output import OutputCapture
-    from alhena.system.processes import Command, Limits, run_process
+    from alhena.system.processes import Command, CommandLimits, run_process
     from alhena.tools.shell_output import stop_reason
 
     try:
@@ -200,7 +200,7 @@ async def discover(
         printed.extend(data[: MAX_LISTING + 1 - len(printed)])
 
     said = OutputCapture(head=_SHOWN, tail=_SHOWN)
-    limits = Limits(inactivity=0, total=DISCOVERY_SECONDS, output=MAX_SAID)
+    limits = CommandLimits(inactivity=0, total=DISCOVERY_SECONDS, output=MAX_SAID)
     try:
         ending = await run_process(
             process if sandbox is None else sandbox.confine(process),
@@ -211,7 +211,7 @@ async def discover(
         )
     except ProcessStartError as error:
         return Listing(problems=(str(error).removesuffix("."),))
-    diagnostics = one_line(said.captured().text.strip(), 2 * _SHOWN)
+    diagnostics = one_line(said.finish_capture().text.strip(), 2 * _SHOWN)
     behind = f": {diagnostics}" if diagnostics else ""
     if len(printed) > MAX_LISTING:
         return Listing(problems=(f"it printed more than {MAX_LISTING >> 20} MB",))
@@ -259,7 +259,7 @@ class DiscoveredTool:
     is_output_markdown = False
     can_update_output = True
 
-    def __init__(self, listed: ListedTool, discovery: str, call: CallCommand) -> None:
+    def __init__(self, listed: DeclaredTool, discovery: str, call: CallCommand) -> None:
         self.name = listed.registered_name
         self.display_name = listed.name
         self.own_name = listed.name
@@ -279,7 +279,7 @@ class DiscoveredTool:
 
     def build(self, params: dict[str, Any]) -> "DiscoveredInvocation | ToolFailure":
         """Checks the parameters against the tool's schema; a failure is a value."""
-        normal = respelled(self.parameter_schema, params)
+        normal = convert_spellings(self.parameter_schema, params)
         return validate(self.parameter_schema, normal) or DiscoveredInvocation(normal, self)
 
 
@@ -310,7 +310,7 @@ class DiscoveredInvocation(BaseInvocation):
         """Runs the command. The call fails when the command cannot start, is stopped or ends with a
         non-zero exit code; output on stderr alone is not a failure."""
         from alhena.system.output import OutputCapture
-        from alhena.system.processes import Limits, run_process
+        from alhena.system.processes import CommandLimits, run_process
         from alhena.tools.shell_output import live_output
 
         call = self._tool.call
@@ -324,7 +324,7 @@ class DiscoveredInvocation(BaseInvocation):
             on_text=live.add,
         )
         errors = OutputCapture(head=DIAGNOSTICS, tail=DIAGNOSTICS)
-        limits = Limits(inactivity=call.inactivity, total=CALL_SECONDS, output=MAX_OUTPUT)
+        limits = CommandLimits(inactivity=call.inactivity, total=CALL_SECONDS, output=MAX_OUTPUT)
         finished = False
         try:
             ending = await run_process(
@@ -345,7 +345,7 @@ class DiscoveredInvocation(BaseInvocation):
             live.stop()
             if not finished:
                 output.discard()
-        return self._result(ending, output, errors.captured(), limits)
+        return self._result(ending, output, errors.finish_capture(), limits)
 
     async def _why_held(self) -> str:
         why_held = self._tool.call.why_held
@@ -377,11 +377,11 @@ class DiscoveredInvocation(BaseInvocation):
         ending: "Ending",
         output: "CapturedOutput",
         errors: "CapturedText",
-        limits: "Limits",
+        limits: "CommandLimits",
     ) -> ToolResult:
         from alhena.tools.shell_output import or_none, stop_reason
 
-        captured = output.capture.captured()
+        captured = output.capture.finish_capture()
         stderr = errors.text.strip("\n")
         stopped = stop_reason(ending, limits)
         data: dict[str, Any] = {"exit_code": ending.exit_code, "signal": ending.signal}
@@ -391,7 +391,7 @@ class DiscoveredInvocation(BaseInvocation):
                 llm_content=captured.text + suffix,
                 display=captured.text.removesuffix("\n") + suffix,
                 data=data,
-                spilled=output.spilled(captured, suffix),
+                spilled=output.store_whole(captured, suffix),
             )
         output.discard()
         lines = (

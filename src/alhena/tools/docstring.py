@@ -28,7 +28,7 @@ class Docstring(msgspec.Struct, frozen=True):
 
 def read_docstring(text: str) -> Docstring:
     """Parses a docstring with any indentation."""
-    lines = _dedented(text)
+    lines = _dedent_lines(text)
     summary: list[str] = []
     parameters: dict[str, str] = {}
     index = 0
@@ -42,21 +42,21 @@ def read_docstring(text: str) -> Docstring:
             if line.strip() in _PARAMETER_SECTIONS:
                 parameters |= _numpy_entries(body)
         elif google:
-            index, body = _indented(lines, index + 1)
+            index, body = _take_indented_lines(lines, index + 1)
             if google[1] in _PARAMETER_SECTIONS:
                 parameters |= _google_entries(body)
         elif field:
-            index, body = _indented(lines, index + 1)
+            index, body = _take_indented_lines(lines, index + 1)
             name = (field[2] or "").split()[-1:]
             if field[1] in _SPHINX_PARAMETER and name:
-                parameters[name[0].lstrip("*")] = _joined([field[3], *body])
+                parameters[name[0].lstrip("*")] = _join_lines([field[3], *body])
         else:
             summary.append(line)
             index += 1
     return Docstring("\n".join(summary).strip(), parameters)
 
 
-def _dedented(text: str) -> list[str]:
+def _dedent_lines(text: str) -> list[str]:
     """Removes the common indentation of the lines; the first line has none."""
     lines = text.expandtabs().splitlines()
     margins = [len(line) - len(line.lstrip()) for line in lines[1:] if line.strip()]
@@ -64,7 +64,7 @@ def _dedented(text: str) -> list[str]:
     return [line.strip() if i == 0 else line[margin:].rstrip() for i, line in enumerate(lines)]
 
 
-def _indented(lines: list[str], start: int) -> tuple[int, list[str]]:
+def _take_indented_lines(lines: list[str], start: int) -> tuple[int, list[str]]:
     """The indented (or empty) lines from `start`, and the index after them."""
     end = start
     while end < len(lines) and (not lines[end] or lines[end].startswith(" ")):
@@ -102,8 +102,8 @@ def _entries(body: list[str], pattern: re.Pattern[str]) -> dict[str, str]:
                 found[name.strip().lstrip("*")] = current
         else:
             current.append(line)
-    return {name: _joined(texts) for name, texts in found.items()}
+    return {name: _join_lines(texts) for name, texts in found.items()}
 
 
-def _joined(lines: list[str]) -> str:
+def _join_lines(lines: list[str]) -> str:
     return " ".join(" ".join(lines).split())

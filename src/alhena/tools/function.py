@@ -30,7 +30,7 @@ from alhena.tools.contract import (
     ToolResult,
 )
 from alhena.tools.docstring import read_docstring
-from alhena.tools.params import excerpt, respelled, validate
+from alhena.tools.params import convert_spellings, excerpt, validate
 from alhena.tools.registry import is_declarable
 from alhena.tools.threads import Boundary, in_daemon_thread, one_line
 from alhena.tools.value_types import SUPPORTED, Types, default_of, value_to_json
@@ -126,7 +126,7 @@ class Signature:
     def __init__(self, function: Callable[..., Any], descriptions: Mapping[str, str]) -> None:
         self._name = str(getattr(function, "__name__", function))
         self._signature = inspect.signature(function)
-        self._hints = self._resolved(function)
+        self._hints = self._resolve_hints(function)
         self._types = Types()
         self._read: dict[str, Callable[[Any, str], Any]] = {}
         self.context_parameter: str | None = None
@@ -182,7 +182,7 @@ class Signature:
         bound.apply_defaults()
         return bound.args, bound.kwargs
 
-    def _resolved(self, function: Callable[..., Any]) -> dict[str, Any]:
+    def _resolve_hints(self, function: Callable[..., Any]) -> dict[str, Any]:
         target = function if inspect.isroutine(function) else type(function).__call__
         try:
             return typing.get_type_hints(target, include_extras=True)
@@ -306,7 +306,7 @@ class FunctionTool:
 
     def build(self, params: dict[str, Any]) -> ToolInvocation | ToolFailure:
         """Checks the schema, then converts to the hinted types; a failure is a value."""
-        normal = respelled(self.parameter_schema, params)
+        normal = convert_spellings(self.parameter_schema, params)
         failure = validate(self.parameter_schema, normal)
         if failure is not None:
             return failure
@@ -360,7 +360,7 @@ class FunctionInvocation:
         returned: object = None
         try:
             with boundary:
-                returned = await self._returned(ToolContext(context))
+                returned = await self._call_function(ToolContext(context))
         except SystemExit:
             # sys.exit() in a tool must not end the host program.
             reason = "it called sys.exit()"
@@ -377,7 +377,7 @@ class FunctionInvocation:
                 context.program.fail(message)
             return ToolResult.failed(message)
 
-    async def _returned(self, context: ToolContext[Any]) -> object:
+    async def _call_function(self, context: ToolContext[Any]) -> object:
         args, kwargs = self._tool.signature.bind(self._values, context)
         call = partial(self._tool.function, *args, **kwargs)
         limit = asyncio.timeout(self._tool.timeout)
@@ -485,7 +485,7 @@ def _result(returned: object) -> ToolResult:
         case str():
             return ToolResult(llm_content=returned, display=returned)
         case Part():
-            return ToolResult(llm_content=returned, display=_shown(returned))
+            return ToolResult(llm_content=returned, display=_describe_content(returned))
         case Image():
             return _result(returned.part)
         case list() | tuple():
@@ -493,7 +493,7 @@ def _result(returned: object) -> ToolResult:
             if any(isinstance(item, Part | Image) for item in items):
                 parts = (item.part if isinstance(item, Image) else item for item in items)
                 content = tuple(item if isinstance(item, Part) else _text(item) for item in parts)
-                return ToolResult(llm_content=content, display=_shown(content))
+                return ToolResult(llm_content=content, display=_describe_content(content))
         case _:
             pass
     text = _text(cast("object", returned))
@@ -510,14 +510,14 @@ def _text(value: object) -> str:
     )
 
 
-def _shown(content: LlmContent) -> str:
+def _describe_content(content: LlmContent) -> str:
     """Text for people, with the kinds of media named."""
     if isinstance(content, str):
         return content
     if isinstance(content, Part):
         data = content.inline_data or content.file_data
         return content.text or (f"({data.mime_type})" if data is not None else "")
-    return "\n".join(filter(None, map(_shown, content)))
+    return "\n".join(filter(None, map(_describe_content, content)))
 
 
 def _brief(value: object) -> str:

@@ -142,7 +142,7 @@ class OutputStore:
             found = [entry for entry in self._names() if entry.endswith(ending)]
             if not found:
                 raise _not_kept(name)
-            exact = self.directory / max(found, key=self._modified)
+            exact = self.directory / max(found, key=self._modification_time)
         status = os.lstat(exact)
         if not stat.S_ISREG(status.st_mode):
             raise NotRegularFileError(f"Not a regular file: {printable(exact)}.")
@@ -217,7 +217,7 @@ class OutputStore:
         except FileNotFoundError:
             return []
 
-    def _modified(self, name: str) -> int:
+    def _modification_time(self, name: str) -> int:
         return os.lstat(self.directory / name).st_mtime_ns
 
 
@@ -267,7 +267,7 @@ class BoundedResult(msgspec.Struct, frozen=True):
     truncation: Truncation | None
 
 
-def bounded(result: ToolResult, store: OutputStore, tool: str, call_id: str) -> BoundedResult:
+def limit_result(result: ToolResult, store: OutputStore, tool: str, call_id: str) -> BoundedResult:
     """Limits `result` for the model; text over the store's threshold is saved there."""
     result = msgspec.structs.replace(result, display=bounded_display(result.display))
     if result.error is not None:
@@ -281,7 +281,7 @@ def bounded(result: ToolResult, store: OutputStore, tool: str, call_id: str) -> 
     whole = content_text(result.llm_content)
     if not 0 < store.threshold < len(whole):
         return BoundedResult(result, None)
-    spilled = _saved(whole, store, (tool, call_id))
+    spilled = _save_text(whole, store, (tool, call_id))
     text = excerpt(spilled, store.threshold)
     content = _with_media(text, result.llm_content)
     replaced = msgspec.structs.replace(result, llm_content=content)
@@ -318,16 +318,16 @@ def bounded_display(display: ToolDisplay) -> ToolDisplay:
     """The display, its longest text limited to 100,000 characters and a line."""
     match display:
         case str():
-            return shortened(display)
+            return shorten_text(display)
         case TerminalOutput(text=text) if len(text) > DISPLAY_CHARACTERS:
-            return msgspec.structs.replace(display, text=shortened(text))
+            return msgspec.structs.replace(display, text=shorten_text(text))
         case FileDiff(file_diff=diff) if len(diff) > DISPLAY_CHARACTERS:
-            return msgspec.structs.replace(display, file_diff=shortened(diff))
+            return msgspec.structs.replace(display, file_diff=shorten_text(diff))
         case _:
             return display
 
 
-def shortened(text: str, size: int = DISPLAY_CHARACTERS) -> str:
+def shorten_text(text: str, size: int = DISPLAY_CHARACTERS) -> str:
     """`text`, or its two ends around a note with the number of omitted characters."""
     if len(text) <= size:
         return text
@@ -341,7 +341,7 @@ def _bounded_error(
 ) -> BoundedResult:
     if not 0 < store.threshold < len(error.message):
         return BoundedResult(result, None)
-    spilled = _saved(error.message, store, name)
+    spilled = _save_text(error.message, store, name)
     text = excerpt(spilled, store.threshold)
     replaced = msgspec.structs.replace(
         result, llm_content=text, error=ToolFailure(text, error.type), spilled=None
@@ -349,7 +349,7 @@ def _bounded_error(
     return BoundedResult(replaced, _truncation(spilled, text))
 
 
-def _saved(text: str, store: OutputStore, name: tuple[str, str]) -> SpilledText:
+def _save_text(text: str, store: OutputStore, name: tuple[str, str]) -> SpilledText:
     saved = store.save(*name, text)
     first, last = ends(store.threshold)
     return SpilledText(

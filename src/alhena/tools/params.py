@@ -48,7 +48,7 @@ def types_of(schema: object) -> frozenset[str]:
     return found
 
 
-def respelled(schema: object, value: object, depth: int = 0) -> Any:
+def convert_spellings(schema: object, value: object, depth: int = 0) -> Any:
     """Converts "true"/"false" to booleans and 3.0 to 3 where `schema` requires exactly that type.
 
     Follows properties and items; unchanged values are returned as they are, not copied.
@@ -85,7 +85,7 @@ def _respelled_object(node: dict[str, Any], value: dict[str, Any], depth: int) -
     changed: dict[str, Any] = {}
     for name, item in value.items():
         if name in known:
-            new = respelled(known[name], item, depth + 1)
+            new = convert_spellings(known[name], item, depth + 1)
             if new is not item:
                 changed[name] = new
     return {**value, **changed} if changed else value
@@ -95,7 +95,7 @@ def _respelled_array(node: dict[str, Any], value: list[Any], depth: int) -> list
     items: object = node.get("items")
     if not isinstance(items, dict):
         return value
-    new = [respelled(cast("object", items), item, depth + 1) for item in value]
+    new = [convert_spellings(cast("object", items), item, depth + 1) for item in value]
     return new if any(a is not b for a, b in zip(new, value, strict=True)) else value
 
 
@@ -206,7 +206,7 @@ def _plain_array(node: dict[str, Any], value: object, depth: int) -> bool:
     if not isinstance(value, list) or not _only(node, "items", "minItems", "maxItems"):
         return False
     elements = cast("list[object]", value)
-    return _within(len(elements), node, "minItems", "maxItems") and all(
+    return _is_within(len(elements), node, "minItems", "maxItems") and all(
         plainly_valid(node.get("items"), element, depth + 1) for element in elements
     )
 
@@ -218,7 +218,7 @@ def _plain_string(node: dict[str, Any], value: object, _depth: int) -> bool:
         return False
     choices: object = node.get("enum", [value])
     return (
-        _within(len(value), node, "minLength", "maxLength")
+        _is_within(len(value), node, "minLength", "maxLength")
         and isinstance(choices, list)
         and value in cast("list[object]", choices)
     )
@@ -229,14 +229,14 @@ def _plain_number(node: dict[str, Any], value: object, _depth: int) -> bool:
         return False
     if isinstance(value, float) and (node["type"] == "integer" or value - value != 0):
         return False
-    return _only(node, "minimum", "maximum") and _within(value, node, "minimum", "maximum")
+    return _only(node, "minimum", "maximum") and _is_within(value, node, "minimum", "maximum")
 
 
 def _plain_boolean(node: dict[str, Any], value: object, _depth: int) -> bool:
     return isinstance(value, bool) and _only(node)
 
 
-def _within(size: float, node: dict[str, Any], least: str, most: str) -> bool:
+def _is_within(size: float, node: dict[str, Any], least: str, most: str) -> bool:
     low, high = node.get(least, size), node.get(most, size)
     return isinstance(low, int | float) and isinstance(high, int | float) and low <= size <= high
 
@@ -375,18 +375,18 @@ class Declared(Value, frozen=True, rename="camel", forbid_unknown_fields=True):
 
 
 @cache
-def declared(folder: Path, name: str) -> Declared:
+def read_declaration(folder: Path, name: str) -> Declared:
     """Reads a tool's `NAME.json`."""
     return msgspec.json.decode((folder / f"{name}.json").read_bytes(), type=Declared)
 
 
 @cache
-def _accepted(tool_name: str) -> tuple[dict[str, str], dict[str, Any] | None]:
+def _read_accepted(tool_name: str) -> tuple[dict[str, str], dict[str, Any] | None]:
     """Accepted -> declared names of a built-in tool, and the schema of what it accepts beside
     them."""
     if not (BUILT_IN / f"{tool_name}.json").is_file():
         return {}, None
-    data = declared(BUILT_IN, tool_name)
+    data = read_declaration(BUILT_IN, tool_name)
     schema = {"type": "object", "properties": data.accepted} if data.accepted else None
     return data.aliases, schema
 
@@ -399,7 +399,7 @@ def prepare(
     `tool_name` is the declared name, `schema` the declared parameters. `params` is not changed.
     """
     normal = normalise(tool_name, params, schema)
-    extras = _accepted(tool_name)[1]
+    extras = _read_accepted(tool_name)[1]
     problem = problem_with(extras, normal) if extras is not None else None
     if problem is None and tool_name == "read_file" and "end_line" in normal:
         problem = "start_line cannot be greater than end_line"
@@ -417,15 +417,15 @@ def normalise(
     those. An invalid line range is left unchanged.
     """
     normal = dict(params)
-    aliases, extras = _accepted(tool_name)
+    aliases, extras = _read_accepted(tool_name)
     for accepted, name in aliases.items():
         if accepted in normal:
             value = normal.pop(accepted)
             normal.setdefault(name, value)
     if extras is not None:
-        normal = respelled(extras, normal)
+        normal = convert_spellings(extras, normal)
     if schema is not None:
-        normal = respelled(schema, normal)
+        normal = convert_spellings(schema, normal)
     if tool_name == "read_file":
         normal = _with_window(normal)
     if tool_name == "read_many_files" and "paths" not in normal and "include" in normal:
@@ -445,7 +445,7 @@ def with_aliases(
         offset, limit = shown.get("offset", 0), shown.get("limit")
         if "offset" in shown:
             shown["start_line"] = offset + 1
-        if _counted(limit):
+        if _is_line_number(limit):
             shown["end_line"] = offset + limit
     return shown
 
@@ -484,7 +484,7 @@ def changes(
 def _aliases(tool_name: str, schema: dict[str, Any] | None) -> dict[str, str]:
     """The accepted names of a tool. For another tool under a built-in name, only those of
     parameters that it has."""
-    found = _accepted(tool_name)[0]
+    found = _read_accepted(tool_name)[0]
     if schema is None:
         return found
     own: dict[str, Any] = schema.get("properties") or {}
@@ -508,7 +508,7 @@ def validate(
     `tool_name` adds the aliases of a missing parameter to the message.
     """
     aliases: dict[str, list[str]] = {}
-    for accepted, name in _accepted(tool_name)[0].items():
+    for accepted, name in _read_accepted(tool_name)[0].items():
         aliases.setdefault(name, []).append(accepted)
     problem = problem_with(schema, params, aliases)
     return None if problem is None else ToolFailure.of_params(problem)
@@ -517,17 +517,17 @@ def validate(
 def _with_window(params: dict[str, Any]) -> dict[str, Any]:
     """Converts 1-based inclusive `start_line`/`end_line` to 0-based `offset` and a line count."""
     start, end = params.get("start_line"), params.get("end_line")
-    if not (_counted(start) or _counted(end)):
+    if not (_is_line_number(start) or _is_line_number(end)):
         return params
     window = {key: value for key, value in params.items() if key not in {"start_line", "end_line"}}
-    if _counted(start):
+    if _is_line_number(start):
         window.setdefault("offset", start - 1)
     elif start is not None:
         return params
     offset = window.get("offset", 0)
     if end is None or not isinstance(offset, int):
         return window
-    if not _counted(end) or ("limit" not in window and end <= offset):
+    if not _is_line_number(end) or ("limit" not in window and end <= offset):
         return params
     window.setdefault("limit", end - offset)
     return window
@@ -537,7 +537,7 @@ def _is_index(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _counted(value: object) -> TypeGuard[int]:
+def _is_line_number(value: object) -> TypeGuard[int]:
     """True when `value` is a valid line number."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 

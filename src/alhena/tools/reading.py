@@ -122,7 +122,7 @@ class Binary(msgspec.Struct, frozen=True):
 FileContent = TextWindow | Media | UnwantedMedia | Binary
 
 
-class Lines(msgspec.Struct, frozen=True):
+class LineRange(msgspec.Struct, frozen=True):
     """A range of lines: the first one (counted from 0) and the maximum number."""
 
     offset: int = 0
@@ -132,7 +132,7 @@ class Lines(msgspec.Struct, frozen=True):
 def read_content(
     descriptor: int,
     name: str,
-    lines: Lines,
+    lines: LineRange,
     *,
     media: bool = True,
 ) -> FileContent:

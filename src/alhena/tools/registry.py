@@ -97,7 +97,7 @@ MAX_SUGGESTIONS = 3
 MAX_SHOWN_NAME = 100
 
 
-class Origin(IntEnum):
+class ToolOrigin(IntEnum):
     """The source of a tool; tools are declared in this order."""
 
     BUILT_IN = 0
@@ -110,7 +110,7 @@ class RegisteredTool(Value, frozen=True, kw_only=True):
     parameter schema in the declaration; None: unchanged."""
 
     tool: Tool
-    origin: Origin
+    origin: ToolOrigin
     server: str | None
     wire_name: str
     names: tuple[str, ...]
@@ -134,7 +134,7 @@ class ToolRegistry:
         self,
         tool: Tool,
         *,
-        origin: Origin = Origin.BUILT_IN,
+        origin: ToolOrigin = ToolOrigin.BUILT_IN,
         server: str | None = None,
         accepted: Iterable[str] = (),
     ) -> str | None:
@@ -225,19 +225,19 @@ class ToolRegistry:
     @property
     def names(self) -> tuple[str, ...]:
         """The declared names of the active tools, in declaration order."""
-        return tuple(entry.wire_name for entry in self._sorted())
+        return tuple(entry.wire_name for entry in self._sort_active())
 
     @property
     def all_tools(self) -> tuple[Tool, ...]:
         """All active tools by display name."""
-        tools = (entry.tool for entry in self._sorted())
+        tools = (entry.tool for entry in self._sort_active())
         return tuple(sorted(tools, key=lambda tool: (tool.display_name.casefold(), tool.name)))
 
     def function_declarations(
         self, names: Collection[str] | None = None
     ) -> tuple[FunctionDeclaration, ...]:
         """The declarations of all active tools, or of the tools called `names`."""
-        entries = self._sorted()
+        entries = self._sort_active()
         if names is not None:
             wanted = {id(entry) for entry in map(self.find, names) if entry is not None}
             entries = [entry for entry in entries if id(entry) in wanted]
@@ -271,7 +271,7 @@ class ToolRegistry:
         bare = {name.lstrip("_") for name in entry.names}
         return not bare.isdisjoint(self._excluded) or not bare.isdisjoint(self._hidden)
 
-    def _sorted(self) -> list[RegisteredTool]:
+    def _sort_active(self) -> list[RegisteredTool]:
         """Active tools: built-in, discovered, then MCP by server; within each as registered."""
         active = [entry for entry in self._entries.values() if not self._is_excluded(entry)]
         return sorted(active, key=lambda entry: (entry.origin, entry.server or ""))
@@ -302,7 +302,7 @@ NEVER = frozenset(
 """Tools that steer the session or its person; whatever an agent lists, these are not its own."""
 
 
-def isolated(session: ToolRegistry, patterns: Sequence[str], *own: Tool) -> ToolRegistry:
+def select_tools(session: ToolRegistry, patterns: Sequence[str], *own: Tool) -> ToolRegistry:
     """A registry of the session's visible tools that `patterns` mean, and of the agent's `own`.
 
     A pattern is a tool's name, `*`, or for an MCP server `server__tool`, `server__*` or their

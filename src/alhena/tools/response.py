@@ -50,10 +50,10 @@ def response_parts(name: str, call_id: str, llm_content: LlmContent) -> tuple[Pa
         if part is not None:
             media.append(part)
         elif data is not None:
-            texts.append(_refused(_mime(data)))
+            texts.append(_refusal_note(_mime(data)))
         else:
             texts.append(_item_text(item))
-    output = _joined(texts) or SUCCEEDED
+    output = _join_texts(texts) or SUCCEEDED
     return (_answer(name, call_id, {"output": scrub(output)}), *media)
 
 
@@ -114,10 +114,10 @@ def content_length(parts: Iterable[Part]) -> int:
 def content_text(content: LlmContent) -> str:
     """The text of a content, items separated by line breaks; media are skipped."""
     items = (content,) if isinstance(content, str | Part) else content
-    return _joined(map(_item_text, items))
+    return _join_texts(map(_item_text, items))
 
 
-def _joined(texts: Iterable[str]) -> str:
+def _join_texts(texts: Iterable[str]) -> str:
     return "\n".join(filter(None, texts))
 
 
@@ -125,7 +125,7 @@ def _item_text(item: str | Part) -> str:
     if isinstance(item, str):
         return item
     if item.function_response is not None:
-        return _words(_embedded(item.function_response.response))
+        return _words(_convert_embedded(item.function_response.response))
     return item.text or ""
 
 
@@ -141,7 +141,7 @@ def _answer(name: str, call_id: str, response: dict[str, Any]) -> Part:
 
 def _of_part(name: str, call_id: str, part: Part) -> tuple[Part, ...]:
     if part.function_response is not None:
-        return (_answer(name, call_id, _embedded(part.function_response.response)),)
+        return (_answer(name, call_id, _convert_embedded(part.function_response.response)),)
     if part.text is not None:
         return (_answer(name, call_id, {"output": scrub(part.text)}),)
     data = part.inline_data or part.file_data
@@ -150,7 +150,7 @@ def _of_part(name: str, call_id: str, part: Part) -> tuple[Part, ...]:
     mime = _mime(data)
     media = _media_part(data)
     if media is None:
-        return (_answer(name, call_id, {"output": _refused(mime)}),)
+        return (_answer(name, call_id, {"output": _refusal_note(mime)}),)
     output = f"Binary content of type {mime} was processed."
     return (_answer(name, call_id, {"output": output}), media)
 
@@ -170,11 +170,11 @@ def _media_part(data: Blob | FileData) -> Part | None:
     return Part(inline_data=Blob(mime_type=mime, data=data.data))
 
 
-def _refused(mime: str) -> str:
+def _refusal_note(mime: str) -> str:
     return f"Binary content of type {mime} was left out: models take no media of this type."
 
 
-def _embedded(response: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_embedded(response: Mapping[str, Any]) -> dict[str, Any]:
     """An embedded response as this call's own: content blocks become text."""
     content: object = response.get("content")
     if isinstance(content, list):

@@ -149,7 +149,7 @@ class Selector:
         if not self._closing:
             return False
         root = root_of(self._workspace, path)
-        return self._rules_of(root, git=False).ignored(path, is_dir=False)
+        return self._rules_of(root, git=False).is_ignored(path, is_dir=False)
 
     def may_hold_secrets(self, path: Path, real: Path) -> bool:
         """True for a file that may hold secrets, by its path or by where that leads."""
@@ -172,7 +172,7 @@ class Selector:
             found = True
             if item not in self._wanted.unasked and path == self._workspace.resolve(item):
                 self.selection.asked.add(str(path))
-            self._named(path, mode)
+            self._add_path(path, mode)
         if found:
             return
         if not _WILD.search(item):
@@ -181,7 +181,7 @@ class Selector:
         for path, pattern in globs(self._workspace, item):
             self._below(path, pattern, item)
 
-    def _named(self, path: Path, mode: int | None) -> None:
+    def _add_path(self, path: Path, mode: int | None) -> None:
         """Adds an existing path given by its exact name.
 
         The target of a symlink is checked when the file is opened.
@@ -264,7 +264,9 @@ class Selector:
         root = root_of(self._workspace, directory)
         git = self._wanted.git
         if git and directory != root:
-            ignored = self._rules_of(root, git=True, gemini=False).ignored(directory, is_dir=True)
+            ignored = self._rules_of(root, git=True, gemini=False).is_ignored(
+                directory, is_dir=True
+            )
             git = not ignored
         return self._rules_of(root, git=git)
 
@@ -405,7 +407,7 @@ class Gathering:
             else:
                 self._take(selection, path, content)
 
-    def told(self, selection: "Selection") -> list[str]:
+    def describe_skipped(self, selection: "Selection") -> list[str]:
         """Lists the files that were skipped or did not fit, line by line, for the model."""
         lines = [
             f"{printable(path)}: {reason}"
@@ -426,7 +428,7 @@ class Gathering:
             lines.append(left_out(len(selection.secrets)))
         return lines + [*dict.fromkeys((*selection.unsearched, *selection.warnings))][:LISTED]
 
-    def joined(self) -> list[str | Part]:
+    def merge_texts(self) -> list[str | Part]:
         """The blocks with adjacent texts merged."""
         joined: list[str | Part] = []
         texts: list[str] = []
@@ -440,7 +442,7 @@ class Gathering:
 
     def _content(self, path: Path, selector: "Selector", *, media: bool) -> "FileContent | str":
         """Reads a file, or returns the reason why it was not read."""
-        from alhena.tools.reading import Lines, read_content
+        from alhena.tools.reading import LineRange, read_content
 
         real = real_location(self._workspace, path, reading=True)
         if isinstance(real, ToolFailure):
@@ -453,7 +455,7 @@ class Gathering:
         try:
             descriptor = open_real(real)
             try:
-                return read_content(descriptor, path.name, Lines(), media=media)
+                return read_content(descriptor, path.name, LineRange(), media=media)
             finally:
                 os.close(descriptor)
         except FileError as error:

@@ -8,7 +8,7 @@ import msgspec
 
 from alhena.system.errors import printable
 from alhena.system.output import CapturedText, LiveOutput, OutputCapture, TextSpool
-from alhena.system.processes import BackgroundCommand, Ending, Limits, Stop
+from alhena.system.processes import BackgroundCommand, CommandLimits, Ending, Stop
 from alhena.tools.contract import SpilledText
 from alhena.tools.output_store import OutputStore, ends
 
@@ -53,7 +53,7 @@ class CapturedOutput:
         head, tail = ends(size)
         self.capture = OutputCapture(head=head, tail=tail, on_text=self._take)
 
-    def spilled(self, captured: CapturedText, suffix: str) -> SpilledText | None:
+    def store_whole(self, captured: CapturedText, suffix: str) -> SpilledText | None:
         """The whole text followed by `suffix` (from a line break on), when it is longer than the
         memory limit. Closes the file; None when nothing needs to be stored."""
         spool = self.spool
@@ -155,12 +155,12 @@ def without_ids(text: str) -> str:
     return f"{text[: last.start()]}{left}{text[last.end() :]}"
 
 
-def interrupted(pid: int) -> Ending:
+def interrupted_ending(pid: int) -> Ending:
     """The end of a command killed by cancellation: its exit status is unknown."""
     return Ending(pgid=pid, exit_code=None, signal=None, stopped=None, background=())
 
 
-def stop_reason(ending: Ending, limits: Limits) -> str:
+def stop_reason(ending: Ending, limits: CommandLimits) -> str:
     """Explains why a command was stopped; "" when it ended by itself."""
     match ending.stopped:
         case None:

@@ -1,9 +1,9 @@
 """Python types as JSON Schemas, and JSON as values of them.
 
-`Types` reads a type once into a `Form`: its schema, and a function that reads a value. Types with
-one plain meaning are left to msgspec; containers, classes, enums and unions are read here, since
-msgspec sorts choices, drops the text of `Annotated` and refuses unions of classes. pydantic is used
-only for its models, where the program has imported it.
+`Types` reads a type once into a `JsonForm`: its schema, and a function that reads a value. Types
+with one plain meaning are left to msgspec; containers, classes, enums and unions are read here,
+since msgspec sorts choices, drops the text of `Annotated` and refuses unions of classes. pydantic
+is used only for its models, where the program has imported it.
 """
 
 import sys
@@ -47,7 +47,7 @@ _MAPPINGS = (dict, Mapping)
 _MODIFIERS = ("NotRequired", "Required", "ReadOnly")
 
 
-class Form(typing.NamedTuple):
+class JsonForm(typing.NamedTuple):
     """A type as JSON. `fields`: the names of an object's fields, None for anything else."""
 
     schema: Schema
@@ -55,10 +55,10 @@ class Form(typing.NamedTuple):
     fields: frozenset[str] | None = None
 
 
-_known: dict[Any, Form] = {}
+_known: dict[Any, JsonForm] = {}
 
 
-def form_of(kind: Any) -> Form:
+def form_of(kind: Any) -> JsonForm:
     """The form of a type; classes that contain themselves stand in the schema's `$defs`. Raises
     TypeError for a type without a form."""
     try:
@@ -115,23 +115,23 @@ class Types:
 
     def __init__(self) -> None:
         self.definitions: dict[str, Schema] = {}
-        self._open: dict[Any, list[Form]] = {}
+        self._open: dict[Any, list[JsonForm]] = {}
         self._recursive: set[Any] = set()
 
-    def form(self, kind: Any) -> Form:
+    def form(self, kind: Any) -> JsonForm:
         """The form of a type. Raises TypeError for a type without one."""
         if kind is Any:
-            return Form({}, _as_it_is)
+            return JsonForm({}, _as_it_is)
         if kind in _PLAIN:
             return _msgspec_form(kind)
         if hasattr(kind, "__metadata__"):
-            return self._annotated(kind)
+            return self._annotated_form(kind)
         for alias in ("__value__", "__supertype__"):  # type X = …, NewType
             if hasattr(kind, alias):
                 return self.form(getattr(kind, alias))
         return self._special(kind) or self._container(kind) or self._class(kind)
 
-    def _special(self, kind: Any) -> Form | None:
+    def _special(self, kind: Any) -> JsonForm | None:
         origin, args = typing.get_origin(kind), typing.get_args(kind)
         if origin is Literal:
             return _choices(args)
@@ -141,7 +141,7 @@ class Types:
             return self.form(args[0])
         return None
 
-    def _container(self, kind: Any) -> Form | None:
+    def _container(self, kind: Any) -> JsonForm | None:
         origin, args = typing.get_origin(kind) or kind, typing.get_args(kind)
         if origin in _LISTS:
             return self._list(_LISTS[origin], args[0] if args else Any)
@@ -151,18 +151,18 @@ class Types:
             return self._mapping(*(args or (str, Any)))
         return None
 
-    def _annotated(self, kind: Any) -> Form:
+    def _annotated_form(self, kind: Any) -> JsonForm:
         inner, extra = kind.__origin__, kind.__metadata__
         text = next((item for item in extra if isinstance(item, str)), None)
         form = self.form(inner)
         metas = tuple(item for item in extra if isinstance(item, msgspec.Meta))
         if metas:
-            form = _limited(form, inner, metas)
+            form = _limit_form(form, inner, metas)
         if text:
             form = form._replace(schema=form.schema | {"description": text})
         return form
 
-    def _list(self, make: Callable[[list[Any]], Any], item: Any) -> Form:
+    def _list(self, make: Callable[[list[Any]], Any], item: Any) -> JsonForm:
         inner = self.form(item)
         schema: Schema = {"type": "array"}
         if inner.schema:
@@ -171,16 +171,16 @@ class Types:
             schema["uniqueItems"] = True
 
         def read(data: Any, path: str) -> Any:
-            items = _expected(list, data, path)
+            items = _require_type(list, data, path)
             values = [inner.read(each, f"{path}[{index}]") for index, each in enumerate(items)]
             try:
                 return cast("object", make(values))
             except TypeError:
                 raise ValueError(_at(path, "its items cannot be in a set")) from None
 
-        return Form(schema, read)
+        return JsonForm(schema, read)
 
-    def _tuple(self, args: tuple[Any, ...], names: tuple[str, ...] = ()) -> Form:
+    def _tuple(self, args: tuple[Any, ...], names: tuple[str, ...] = ()) -> JsonForm:
         if len(args) == 2 and args[1] is ...:
             return self._list(tuple, args[0])
         forms = [self.form(each) for each in args if each != ()]
@@ -189,18 +189,18 @@ class Types:
             item.setdefault("description", name)
 
         def read(data: Any, path: str) -> Any:
-            found = _expected(list, data, path)
+            found = _require_type(list, data, path)
             if len(found) != len(forms):
                 raise ValueError(_at(path, f"expected {len(forms)} items, got {len(found)}"))
             pairs = enumerate(zip(forms, found, strict=True))
             return tuple(form.read(each, f"{path}[{index}]") for index, (form, each) in pairs)
 
         size = len(items)
-        return Form(
+        return JsonForm(
             {"type": "array", "prefixItems": items, "minItems": size, "maxItems": size}, read
         )
 
-    def _mapping(self, key: Any, value: Any) -> Form:
+    def _mapping(self, key: Any, value: Any) -> JsonForm:
         inner, keys = self.form(value), self.form(key)
         schema: Schema = {"type": "object"}
         if inner.schema:
@@ -209,15 +209,15 @@ class Types:
             schema["propertyNames"] = keys.schema
 
         def read(data: Any, path: str) -> Any:
-            items = _expected(dict, data, path).items()
+            items = _require_type(dict, data, path).items()
             return {
                 _key(key, keys, name, path): inner.read(each, _below(path, name))
                 for name, each in items
             }
 
-        return Form(schema, read)
+        return JsonForm(schema, read)
 
-    def _union(self, forms: list[Form]) -> Form:
+    def _union(self, forms: list[JsonForm]) -> JsonForm:
         if len(forms) == 1:
             return forms[0]
 
@@ -234,9 +234,9 @@ class Types:
                     problems.append(str(error))
             raise ValueError("; or ".join(dict.fromkeys(problems)))
 
-        return Form({"anyOf": [form.schema for form in forms]}, read)
+        return JsonForm({"anyOf": [form.schema for form in forms]}, read)
 
-    def _class(self, kind: Any) -> Form:
+    def _class(self, kind: Any) -> JsonForm:
         if not isinstance(kind, type):
             return _msgspec_form(kind)
         if issubclass(kind, Enum):
@@ -253,7 +253,7 @@ class Types:
             def read_again(data: Any, path: str) -> Any:
                 return made[0].read(data, path)
 
-            return Form(reference, read_again)
+            return JsonForm(reference, read_again)
         self._open[kind] = []
         form = self._fields(kind)
         self._open.pop(kind).append(form)
@@ -262,7 +262,7 @@ class Types:
         self.definitions[kind.__name__] = form.schema
         return form._replace(schema=reference)
 
-    def _fields(self, kind: Any) -> Form:
+    def _fields(self, kind: Any) -> JsonForm:
         if typing.is_typeddict(kind):
             required: frozenset[str] = kind.__required_keys__
             hints = _hints(kind).items()
@@ -291,7 +291,7 @@ class Types:
             return self._struct(kind)
         return _msgspec_form(kind)
 
-    def _named_tuple(self, kind: Any, names: tuple[str, ...]) -> Form:
+    def _named_tuple(self, kind: Any, names: tuple[str, ...]) -> JsonForm:
         hints = _hints(kind)
         inner = self._tuple(tuple(hints.get(name, Any) for name in names), names)
 
@@ -300,7 +300,7 @@ class Types:
 
         return inner._replace(read=read)
 
-    def _struct(self, kind: type[msgspec.Struct]) -> Form:
+    def _struct(self, kind: type[msgspec.Struct]) -> JsonForm:
         fields = msgspec.structs.fields(kind)
         config = kind.__struct_config__
         form = self._object(
@@ -327,7 +327,7 @@ class Types:
         kind: type[Any],
         fields: Mapping[str, tuple[Any, bool]],
         defaults: Mapping[str, Any] = types.MappingProxyType({}),
-    ) -> Form:
+    ) -> JsonForm:
         """The form of a class with named fields: their types, and whether they are required."""
         forms = {name: self.form(hint) for name, (hint, _required) in fields.items()}
         properties = {
@@ -343,7 +343,7 @@ class Types:
             schema["description"] = " ".join(text.split())
 
         def read(data: Any, path: str) -> Any:
-            found = _expected(dict, data, path)
+            found = _require_type(dict, data, path)
             for name in required:
                 if name not in found:
                     raise ValueError(_at(path, f"required field {name!r} is missing"))
@@ -357,7 +357,7 @@ class Types:
             except (ValueError, TypeError) as error:  # from __post_init__
                 raise ValueError(_at(path, str(error))) from error
 
-        return Form(schema, read, frozenset(forms))
+        return JsonForm(schema, read, frozenset(forms))
 
 
 def default_of(value: object) -> Schema:
@@ -383,7 +383,7 @@ def _by_width(args: tuple[Any, ...]) -> list[Any]:
     return [next(numbers) if each in _NUMBERS else each for each in args]
 
 
-def _choices(values: tuple[Any, ...], make: Callable[[Any], Any] | None = None) -> Form:
+def _choices(values: tuple[Any, ...], make: Callable[[Any], Any] | None = None) -> JsonForm:
     """One of some values, in the order they are written in."""
     by_type: dict[str, list[Any]] = {}
     for value in values:
@@ -400,9 +400,9 @@ def _choices(values: tuple[Any, ...], make: Callable[[Any], Any] | None = None) 
             if value == data and isinstance(data, bool) == isinstance(value, bool):
                 return value if make is None else make(value)
         shown = ", ".join(repr(value) for value in values)
-        raise ValueError(_at(path, f"expected one of {shown}, got {_shown(data)}"))
+        raise ValueError(_at(path, f"expected one of {shown}, got {_describe_value(data)}"))
 
-    return Form(schemas[0] if len(schemas) == 1 else {"anyOf": schemas}, read)
+    return JsonForm(schemas[0] if len(schemas) == 1 else {"anyOf": schemas}, read)
 
 
 def _type_of(value: object) -> str:
@@ -412,12 +412,12 @@ def _type_of(value: object) -> str:
     return name
 
 
-def _msgspec_form(kind: Any, *, describe: bool = True) -> Form:
+def _msgspec_form(kind: Any, *, describe: bool = True) -> JsonForm:
     """A type as msgspec reads it. Raises TypeError for a type it does not know."""
     schema: Schema = {}
     if describe:
         whole = msgspec.json.schema(kind, schema_hook=_hook)
-        schema = inlined(whole, whole.pop("$defs", {}))
+        schema = inline_references(whole, whole.pop("$defs", {}))
 
     def read(data: Any, path: str) -> Any:
         try:
@@ -425,10 +425,10 @@ def _msgspec_form(kind: Any, *, describe: bool = True) -> Form:
         except msgspec.ValidationError as error:
             raise ValueError(_plain(str(error), path)) from error
 
-    return Form(schema, read)
+    return JsonForm(schema, read)
 
 
-def _limited(form: Form, kind: Any, metas: tuple[msgspec.Meta, ...]) -> Form:
+def _limit_form(form: JsonForm, kind: Any, metas: tuple[msgspec.Meta, ...]) -> JsonForm:
     """A form with the limits of `msgspec.Meta`."""
     origin = typing.get_origin(kind) or kind
     plain = list if origin in _LISTS or origin is tuple else dict if origin in _MAPPINGS else kind
@@ -438,23 +438,23 @@ def _limited(form: Form, kind: Any, metas: tuple[msgspec.Meta, ...]) -> Form:
         limits.read(data, path)
         return form.read(data, path)
 
-    return Form(limits.schema | form.schema, read, form.fields)
+    return JsonForm(limits.schema | form.schema, read, form.fields)
 
 
-def _path_form(kind: Callable[[str], Any]) -> Form:
+def _path_form(kind: Callable[[str], Any]) -> JsonForm:
     text = _msgspec_form(str)
 
     def read(data: Any, path: str) -> Any:
         return kind(text.read(data, path))
 
-    return Form({"type": "string", "description": "A path."}, read)
+    return JsonForm({"type": "string", "description": "A path."}, read)
 
 
-def _pydantic_form(kind: Any, definitions: dict[str, Schema]) -> Form:
+def _pydantic_form(kind: Any, definitions: dict[str, Schema]) -> JsonForm:
     whole: Schema = kind.model_json_schema()
     named = whole.pop("$defs", {})
     try:
-        schema = inlined(whole, named)
+        schema = inline_references(whole, named)
     except RecursionError:
         schema = whole
         definitions |= named
@@ -470,28 +470,31 @@ def _pydantic_form(kind: Any, definitions: dict[str, Schema]) -> Form:
             ]
             raise ValueError("; ".join(problems)) from error
 
-    return Form(schema, read, frozenset(whole.get("properties", ())))
+    return JsonForm(schema, read, frozenset(whole.get("properties", ())))
 
 
-def inlined(node: Any, definitions: Mapping[str, Any], depth: int = 0) -> Schema:
+def inline_references(node: Any, definitions: Mapping[str, Any], depth: int = 0) -> Schema:
     """Replaces references in a schema by their targets, and drops generated titles. Raises
     RecursionError for a schema that contains itself."""
     if depth > _DEEP:
         raise RecursionError
     reference = node.get("$ref")
     if isinstance(reference, str):
-        target = inlined(definitions[reference.rpartition("/")[2]], definitions, depth + 1)
+        target = inline_references(
+            definitions[reference.rpartition("/")[2]], definitions, depth + 1
+        )
         return target | {key: value for key, value in node.items() if key != "$ref"}
     made: Schema = {}
     for key, value in node.items():
         if key == "properties":
             made[key] = {
-                name: inlined(child, definitions, depth + 1) for name, child in value.items()
+                name: inline_references(child, definitions, depth + 1)
+                for name, child in value.items()
             }
         elif key in {"items", "additionalProperties"} and isinstance(value, dict):
-            made[key] = inlined(value, definitions, depth + 1)
+            made[key] = inline_references(value, definitions, depth + 1)
         elif key in {"anyOf", "oneOf", "allOf", "prefixItems"}:
-            made[key] = [inlined(child, definitions, depth + 1) for child in value]
+            made[key] = [inline_references(child, definitions, depth + 1) for child in value]
         elif key not in {"title", "discriminator"}:
             made[key] = value
     return made
@@ -516,7 +519,7 @@ def _has_hook(kind: Any) -> bool:
     return _is_model(kind) or (isinstance(kind, type) and issubclass(kind, PurePath))
 
 
-def _key(kind: Any, keys: Form, name: str, path: str) -> Any:
+def _key(kind: Any, keys: JsonForm, name: str, path: str) -> Any:
     if kind in (int, float):
         try:
             return kind(name)
@@ -526,14 +529,14 @@ def _key(kind: Any, keys: Form, name: str, path: str) -> Any:
     return keys.read(name, _below(path, name))
 
 
-def _expected(kind: type[Any], data: Any, path: str) -> Any:
+def _require_type(kind: type[Any], data: Any, path: str) -> Any:
     if not isinstance(data, kind):
-        what = f"expected {_JSON_TYPES[kind]}, got {_shown(data)}"
+        what = f"expected {_JSON_TYPES[kind]}, got {_describe_value(data)}"
         raise ValueError(_at(path, what))  # noqa: TRY004  the value is wrong, not the program
     return data
 
 
-def _shown(data: object) -> str:
+def _describe_value(data: object) -> str:
     """A short value as it is, for others their JSON type."""
     if isinstance(data, bool):
         return str(data).lower()

@@ -291,7 +291,7 @@ def encode_value(value: Any) -> bytes:
 
     Raises EncodeError for values without a JSON form: unknown types, cycles, endless nesting.
     """
-    return _encoded(_encoder.encode, value)
+    return _encode_value(_encoder.encode, value)
 
 
 def many_encoder() -> Callable[[Any], bytes]:
@@ -303,10 +303,10 @@ def many_encoder() -> Callable[[Any], bytes]:
         _encoder.encode_into(value, place)
         return bytes(place)
 
-    return lambda value: _encoded(encode, value)
+    return lambda value: _encode_value(encode, value)
 
 
-def _encoded(encode: Callable[[Any], bytes], value: Any) -> bytes:
+def _encode_value(encode: Callable[[Any], bytes], value: Any) -> bytes:
     try:
         return encode(value)
     except RecursionError as error:

@@ -56,7 +56,7 @@ class _OfSession(GenerateContentConfig, frozen=True, kw_only=True):
     session_id: str = msgspec.field(name="session_id")
 
 
-class _Contents(Wire, frozen=True, kw_only=True):
+class _EncodedContents(Wire, frozen=True, kw_only=True):
     contents: tuple[msgspec.Raw, ...]
 
 
@@ -145,7 +145,7 @@ def encode_request(request: GenerateContentRequest) -> bytes:
 
 def encode_count_tokens(contents: Sequence[EncodedContent]) -> bytes:
     """The body of countTokens. The model is in the URL."""
-    return encode_value(_Contents(contents=tuple(content.raw for content in contents)))
+    return encode_value(_EncodedContents(contents=tuple(content.raw for content in contents)))
 
 
 def encode_embed(contents: Sequence[EncodedContent], model: str) -> bytes:

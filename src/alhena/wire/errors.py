@@ -8,7 +8,7 @@ from alhena.errors import AlhenaError
 from alhena.values import Value
 
 
-class Level(StrEnum):
+class Severity(StrEnum):
     """`ERROR` prevents sending a request; `WARNING` is reported or repaired."""
 
     ERROR = "error"
@@ -19,7 +19,7 @@ class Violation(Value, frozen=True):
     """Rule (such as "F1"), level, path (such as "contents[3].parts[0]") and message."""
 
     rule: str
-    level: Level
+    level: Severity
     path: str
     message: str
 

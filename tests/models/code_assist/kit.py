@@ -3,7 +3,7 @@
 from typing import Any
 
 from alhena.models.auth.tokens import BearerAccess, FixedToken, TokenSource
-from alhena.models.providers.code_assist import CodeAssist, code_assist
+from alhena.models.providers.code_assist import CodeAssistGenerator, code_assist
 from alhena.wire.content import Content, text_content
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
@@ -30,7 +30,7 @@ def bearer(tokens: TokenSource) -> BearerAccess:
 
 def generator(
     google: GoogleServer, *, sleep: Any = None, tell: Any = None, **environ: str
-) -> CodeAssist:
+) -> CodeAssistGenerator:
     return code_assist(
         google.environ | environ,
         bearer(FixedToken(google.give())),

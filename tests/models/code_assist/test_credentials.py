@@ -9,7 +9,7 @@ from alhena.config.settings import OAuthSettings, settings_of
 from alhena.errors import ConfigError
 from alhena.models.auth.login import signed_in
 from alhena.models.errors import CredentialsError
-from alhena.models.providers.code_assist import CodeAssist, for_login, for_machine
+from alhena.models.providers.code_assist import CodeAssistGenerator, for_login, for_machine
 from alhena.models.providers.gemini_api import OlderSchemas
 from alhena.models.providers.select import ModelChoice, choose_generator
 from alhena.system.private_files import PrivateFiles
@@ -36,7 +36,7 @@ def user_file(google: GoogleServer, project: Path) -> dict[str, str]:
     return {"GOOGLE_APPLICATION_CREDENTIALS": str(path)}
 
 
-async def bearer_sent(google: GoogleServer, generator: CodeAssist) -> str:
+async def bearer_sent(google: GoogleServer, generator: CodeAssistGenerator) -> str:
     assert texts(await chunks(generator, asked())) == ["hello"]
     await generator.aclose()
     return google.requests[-1].headers["authorization"].removeprefix("Bearer ")
@@ -116,7 +116,7 @@ async def test_the_settings_or_the_environment_choose_it(google: GoogleServer, h
         assert chosen.auth_type == "oauth-personal"
         assert chosen.notices == ()
         assert isinstance(chosen.generator, OlderSchemas)
-        assert isinstance(chosen.generator.inner, CodeAssist)
+        assert isinstance(chosen.generator.inner, CodeAssistGenerator)
         assert await bearer_sent(google, chosen.generator.inner) == "ya29.token-1-very-secret"
 
 

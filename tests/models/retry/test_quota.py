@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from alhena.errors import ModelError, ServerFaultError
 from alhena.models.errors import (
-    Asked,
     CapacityError,
     CredentialsError,
     DailyQuotaError,
     ModelNotFoundError,
     QuotaError,
     RateLimitError,
+    RequestDetails,
     RequestRejectedError,
     SpentQuotaError,
     ValidationRequiredError,
@@ -25,7 +25,7 @@ from alhena.models.retry import Manner, manner_of
 from alhena.models.status import api_error, refusal
 from tests.support.each import for_each
 
-ASKED = Asked("gemini-2.5-pro", "https://api.example", ("s3cret-key",))
+ASKED = RequestDetails("gemini-2.5-pro", "https://api.example", ("s3cret-key",))
 CODE_ASSIST = "cloudcode-pa.googleapis.com"
 Detail = dict[str, Any]
 

@@ -11,8 +11,8 @@ from pydantic import TypeAdapter
 
 from alhena.wire.content import Blob, Content, FunctionCall, Part
 from alhena.wire.dialects import anthropic, openai
-from alhena.wire.dialects.conversation import ToolNames
-from alhena.wire.dialects.fields import DialectError, UnusableAnswerError
+from alhena.wire.dialects.conversation import ToolNameMap
+from alhena.wire.dialects.fields import DialectError, InexpressibleAnswerError
 from alhena.wire.response import (
     Candidate,
     GenerateContentResponse,
@@ -29,7 +29,7 @@ USAGE = UsageMetadata(
     tool_use_prompt_token_count=7,
     total_token_count=132,
 )
-NAMES = ToolNames(TOOLS)
+NAMES = ToolNameMap(TOOLS)
 event_type: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
 
 
@@ -168,11 +168,11 @@ def test_a_blocked_prompt_is_a_refusal() -> None:
 
 def test_an_answer_that_ended_with_an_unusable_call_is_an_error() -> None:
     given = answer(finish="MALFORMED_FUNCTION_CALL")
-    with pytest.raises(UnusableAnswerError, match="MALFORMED_FUNCTION_CALL"):
+    with pytest.raises(InexpressibleAnswerError, match="MALFORMED_FUNCTION_CALL"):
         anthropic.write_response(given, model="m", names=NAMES, new_id=ids())
     writer = openai.EventWriter(model="m", names=NAMES, new_id=ids(), created=0)
     writer.feed(given)
-    with pytest.raises(UnusableAnswerError):
+    with pytest.raises(InexpressibleAnswerError):
         writer.finish()
 
 

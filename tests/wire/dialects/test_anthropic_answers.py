@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from alhena.wire.content import FunctionCall, Part
 from alhena.wire.dialects import anthropic
-from alhena.wire.dialects.conversation import ServiceNames, ToolNames
+from alhena.wire.dialects.conversation import ServiceNames, ToolNameMap
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.response import CUT_CALL, NO_REASON, GenerateContentResponse
 from tests.wire.dialects.conversations import ids
@@ -56,7 +56,7 @@ def use(index: int | None, name: str, call_id: str = "t", **more: Any) -> dict[s
     return begin(index, type="tool_use", id=call_id, name=name, **({"input": {}} | more))
 
 
-def read(*events: dict[str, Any], names: ToolNames = NAMES) -> list[GenerateContentResponse]:
+def read(*events: dict[str, Any], names: ToolNameMap = NAMES) -> list[GenerateContentResponse]:
     reader = anthropic.EventReader(names, ids())
     chunks = [chunk for event in (START, *events) for chunk in reader.feed(event)]
     return chunks + reader.finish()

@@ -7,7 +7,7 @@ from examples.native_provider import AssistantMessageParser, provider_chunks
 
 from alhena.wire.content import MODEL, Content, FunctionCall, Part
 from alhena.wire.dialects import anthropic, openai
-from alhena.wire.dialects.conversation import ToolNames
+from alhena.wire.dialects.conversation import ToolNameMap
 from alhena.wire.response import Candidate, GenerateContentResponse
 from tests.wire.dialects.conversations import ids
 
@@ -20,7 +20,7 @@ def calling(*call_ids: str | None) -> GenerateContentResponse:
 
 @pytest.mark.requirement("NATIVE-01")
 def test_no_two_calls_of_an_answer_have_one_id_in_any_dialect() -> None:
-    answer, names = calling("x", "x", None, "y", "x"), ToolNames()
+    answer, names = calling("x", "x", None, "y", "x"), ToolNameMap()
     expected = ["x", "new-f-1", "new-f-2", "y", "new-f-3"]
     message = anthropic.write_response(answer, model="m", names=names, new_id=ids())
     assert [block["id"] for block in message["content"]] == expected
@@ -32,7 +32,7 @@ def test_no_two_calls_of_an_answer_have_one_id_in_any_dialect() -> None:
 
 @pytest.mark.requirement("NATIVE-01")
 def test_the_chunks_of_a_stream_know_the_ids_of_the_chunks_before() -> None:
-    answer, names = calling("x"), ToolNames()
+    answer, names = calling("x"), ToolNameMap()
     parser, new_id, taken = AssistantMessageParser(), ids(), set[str]()
     events = anthropic.EventWriter(model="m", names=names, new_id=ids())
     chunks = openai.EventWriter(model="m", names=names, new_id=ids(), created=0)
@@ -56,7 +56,7 @@ def test_servers_that_repeat_an_id_or_an_index_lose_no_call() -> None:
         call = {"index": 0, "id": call_id, "function": {"name": name, "arguments": arguments}}
         return {"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}
 
-    reader = openai.EventReader(ToolNames(), ids())
+    reader = openai.EventReader(ToolNameMap(), ids())
     for event in (piece("a", '{"n":'), piece("a", "1}", None), piece("b", '{"n":2}')):
         reader.feed(event)
     calls = [part.function_call for part in reader.finish()[0].parts]

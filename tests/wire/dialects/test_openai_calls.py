@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from alhena.wire.content import Part
 from alhena.wire.dialects import openai
-from alhena.wire.dialects.conversation import ToolNames
+from alhena.wire.dialects.conversation import ToolNameMap
 from alhena.wire.dialects.fields import DialectError, answered_arguments
 from alhena.wire.response import NO_REASON, GenerateContentResponse
 from tests.support.each import for_each
@@ -31,7 +31,7 @@ def delta(finish: str | None = None, **fields: Any) -> dict[str, Any]:
 
 
 def read(*chunks: dict[str, Any]) -> list[GenerateContentResponse]:
-    reader = openai.EventReader(ToolNames(TOOLS), ids())
+    reader = openai.EventReader(ToolNameMap(TOOLS), ids())
     return [one for chunk in chunks for one in reader.feed(chunk)] + reader.finish()
 
 
@@ -176,7 +176,7 @@ def test_calls_in_the_form_before_tool_calls_are_read() -> None:
     assert (part.function_call.name, part.function_call.args) == F
     message = {"function_call": {"name": "f", "arguments": '{"a":1}'}}
     body = {"choices": [{"message": message, "finish_reason": "function_call"}]}
-    (part,) = openai.read_response(body, ToolNames(), ids()).parts
+    (part,) = openai.read_response(body, ToolNameMap(), ids()).parts
     assert part.function_call is not None
     assert (part.function_call.name, part.function_call.args) == F
 
@@ -191,7 +191,7 @@ def test_words_that_come_as_an_array_are_read_thoughts_apart() -> None:
     streamed = parts_of(read(delta("stop", content=content)))
     assert [(part.text, part.thought) for part in streamed] == expected
     body = {"choices": [{"message": {"content": content}, "finish_reason": "stop"}]}
-    whole = openai.read_response(body, ToolNames(), ids()).parts
+    whole = openai.read_response(body, ToolNameMap(), ids()).parts
     assert [(part.text, part.thought) for part in whole] == expected
 
 
@@ -200,7 +200,7 @@ def test_the_signature_of_words_is_read_whole_and_streamed() -> None:
     body = {"choices": [{"message": said, "finish_reason": "stop"}]}
     for parts in (
         parts_of(read(delta("stop", **said))),
-        openai.read_response(body, ToolNames(), ids()).parts,
+        openai.read_response(body, ToolNameMap(), ids()).parts,
     ):
         assert [(part.text, part.thought_signature) for part in parts] == [
             ("hi", None),
@@ -225,7 +225,7 @@ def test_an_answer_is_not_given_up_for_a_field_of_no_importance(odd: dict[str, A
     assert answer[-1].finish_reason == "STOP"
     message = {"content": "hi", "reasoning": {"text": "x"}, "extra_content": 1}
     body = {"choices": [{"message": message, "finish_reason": "stop"}], **odd}
-    whole = openai.read_response(body, ToolNames(), ids())
+    whole = openai.read_response(body, ToolNameMap(), ids())
     assert [part.text for part in whole.parts] == ["hi"]
     if "prompt_tokens" in str(odd) and "1.5" in str(odd):
         for usage in (answer[-1].usage_metadata, whole.usage_metadata):
@@ -247,7 +247,7 @@ def test_an_answer_is_not_given_up_for_a_field_of_no_importance(odd: dict[str, A
 )
 def test_a_body_that_is_no_answer_is_none(body: dict[str, Any]) -> None:
     with pytest.raises(DialectError):
-        openai.read_response(body, ToolNames(), ids())
+        openai.read_response(body, ToolNameMap(), ids())
 
 
 def test_words_without_a_finish_reason_are_whole_when_their_end_came_and_calls_may_not_be() -> None:
@@ -260,9 +260,9 @@ def test_words_without_a_finish_reason_are_whole_when_their_end_came_and_calls_m
     assert read()[-1].finish_reason is None
     assert read(delta(reasoning_content="hm"))[-1].finish_reason is None
     body: dict[str, Any] = {"choices": [{"message": {"content": "hi"}}]}
-    assert openai.read_response(body, ToolNames(), ids()).finish_reason == "STOP"
+    assert openai.read_response(body, ToolNameMap(), ids()).finish_reason == "STOP"
     body = {"choices": [{"message": {"content": None}}]}
-    assert openai.read_response(body, ToolNames(), ids()).finish_reason is None
+    assert openai.read_response(body, ToolNameMap(), ids()).finish_reason is None
 
 
 @pytest.mark.parametrize("arguments", ["", None])
@@ -285,7 +285,7 @@ def test_a_call_that_the_output_limit_cut_off_is_left_out_and_named(arguments: s
     whole, cut = piece(0, "x", "f", '{"a":1}'), piece(1, "y", "g", arguments)
     answer = read(delta(tool_calls=[whole]), delta(tool_calls=[cut]), delta("length"))
     body = {"choices": [{"message": {"tool_calls": [whole, cut]}, "finish_reason": "length"}]}
-    for last in (answer[-1], openai.read_response(body, ToolNames(), ids())):
+    for last in (answer[-1], openai.read_response(body, ToolNameMap(), ids())):
         assert [part.function_call.name for part in last.parts if part.function_call] == ["f"]
         assert last.finish_reason == "MAX_TOKENS"
         assert (last.candidates[0].finish_message or "").endswith("a call to g")

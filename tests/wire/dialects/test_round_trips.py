@@ -10,7 +10,7 @@ from alhena.wire.content import Content, EncodedContent
 from alhena.wire.dialects import anthropic, gemini, openai, responses
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.results import beside_results
-from alhena.wire.errors import Level
+from alhena.wire.errors import Severity
 from alhena.wire.request import GenerateContentRequest
 from tests.wire.dialects.conversations import (
     anthropic_conversations,
@@ -24,7 +24,7 @@ def errors(request: DialectRequest, contents: tuple[Content, ...]) -> list[Any]:
     sent = GenerateContentRequest(
         model=request.model, contents=tuple(map(EncodedContent, contents)), config=request.config
     )
-    return [found for found in check_request(sent) if found.level is Level.ERROR]
+    return [found for found in check_request(sent) if found.level is Severity.ERROR]
 
 
 @pytest.mark.requirement("NATIVE-06")

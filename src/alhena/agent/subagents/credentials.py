@@ -106,7 +106,7 @@ class AgentCredentials:
 
     async def _output(self, command: str, key: str) -> str:
         from alhena.system.environment import child_environment
-        from alhena.system.processes import Command, Limits, run_process, shell_path
+        from alhena.system.processes import Command, CommandLimits, run_process, shell_path
 
         why = await asyncio.to_thread(self._agent.why_held) if self._agent.why_held else ""
         if why:
@@ -122,7 +122,7 @@ class AgentCredentials:
                 leaves_nothing=True,
             ),
             output.extend,
-            limits=Limits(inactivity=COMMAND_S, total=COMMAND_S, output=MAX_OUTPUT),
+            limits=CommandLimits(inactivity=COMMAND_S, total=COMMAND_S, output=MAX_OUTPUT),
         )
         value = output.decode("utf-8", "replace").strip()
         how = "failed" if ending.exit_code != 0 else "" if value else "printed nothing"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from alhena.config.environment import own_environment
 from alhena.system.environment import child_environment
 from alhena.tools.discovered import CallCommand, DiscoveredTool, arguments, discover
-from alhena.tools.registry import Origin
+from alhena.tools.registry import ToolOrigin
 from alhena.tools.threads import in_daemon_thread
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def add_discovery(bench: "Toolset") -> None:
         for listed in listing.tools:
             tool = DiscoveredTool(listed, listing_command, call)
             own = (listed.name,) if bench.registry.is_free(listed.name) else ()
-            told = bench.registry.register(tool, origin=Origin.DISCOVERED, accepted=own)
+            told = bench.registry.register(tool, origin=ToolOrigin.DISCOVERED, accepted=own)
             if told is not None:
                 warn(told.removesuffix("."))
 

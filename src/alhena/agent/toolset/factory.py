@@ -158,17 +158,17 @@ def session_sandbox(
     tools = options.settings.tools
     if not (options.sandbox or tools.sandbox or options.environ.get("GEMINI_SANDBOX")):
         return None, ""
-    from alhena.system.sandbox.layout import is_inside, wished
+    from alhena.system.sandbox.layout import choose_sandbox, is_inside
 
-    wish = wished(tools, options.sandbox, options.environ)
+    wish = choose_sandbox(tools, options.sandbox, options.environ)
     if wish is None:
         return None, ""
     if is_inside(options.environ):
         return None, "SANDBOX is set: commands run in what this process runs in, and no other."
-    from alhena.system.sandbox.opening import Surroundings, open_sandbox
+    from alhena.system.sandbox.opening import CommandEnvironment, open_sandbox
 
     roots = tuple(str(root) for root in workspace.roots)
-    sandbox = open_sandbox(wish, Surroundings(roots, options.environ))
+    sandbox = open_sandbox(wish, CommandEnvironment(roots, options.environ))
     groups.when_ended(sandbox.close)
     return sandbox, sandbox.note
 

@@ -43,7 +43,13 @@ from alhena.policy.model import (
 from alhena.policy.settings_rules import unknown_server_tools
 from alhena.system.private_files import PrivateFiles, change_file
 from alhena.system.processes import ProcessGroups
-from alhena.tools.registry import READ_RESOURCE, RegisteredTool, ToolRegistry, ToolSources, isolated
+from alhena.tools.registry import (
+    READ_RESOURCE,
+    RegisteredTool,
+    ToolRegistry,
+    ToolSources,
+    select_tools,
+)
 
 if TYPE_CHECKING:
     import httpx2
@@ -338,7 +344,7 @@ class AgentServers:
             mcp=replace(options.settings.mcp, server_command=None),
         )
         registry = ToolRegistry()
-        session = isolated(tools, agent.tools)
+        session = select_tools(tools, agent.tools)
         others = [found for name in session.names if (found := session.find(name)) is not None]
         for each in others:
             if each.server is None and each.tool.name not in (READ_RESOURCE, _LIST_RESOURCES):

@@ -221,7 +221,7 @@ class SessionModelList:
     def prepare(self, model: str) -> None:
         """Takes the properties of an unlisted model from the list of today, if there is one."""
         if _is_unknown(model) and (found := self._open()):
-            found.kept()
+            found.read_cached()
 
     def feed(self, event: Event) -> None:
         """Reads an event of the session."""
@@ -244,7 +244,7 @@ class SessionModelList:
         if self._asking is not None or not _is_unknown(model):
             return
         found = self._open()
-        if found is not None and found.kept() is None:
+        if found is not None and found.read_cached() is None:
             import asyncio
 
             self._asking = asyncio.create_task(found.models())

@@ -23,12 +23,14 @@ _NAMED = "named-ends.json"
 def open_list(generator: "ContentGenerator", environ: Mapping[str, str]) -> ModelList | None:
     """The list of the service behind a generator; None if that has none with limits."""
     inner: Any = generator
-    while not hasattr(inner, "served") and hasattr(inner, "inner"):
+    while not hasattr(inner, "list_models") and hasattr(inner, "inner"):
         inner = inner.inner
-    if not hasattr(inner, "served"):
+    if not hasattr(inner, "list_models"):
         return None
     files, name = _files(environ), list_name(*inner.origin)
-    return ModelList(inner.served, lambda: files.read(name), lambda data: files.write(name, data))
+    return ModelList(
+        inner.list_models, lambda: files.read(name), lambda data: files.write(name, data)
+    )
 
 
 def _files(environ: Mapping[str, str]) -> PrivateFiles:

@@ -10,7 +10,7 @@ from alhena.errors import InputError
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode, PolicyRule
 from alhena.system.workspace import current_directory
-from alhena.tools.contract import Program, Tool
+from alhena.tools.contract import HostProgram, Tool
 from alhena.values import Value
 from alhena.wire.content import Content
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from alhena.scheduler.confirmation import Edit
     from alhena.scheduler.question import Approver
     from alhena.session.journal import Disk
-    from alhena.system.workspace import Console, EditorFiles, Terminal
+    from alhena.system.workspace import EditorFiles, Terminal, TerminalProvider
     from alhena.tools.builtin.ask_user import Ask
 
 T = TypeVar("T")
@@ -62,10 +62,10 @@ class SessionOptions(Value, frozen=True, kw_only=True):
     approve: "Approver | None" = None
     ask: "Ask | None" = None
     edit: "Edit | None" = None
-    console: "Console | None" = None
+    console: "TerminalProvider | None" = None
     editor: "EditorFiles | None" = None
     terminal: "Terminal | None" = None
-    program: Program | None = None
+    program: HostProgram | None = None
     bus: "MessageBus | None" = None
     interactive: bool = False
     approval_mode: ApprovalMode = ApprovalMode.DEFAULT

@@ -37,7 +37,7 @@ from alhena.system.private_files import PrivateFiles
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from alhena.models.providers.code_assist_setup import Account
+    from alhena.models.providers.code_assist_setup import CodeAssistAccount
 
 USAGE = """\
 usage: alhena auth login [--no-browser]
@@ -100,7 +100,7 @@ async def _login(place: Place, files: PrivateFiles, *, browser: bool) -> int:
     return 0
 
 
-async def _account(place: Place, files: PrivateFiles) -> "Account":
+async def _account(place: Place, files: PrivateFiles) -> "CodeAssistAccount":
     """The account at Code Assist, signed up if it is new there; by the login and no other token."""
     from alhena.models.providers.code_assist import for_login
 

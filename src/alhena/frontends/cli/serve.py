@@ -219,12 +219,12 @@ def _upstream(
 def _serve(found: argparse.Namespace, upstream: "Upstream", key: str) -> None:
     from alhena.gateway.access_log import LogWriter
     from alhena.gateway.app import Guard, gateway_app
-    from alhena.gateway.body import MB, Closing, Limits
+    from alhena.gateway.body import MB, Closing, GatewayLimits
     from alhena.gateway.exchange import Terms
     from alhena.gateway.server import GatewayServer, listening_socket
 
-    limits = Limits()
-    limits = Limits(
+    limits = GatewayLimits()
+    limits = GatewayLimits(
         concurrent=found.max_concurrent or limits.concurrent,
         body_bytes=(found.max_body_mb or limits.body_bytes // MB) * MB,
         bodies_bytes=max(limits.bodies_bytes, (found.max_body_mb or 0) * MB),

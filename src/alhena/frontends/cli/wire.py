@@ -13,7 +13,7 @@ from alhena.wire.content import CallIds
 from alhena.wire.dialects import anthropic, gemini, openai, responses
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.fields import DialectError
-from alhena.wire.errors import Level, Violation
+from alhena.wire.errors import Severity, Violation
 from alhena.wire.json_values import as_object
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _check(asked: "Namespace") -> int:
 
 
 def _code(violations: tuple[Violation, ...]) -> int:
-    return 1 if any(item.level == Level.ERROR for item in violations) else 0
+    return 1 if any(item.level == Severity.ERROR for item in violations) else 0
 
 
 def _model_of(body: object) -> str:

@@ -168,7 +168,7 @@ def _filtered(bench: "Toolset", path: str, warn: Callable[[str], None]) -> bool:
         (filters.respect_git_ignore, True, "git ignores it", "respectGitIgnore"),
         (filters.respect_gemini_ignore, False, "a .geminiignore names it", "respectGeminiIgnore"),
     ):
-        if respects and IgnoreRules(root, git=git, gemini=not git).ignored(place, is_dir):
+        if respects and IgnoreRules(root, git=git, gemini=not git).is_ignored(place, is_dir):
             name = one_line(f"@{path}", 200)
             warn(f"{name} is left out: {who}. Send it with context.fileFiltering.{key}: false.")
             return True

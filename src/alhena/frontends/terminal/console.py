@@ -12,14 +12,14 @@ from typing import Literal
 
 from alhena.frontends.terminal.drawing.screen import Screen
 from alhena.system.pseudo_terminal import PseudoTerminal
-from alhena.system.workspace import Console
+from alhena.system.workspace import TerminalProvider
 from alhena.tools.edit.external_editor import EditorCommand
 
 Use = Literal["keys", "output", "none"]
 """A command gets the keys and writes to the terminal itself, or has one for its output only."""
 UseOf = Callable[[str], Use]
 """Use of the terminal by the command of a call."""
-ConsoleFactory = Callable[[UseOf], Console]
+ConsoleFactory = Callable[[UseOf], TerminalProvider]
 
 _CHUNK = 1 << 16
 _RETRY = 0.01
@@ -38,9 +38,9 @@ OnResize = Callable[[Callable[[], None]], AbstractContextManager[None]]
 
 
 class SharedConsole:
-    """A `system.workspace.Console`, by what `use` says of each call: one gets the keys of the
-    terminal `source`, and its output goes to `target` as it is. `on_resize` has a function called
-    for each change of their size."""
+    """A `system.workspace.TerminalProvider`, by what `use` says of each call: one gets the keys of
+    the terminal `source`, and its output goes to `target` as it is. `on_resize` has a function
+    called for each change of their size."""
 
     def __init__(
         self, screen: Screen, use: UseOf, source: int, target: int, on_resize: OnResize

@@ -347,7 +347,7 @@ def _beginning(cwd: Path, folder: str, name: str, rules: "IgnoreRules") -> Itera
             entries = sorted((entry.name, entry.is_dir()) for entry in islice(found, LOOKED_AT))
     except OSError:  # nothing to offer there
         return
-    within = rules.within(directory) if directory.is_relative_to(cwd) else None
+    within = rules.rules_of(directory) if directory.is_relative_to(cwd) else None
     prefix = f"{folder}/" if folder or name.startswith("/") else ""
     for entry, is_dir in entries:
         hidden = entry.startswith(".") and not name.startswith(".")

@@ -186,7 +186,7 @@ def open_in(files: "Sequence[OpenFile]", workspace: Workspace) -> "list[OpenFile
         if not path.is_absolute() or not workspace.contains(path):
             return False
         above = [root for root in rules if path.is_relative_to(root)]
-        return not any(rules[root].ignored(path, is_dir=False) for root in above)
+        return not any(rules[root].is_ignored(path, is_dir=False) for root in above)
 
     kept = sorted(filter(told, files), key=lambda each: (not each.is_active, -each.timestamp))
     return kept[:MAX_FILES]

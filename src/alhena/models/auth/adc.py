@@ -222,7 +222,7 @@ def account_tokens(
             "exp": issued + LIFETIME,
         }
         # In a thread: loading the signing library takes a tenth of a second.
-        assertion = await asyncio.to_thread(_signed, claims, key, key_id, source)
+        assertion = await asyncio.to_thread(_sign_claims, claims, key, key_id, source)
         asked = await ask_grant(
             endpoint,
             {"grant_type": _ASSERTION, "assertion": assertion},
@@ -236,7 +236,7 @@ def account_tokens(
     return RenewedTokens(renew, now=now)
 
 
-def _signed(claims: Mapping[str, Any], key: str, key_id: object, source: str) -> str:
+def _sign_claims(claims: Mapping[str, Any], key: str, key_id: object, source: str) -> str:
     crypt, jwt = import_module("google.auth.crypt"), import_module("google.auth.jwt")
     try:
         signer = crypt.RSASigner.from_string(key, key_id if isinstance(key_id, str) else None)

@@ -130,7 +130,7 @@ class ExpiredLoginError(CredentialsError):
     kind = "login_expired"
 
 
-class _Person(msgspec.Struct, frozen=True):
+class _UserInfo(msgspec.Struct, frozen=True):
     """The used fields of the userinfo answer."""
 
     email: str = ""
@@ -230,8 +230,8 @@ def _credentials(timed: Timed, other: dict[str, Any]) -> OAuthCredentials:
     )
 
 
-def _person(payload: bytes) -> _Person:
+def _person(payload: bytes) -> _UserInfo:
     try:
-        return msgspec.json.decode(payload, type=_Person)
+        return msgspec.json.decode(payload, type=_UserInfo)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise DecodeError("the account's address cannot be read.") from error

@@ -30,7 +30,7 @@ from alhena.models.auth.tokens import (
     fetch,
     token_endpoint,
 )
-from alhena.models.errors import Asked, CredentialsError, ModelNotFoundError, QuotaError
+from alhena.models.errors import CredentialsError, ModelNotFoundError, QuotaError, RequestDetails
 from alhena.models.service import HttpService
 from alhena.wire.json_values import as_array, as_object, is_token
 
@@ -38,7 +38,7 @@ _AWS = "urn:ietf:params:aws:token-type:aws4_request"
 _FRAMING = frozenset({"host", "content-length", "transfer-encoding", "connection"})
 
 
-class Answer(msgspec.Struct, frozen=True):
+class TransportResponse(msgspec.Struct, frozen=True):
     """A response in google-auth's form."""
 
     status: int
@@ -52,7 +52,7 @@ class Bridge:
     def __init__(self, loop: asyncio.AbstractEventLoop, environ: Mapping[str, str]) -> None:
         self._loop = loop
         self._environ = environ
-        self._asked: Future[Answer] | None = None
+        self._asked: Future[TransportResponse] | None = None
         self._stopped = False
         self.secrets: set[str] = set()
         """Sent secrets to redact from messages: form fields, tokens in headers."""
@@ -64,7 +64,7 @@ class Bridge:
         body: bytes | str | None = None,
         headers: Mapping[str, str] | None = None,
         **_others: object,
-    ) -> Answer:
+    ) -> TransportResponse:
         """Returns the whole answer. Raises NetworkError, ConfigError for an invalid address, and
         CancelledError after `stop`."""
         data = body.encode("utf-8") if isinstance(body, str) else body or b""
@@ -83,7 +83,9 @@ class Bridge:
         if self._asked is not None:
             self._asked.cancel()
 
-    async def _send(self, url: str, method: str, headers: dict[str, str], body: bytes) -> Answer:
+    async def _send(
+        self, url: str, method: str, headers: dict[str, str], body: bytes
+    ) -> TransportResponse:
         parts = urlsplit(url)
         endpoint = parse_endpoint(
             f"{parts.scheme}://{parts.netloc}{parts.path}", "the credentials file"
@@ -96,7 +98,9 @@ class Bridge:
         ]
         transport = open_transport(endpoint, self._environ, TIMEOUTS)
         response, received = await fetch(transport, method, target, sent, body)
-        return Answer(response.status, {"content-type": response.header("content-type")}, received)
+        return TransportResponse(
+            response.status, {"content-type": response.header("content-type")}, received
+        )
 
 
 def federated_tokens(
@@ -109,14 +113,14 @@ def federated_tokens(
     async def renew() -> AccessToken:
         bridge = Bridge(asyncio.get_running_loop(), environ)
         try:
-            return await asyncio.to_thread(_refreshed, dict(info), bridge, source)
+            return await asyncio.to_thread(_refresh_credentials, dict(info), bridge, source)
         finally:
             bridge.stop()
 
     return RenewedTokens(renew)
 
 
-def _refreshed(info: dict[str, Any], bridge: Bridge, source: str) -> AccessToken:
+def _refresh_credentials(info: dict[str, Any], bridge: Bridge, source: str) -> AccessToken:
     google_error: type[Exception] = import_module("google.auth.exceptions").GoogleAuthError
     try:
         credentials = _credentials(info)
@@ -125,7 +129,7 @@ def _refreshed(info: dict[str, Any], bridge: Bridge, source: str) -> AccessToken
         # google-auth does not check field types of the file. Not chained: the
         # message quotes the server and may contain anything.
         said = str(error.args[0]) if error.args else type(error).__name__
-        said = Asked("", source, filter(_is_long, bridge.secrets)).clean(said, 200)
+        said = RequestDetails("", source, filter(_is_long, bridge.secrets)).clean(said, 200)
         if getattr(error, "retryable", False):
             raise ServerFaultError(f"no token for {source}: {said}", remedy="Run again.") from None
         raise CredentialsError(
@@ -171,7 +175,7 @@ class _Issued(msgspec.Struct, frozen=True, rename="camel"):
     expire_time: str = ""
 
 
-async def _issued(
+async def _request_token(
     endpoint: Endpoint, path: str, body: object, actor: TokenSource, environ: Mapping[str, str]
 ) -> AccessToken:
     """Asks the IAM service for a token as `actor`. Raises ModelError; no message quotes a token."""
@@ -215,7 +219,7 @@ def identity_tokens(
     endpoint = token_endpoint(service, "address of the IAM service")
     path = f"/v1/projects/-/serviceAccounts/{quote(account, safe='@')}:generateIdToken"
     body = {"audience": audience, "includeEmail": True}
-    return RenewedTokens(lambda: _issued(endpoint, path, body, actor, environ))
+    return RenewedTokens(lambda: _request_token(endpoint, path, body, actor, environ))
 
 
 def impersonated_tokens(
@@ -232,4 +236,4 @@ def impersonated_tokens(
     endpoint = token_endpoint(url, f"service_account_impersonation_url of {source}")
     delegates = [one for one in as_array(info.get("delegates")) or () if isinstance(one, str)]
     body = {"delegates": delegates, "scope": [SCOPE], "lifetime": f"{LIFETIME_S:g}s"}
-    return RenewedTokens(lambda: _issued(endpoint, "", body, actor, environ))
+    return RenewedTokens(lambda: _request_token(endpoint, "", body, actor, environ))

@@ -141,7 +141,7 @@ class Login:
             self._person.tell(
                 "Google gave no refresh token: this login ends with its access token, in an hour."
             )
-        return await self._named(credentials)
+        return await self._save_address(credentials)
 
     async def _by_browser(self, ways: LoginWays) -> OAuthCredentials:
         async with listening(ways.host, ways.port) as callback:
@@ -186,7 +186,7 @@ class Login:
         async with alone(self._store):
             self._store.save(credentials)
 
-    async def _named(self, credentials: OAuthCredentials) -> str | None:
+    async def _save_address(self, credentials: OAuthCredentials) -> str | None:
         """The account's address, saved beside the credentials."""
         address = None
         try:
@@ -229,10 +229,10 @@ class UserLogin:
         current one while it is valid. Raises CredentialsError when not signed in or the
         login is invalid, another AlhenaError when the renewal failed.
         """
-        if (token := self._unused(self._load())) is None:
+        if (token := self._unused_token(self._load())) is None:
             async with alone(self._store, self._sleep):
                 found = self._load()  # another process may have been first
-                token = self._unused(found) or await self._refreshed(found)
+                token = self._unused_token(found) or await self._refresh_login(found)
         self._given = token.value
         return token
 
@@ -244,7 +244,7 @@ class UserLogin:
             )
         return found
 
-    def _unused(self, found: OAuthCredentials) -> AccessToken | None:
+    def _unused_token(self, found: OAuthCredentials) -> AccessToken | None:
         """The token of the file if it is new and valid for a while; without a client to refresh it,
         until it expires."""
         token = AccessToken(found.access_token, found.expires_at)
@@ -252,7 +252,7 @@ class UserLogin:
         given = self._client is not None and token.value == self._given
         return token if token.value and not given and token.holds_for(early, self._now()) else None
 
-    async def _refreshed(self, old: OAuthCredentials) -> AccessToken:
+    async def _refresh_login(self, old: OAuthCredentials) -> AccessToken:
         if not old.refresh_token:
             raise CredentialsError(
                 "the login has expired, and contains no refresh token.",

@@ -123,7 +123,7 @@ class LoginStore:
         data = self._files.read(CREDENTIALS_FILE)
         if data is None:
             return None
-        fields = as_object(_parsed(data))
+        fields = as_object(_parse_json(data))
         if fields is None:
             raise CredentialsError(f"{CREDENTIALS_FILE} contains no credentials.", remedy=_LOGIN)
         found = credentials_of(fields)
@@ -133,7 +133,7 @@ class LoginStore:
 
     def save(self, credentials: OAuthCredentials) -> None:
         """Writes the credentials. Raises AlhenaError, and then keeps the old ones."""
-        self._files.write(CREDENTIALS_FILE, _written(_fields(credentials)))
+        self._files.write(CREDENTIALS_FILE, _format_json(_fields(credentials)))
 
     def forget(self) -> bool:
         """Deletes the credentials; False if there were none. The account is moved to the old
@@ -158,11 +158,11 @@ class LoginStore:
             old.append(before)
         accounts["active"] = address
         accounts["old"] = [one for one in old if one != address]
-        self._files.write(ACCOUNTS_FILE, _written(accounts))
+        self._files.write(ACCOUNTS_FILE, _format_json(accounts))
 
     def _accounts(self) -> dict[str, Any]:
         """Reads the accounts file; like the reference, treats a damaged one as empty."""
-        return as_object(_parsed(self._files.read(ACCOUNTS_FILE) or b"{}")) or {}
+        return as_object(_parse_json(self._files.read(ACCOUNTS_FILE) or b"{}")) or {}
 
 
 @asynccontextmanager
@@ -187,14 +187,14 @@ async def alone(store: LoginStore, sleep: Sleep = asyncio.sleep) -> AsyncGenerat
         yield
 
 
-def _parsed(data: bytes) -> Any:
+def _parse_json(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
-def _written(fields: dict[str, Any]) -> bytes:
+def _format_json(fields: dict[str, Any]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(fields), indent=2) + b"\n"
 
 

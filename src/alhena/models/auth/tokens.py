@@ -94,20 +94,20 @@ class RenewedTokens:
     async def token(self, *, fresh: bool = False) -> str:
         """A valid token, renewed if needed. Raises the errors of `renew`."""
         seen = self._renewals
-        if not fresh and (kept := self._kept(EARLY)) is not None:
+        if not fresh and (kept := self._cached_token(EARLY)) is not None:
             return kept
         async with self._gate.here():
-            if seen != self._renewals and (kept := self._kept(0)) is not None:
+            if seen != self._renewals and (kept := self._cached_token(0)) is not None:
                 return kept  # renewed while this request waited
-            if not fresh and (kept := self._kept(EARLY)) is not None:
+            if not fresh and (kept := self._cached_token(EARLY)) is not None:
                 return kept
-            return await self._renewed(fresh=fresh)
+            return await self._renew_token(fresh=fresh)
 
-    async def _renewed(self, *, fresh: bool) -> str:
+    async def _renew_token(self, *, fresh: bool) -> str:
         try:
             token = await self._renew()
         except (NetworkError, ServerFaultError, StreamCutError):
-            kept = self._kept(0)
+            kept = self._cached_token(0)
             if fresh or kept is None:
                 raise
             return kept
@@ -115,7 +115,7 @@ class RenewedTokens:
         self._renewals += 1
         return token.value
 
-    def _kept(self, seconds: float) -> str | None:
+    def _cached_token(self, seconds: float) -> str | None:
         """The cached token if it is valid for that long."""
         token = self._current
         if token is None or not token.holds_for(seconds, self._now()):
@@ -160,7 +160,7 @@ IDENTITY_S = 3600.0
 """Seconds that Google's identity tokens are valid."""
 
 
-class Grant(msgspec.Struct, frozen=True, kw_only=True):
+class TokenGrant(msgspec.Struct, frozen=True, kw_only=True):
     """An answer of a token endpoint; `expires_in` in seconds, ignored if it is decades. The repr
     shows no token."""
 
@@ -176,7 +176,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, "expires_in", None)
 
     def __repr__(self) -> str:
-        return f"Grant(expires_in={self.expires_in!r}, scope={self.scope!r})"
+        return f"TokenGrant(expires_in={self.expires_in!r}, scope={self.scope!r})"
 
     def access(self, now: float) -> AccessToken:
         """The access token of a grant requested at `now`, in seconds since the epoch."""
@@ -203,7 +203,7 @@ class _Refusal(msgspec.Struct, frozen=True):
 class Timed(msgspec.Struct, frozen=True):
     """A grant and the time of its request, in seconds since the epoch."""
 
-    grant: Grant
+    grant: TokenGrant
     at: float
 
 
@@ -274,14 +274,14 @@ async def fetch(
     return response, received
 
 
-def read_grant(body: bytes, endpoint: Endpoint, *, identity: bool = False) -> Grant:
+def read_grant(body: bytes, endpoint: Endpoint, *, identity: bool = False) -> TokenGrant:
     """Parses the grant in the answer of `endpoint`. Raises ServerFaultError for an invalid one."""
     try:
-        grant = msgspec.json.decode(body, type=Grant, strict=False)
+        grant = msgspec.json.decode(body, type=TokenGrant, strict=False)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        grant = Grant()  # not chained: the cause may quote a token
+        grant = TokenGrant()  # not chained: the cause may quote a token
     if identity:
-        grant = Grant(access_token=grant.id_token or "", expires_in=IDENTITY_S)
+        grant = TokenGrant(access_token=grant.id_token or "", expires_in=IDENTITY_S)
     if not is_token(grant.access_token):
         raise ServerFaultError(
             f"{endpoint.place} answered a request for a token with something else.",
@@ -347,15 +347,15 @@ class BearerAccess:
 
     async def headers(self) -> dict[str, str]:
         """The headers of the next request. Raises the errors of the source."""
-        return self._shown(await self._tokens.token())
+        return self._auth_headers(await self._tokens.token())
 
-    async def renewed(self, refused: Mapping[str, str]) -> dict[str, str] | None:
+    async def renew_headers(self, refused: Mapping[str, str]) -> dict[str, str] | None:
         """Headers with a token other than the rejected one, None when there is none."""
         old = refused.get("authorization", "").removeprefix(_SCHEME)
         token = await other_token(self._tokens, old)
-        return None if token is None else self._shown(token)
+        return None if token is None else self._auth_headers(token)
 
-    def _shown(self, token: str) -> dict[str, str]:
+    def _auth_headers(self, token: str) -> dict[str, str]:
         shown = {"authorization": f"{_SCHEME}{token}"}
         if self._quota_project:
             shown["x-goog-user-project"] = self._quota_project

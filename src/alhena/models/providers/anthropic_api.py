@@ -25,7 +25,7 @@ from alhena.wire.content import MODEL, USER, Content, Part, encode_value
 from alhena.wire.dialects import anthropic
 from alhena.wire.dialects.conversation import (
     DialectRequest,
-    ToolNames,
+    ToolNameMap,
     thinking_budget,
 )
 from alhena.wire.dialects.fields import DialectError, is_foreign
@@ -82,7 +82,9 @@ def without_blanks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     and answers left empty by that."""
     made: list[dict[str, Any]] = []
     for message in messages:
-        blocks = [_worded(block) for block in message["content"] if not _is_blank(block)]
+        blocks = [
+            _remove_blank_results(block) for block in message["content"] if not _is_blank(block)
+        ]
         if not blocks and message["role"] == "user":
             blocks = [{"type": "text", "text": EMPTY}]
         if made and made[-1]["role"] == message["role"]:
@@ -92,7 +94,7 @@ def without_blanks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return made
 
 
-def _worded(block: dict[str, Any]) -> dict[str, Any]:
+def _remove_blank_results(block: dict[str, Any]) -> dict[str, Any]:
     if block["type"] != "tool_result":
         return block
     return {**block, "content": [one for one in block["content"] if not _is_blank(one)]}
@@ -108,7 +110,7 @@ def likely_room(request: GenerateContentRequest) -> int:
     return max(LEAST_OUTPUT, _WINDOW - size // _BYTES_PER_TOKEN)
 
 
-def accepted(
+def adapt_config(
     config: GenerateContentConfig, contents: tuple[Content, ...], info: ClaudeInfo, room: int
 ) -> GenerateContentConfig:
     """Adapts the config to the service: no thinking with a forced tool or after calls without their
@@ -121,7 +123,7 @@ def accepted(
     config = without_idle_calling(config)
     made = config.generation_config or GenerationConfig()
     made = replace(made, thinking_config=_thinking(config, contents, info))
-    made = _sampled(_limited(made, info, room))
+    made = _reduce_sampling(_limit_output(made, info, room))
     if not info.takes_sampling:
         made = replace(made, temperature=None, top_p=None, top_k=None)
     return replace(config, generation_config=made)
@@ -159,7 +161,7 @@ def _is_forced(config: GenerateContentConfig) -> bool:
     return calling is not None and calling.mode is FunctionCallingMode.ANY
 
 
-def _limited(config: GenerationConfig, info: ClaudeInfo, room: int) -> GenerationConfig:
+def _limit_output(config: GenerationConfig, info: ClaudeInfo, room: int) -> GenerationConfig:
     """Sets an output limit within the model's, and a valid thinking budget within it; no thinking
     without room for the minimum. A default limit grows by the budget as far as there is room;
     thinking gets half of a smaller one."""
@@ -179,7 +181,7 @@ def _limited(config: GenerationConfig, info: ClaudeInfo, room: int) -> Generatio
     return replace(config, thinking_config=thinking)
 
 
-def _sampled(config: GenerationConfig) -> GenerationConfig:
+def _reduce_sampling(config: GenerationConfig) -> GenerationConfig:
     """Reduces conflicting sampling parameters to the first one, within the service's bounds; with
     thinking only to values the service allows."""
     temperature, top_p, top_k = config.temperature, config.top_p, config.top_k
@@ -291,14 +293,14 @@ class AnthropicApi(WithoutEmbeddings):
         await self._http.aclose()
 
     def _body(
-        self, request: GenerateContentRequest, names: ToolNames, *, stream: bool
+        self, request: GenerateContentRequest, names: ToolNameMap, *, stream: bool
     ) -> dict[str, Any]:
         model = foreign_name(request.model)
         contents = tuple(own_thoughts(entry.content) for entry in request.contents)
         asked = DialectRequest(
             model=model,
             contents=tuple(content for content in contents if content.parts),
-            config=accepted(request.config, contents, claude_info(model), likely_room(request)),
+            config=adapt_config(request.config, contents, claude_info(model), likely_room(request)),
             stream=stream,
             names=names,
         )

@@ -11,8 +11,8 @@ from alhena.models.auth.store import PrivateFiles
 from alhena.models.auth.tokens import LoopLock
 from alhena.models.generator import WithoutEmbeddings
 from alhena.models.providers.code_assist_setup import (
-    Account,
     AccountSetup,
+    CodeAssistAccount,
     CodeAssistService,
     QuotaBucket,
     given_project,
@@ -31,14 +31,14 @@ from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse
 
 
-class CodeAssist(WithoutEmbeddings):
+class CodeAssistGenerator(WithoutEmbeddings):
     """A ContentGenerator. Looks up the account, and onboards a new one, before the first request;
     concurrent requests share that step."""
 
     def __init__(self, service: CodeAssistService, setup: AccountSetup) -> None:
         self._service = service
         self._setup = setup
-        self._account: Account | None = None
+        self._account: CodeAssistAccount | None = None
         self._gate = LoopLock()
 
     @property
@@ -46,7 +46,7 @@ class CodeAssist(WithoutEmbeddings):
         """The endpoint of requests."""
         return self._service.endpoint
 
-    async def account(self, model: str = "") -> Account:
+    async def account(self, model: str = "") -> CodeAssistAccount:
         """The account of requests. Raises ModelError or DecodeError; then the next request tries
         again."""
         if self._account is None:
@@ -97,7 +97,7 @@ def code_assist(
     tell: Callable[[str], None] | None = None,
     timeouts: Timeouts | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-) -> CodeAssist:
+) -> CodeAssistGenerator:
     """Builds Code Assist for the endpoint and project of the environment.
 
     Reads CODE_ASSIST_ENDPOINT, CODE_ASSIST_API_VERSION, GEMINI_CLI_CUSTOM_HEADERS,
@@ -109,7 +109,7 @@ def code_assist(
     tip = "" if project else SHARED
     service = CodeAssistService(environ, access, timeouts=timeouts, quota_tip=tip)
     setup = AccountSetup(service, project, tell=tell, sleep=sleep)
-    return CodeAssist(service, setup)
+    return CodeAssistGenerator(service, setup)
 
 
 def project_from(environ: Mapping[str, str]) -> str:
@@ -129,7 +129,7 @@ def for_login(
     settings: OAuthSettings,
     *,
     tell: Tell | None = None,
-) -> CodeAssist:
+) -> CodeAssistGenerator:
     """Code Assist for a signed-in Google account (oauth-personal). `tell` receives warnings and
     notices for a new user. Raises CredentialsError when not signed in, ConfigError."""
     from alhena.models.auth.login import signed_in
@@ -137,7 +137,7 @@ def for_login(
     return code_assist(environ, signed_in(environ, files, settings, warn=tell).access(), tell=tell)
 
 
-def for_machine(environ: Mapping[str, str], *, tell: Tell | None = None) -> CodeAssist:
+def for_machine(environ: Mapping[str, str], *, tell: Tell | None = None) -> CodeAssistGenerator:
     """Code Assist for this machine's credentials (compute-default-credentials, cloud-shell), by
     default from the metadata server. Raises CredentialsError, ConfigError."""
     from alhena.models.auth.adc import default_credentials

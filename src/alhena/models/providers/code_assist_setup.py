@@ -47,18 +47,18 @@ class ProjectRequiredError(CredentialsError):
     kind = "project_required"
 
 
-class _Answer(Value, frozen=True, kw_only=True, rename="camel"):
+class _ServiceObject(Value, frozen=True, kw_only=True, rename="camel"):
     """A JSON object of the service; null means absent."""
 
 
-class PrivacyNotice(_Answer, frozen=True, kw_only=True):
+class PrivacyNotice(_ServiceObject, frozen=True, kw_only=True):
     """The privacy notice of a tier."""
 
     show_notice: bool | None = None
     notice_text: str | None = None
 
 
-class Tier(_Answer, frozen=True, kw_only=True):
+class AccountTier(_ServiceObject, frozen=True, kw_only=True):
     """A service tier. With `user_defined_cloudaicompanion_project` its user has to name a
     project."""
 
@@ -76,7 +76,7 @@ class Tier(_Answer, frozen=True, kw_only=True):
         return told.notice_text or "" if told is not None and told.show_notice else ""
 
 
-class IneligibleTier(_Answer, frozen=True, kw_only=True):
+class IneligibleTier(_ServiceObject, frozen=True, kw_only=True):
     """An unavailable tier, with the reason."""
 
     reason_code: str | None = None
@@ -86,32 +86,32 @@ class IneligibleTier(_Answer, frozen=True, kw_only=True):
     validation_learn_more_url: str | None = None
 
 
-class LoadAnswer(_Answer, frozen=True, kw_only=True):
+class LoadAnswer(_ServiceObject, frozen=True, kw_only=True):
     """The answer of loadCodeAssist."""
 
-    current_tier: Tier | None = None
-    paid_tier: Tier | None = None
-    allowed_tiers: tuple[Tier, ...] | None = None
+    current_tier: AccountTier | None = None
+    paid_tier: AccountTier | None = None
+    allowed_tiers: tuple[AccountTier, ...] | None = None
     ineligible_tiers: tuple[IneligibleTier, ...] | None = None
     cloudaicompanion_project: str | None = None
 
 
-class _Project(_Answer, frozen=True, kw_only=True):
+class _Project(_ServiceObject, frozen=True, kw_only=True):
     id: str | None = None
 
 
-class _Onboarded(_Answer, frozen=True, kw_only=True):
+class _Onboarded(_ServiceObject, frozen=True, kw_only=True):
     cloudaicompanion_project: _Project | None = None
 
 
-class OperationFault(_Answer, frozen=True, kw_only=True):
+class OperationFault(_ServiceObject, frozen=True, kw_only=True):
     """The error of a failed operation."""
 
     code: int | None = None
     message: str | None = None
 
 
-class Operation(_Answer, frozen=True, kw_only=True):
+class Operation(_ServiceObject, frozen=True, kw_only=True):
     """The long-running operation of onboardUser."""
 
     name: str | None = None
@@ -127,7 +127,7 @@ class Operation(_Answer, frozen=True, kw_only=True):
         return self.response.cloudaicompanion_project.id or ""
 
 
-class Account(msgspec.Struct, frozen=True, kw_only=True):
+class CodeAssistAccount(msgspec.Struct, frozen=True, kw_only=True):
     """The account of requests: their project ("" for none) and tier."""
 
     project: str
@@ -161,7 +161,7 @@ def given_project(text: str, source: str) -> str:
     return project
 
 
-def settled(answer: LoadAnswer, project: str) -> Account | None:
+def find_account(answer: LoadAnswer, project: str) -> CodeAssistAccount | None:
     """The account of a user with a tier; None for a user who must be onboarded first.
 
     Raises ValidationRequiredError, IneligibleAccountError or ProjectRequiredError.
@@ -173,15 +173,15 @@ def settled(answer: LoadAnswer, project: str) -> Account | None:
     found = answer.cloudaicompanion_project or project
     if not found:
         raise no_project(answer)
-    return Account(project=found, tier=tier.id or "", tier_name=tier.name or "")
+    return CodeAssistAccount(project=found, tier=tier.id or "", tier_name=tier.name or "")
 
 
-def tier_to_join(answer: LoadAnswer, project: str) -> Tier:
+def tier_to_join(answer: LoadAnswer, project: str) -> AccountTier:
     """The tier for onboarding a new user.
 
     Raises IneligibleAccountError, or ProjectRequiredError when it needs a project and none is set.
     """
-    legacy = Tier(id=LEGACY_TIER, user_defined_cloudaicompanion_project=True)
+    legacy = AccountTier(id=LEGACY_TIER, user_defined_cloudaicompanion_project=True)
     allowed = answer.allowed_tiers or ()
     tier = next((one for one in allowed if one.is_default and one.id), legacy)
     if tier.user_defined_cloudaicompanion_project and tier.id != FREE_TIER and not project:
@@ -307,11 +307,11 @@ class AccountSetup:
         self._tell = tell
         self._sleep = sleep
 
-    async def run(self, model: str) -> Account:
+    async def run(self, model: str) -> CodeAssistAccount:
         """Returns the account. Raises ModelError: CredentialsError with instructions when the
         account cannot be used."""
         answer = await self._load(model)
-        account = settled(answer, self._project)
+        account = find_account(answer, self._project)
         if account is not None:
             return account
         return await self._join(tier_to_join(answer, self._project), answer, model)
@@ -325,7 +325,7 @@ class AccountSetup:
         except ModelError as error:
             if _reasons(error) & {"SECURITY_POLICY_VIOLATED"}:
                 # A perimeter of the user's organisation hides the tier; its members have this one.
-                return LoadAnswer(current_tier=Tier(id=STANDARD_TIER))
+                return LoadAnswer(current_tier=AccountTier(id=STANDARD_TIER))
             if error.status == 403 and self._project == CLOUD_SHELL_PROJECT:
                 raise CredentialsError(
                     "the project that Cloud Shell sets may not be used for this account.",
@@ -334,22 +334,22 @@ class AccountSetup:
                 ) from error
             raise
 
-    async def _join(self, tier: Tier, answer: LoadAnswer, model: str) -> Account:
+    async def _join(self, tier: AccountTier, answer: LoadAnswer, model: str) -> CodeAssistAccount:
         # The free tier creates its own project and rejects any other.
         project = "" if tier.id == FREE_TIER else self._project
         body: dict[str, Any] = {"tierId": tier.id, "metadata": self._metadata(project)}
         if project:
             body["cloudaicompanionProject"] = project
         operation = await self._call("onboardUser", body, Operation, model)
-        operation = await self._finished(operation, model)
+        operation = await self._poll_operation(operation, model)
         found = operation.project or self._project
         if not found:
             raise no_project(answer)
         if self._tell is not None and tier.notice:
             self._tell(tier.notice)
-        return Account(project=found, tier=tier.id or "", tier_name=tier.name or "")
+        return CodeAssistAccount(project=found, tier=tier.id or "", tier_name=tier.name or "")
 
-    async def _finished(self, operation: Operation, model: str) -> Operation:
+    async def _poll_operation(self, operation: Operation, model: str) -> Operation:
         decode = partial(decode_answer, kind=Operation)
         name = operation.name
         polls = 0

@@ -33,7 +33,7 @@ HELP = """I understand these requests, also several in one prompt (`;` between t
 - call TOOL with NAME=VALUE (or a JSON object)"""
 
 
-class Call(msgspec.Struct, frozen=True):
+class DemoCall(msgspec.Struct, frozen=True):
     """A tool call to make. The values of `texts` are not yet converted to the declared types."""
 
     name: str
@@ -59,63 +59,65 @@ _PATH = rf"(?P<path>{_QUOTED}|{_HERE}|\S+)"
 _IN = rf"(?:\s+(?:in|under|within)\s+{_PATH})?"
 
 
-def _list(found: dict[str, str]) -> list[Call]:
-    return [Call("list_directory", {"path": _path(found)})]
+def _list(found: dict[str, str]) -> list[DemoCall]:
+    return [DemoCall("list_directory", {"path": _path(found)})]
 
 
-def _read(found: dict[str, str]) -> list[Call]:
-    return [Call("read_file", {"absolute_path": _path(found)})]
+def _read(found: dict[str, str]) -> list[DemoCall]:
+    return [DemoCall("read_file", {"absolute_path": _path(found)})]
 
 
-def _find(found: dict[str, str]) -> list[Call]:
-    pattern = _unquoted(found["pattern"])
-    return [Call("glob", {"pattern": pattern if "/" in pattern else f"**/{pattern}"} | _at(found))]
-
-
-def _search(found: dict[str, str]) -> list[Call]:
-    literal = re.sub(r"[][.^$*+?{}\\|()]", r"\\\g<0>", _unquoted(found["text"]))
-    return [Call("search_file_content", {"pattern": literal} | _at(found))]
-
-
-def _explain(_found: dict[str, str]) -> list[Call]:
+def _find(found: dict[str, str]) -> list[DemoCall]:
+    pattern = _strip_quotes(found["pattern"])
     return [
-        Call("list_directory", {"path": "."}),
-        Call("read_file", {"absolute_path": "README.md"}),
+        DemoCall("glob", {"pattern": pattern if "/" in pattern else f"**/{pattern}"} | _at(found))
     ]
 
 
-def _write(found: dict[str, str]) -> list[Call]:
-    text = _unquoted(found["text"]) + "\n"
-    return [Call("write_file", {"file_path": _path(found), "content": text})]
+def _search(found: dict[str, str]) -> list[DemoCall]:
+    literal = re.sub(r"[][.^$*+?{}\\|()]", r"\\\g<0>", _strip_quotes(found["text"]))
+    return [DemoCall("search_file_content", {"pattern": literal} | _at(found))]
 
 
-def _replace(found: dict[str, str]) -> list[Call]:
-    old, new = _unquoted(found["old"]), _unquoted(found["new"])
-    return [Call("replace", {"file_path": _path(found), "old_string": old, "new_string": new})]
+def _explain(_found: dict[str, str]) -> list[DemoCall]:
+    return [
+        DemoCall("list_directory", {"path": "."}),
+        DemoCall("read_file", {"absolute_path": "README.md"}),
+    ]
 
 
-def _run(found: dict[str, str]) -> list[Call]:
-    return [Call("run_shell_command", {"command": _unquoted(found["command"])})]
+def _write(found: dict[str, str]) -> list[DemoCall]:
+    text = _strip_quotes(found["text"]) + "\n"
+    return [DemoCall("write_file", {"file_path": _path(found), "content": text})]
 
 
-def _remember(found: dict[str, str]) -> list[Call]:
-    return [Call("save_memory", {"fact": found["fact"]})]
+def _replace(found: dict[str, str]) -> list[DemoCall]:
+    old, new = _strip_quotes(found["old"]), _strip_quotes(found["new"])
+    return [DemoCall("replace", {"file_path": _path(found), "old_string": old, "new_string": new})]
 
 
-def _call(found: dict[str, str]) -> list[Call]:
+def _run(found: dict[str, str]) -> list[DemoCall]:
+    return [DemoCall("run_shell_command", {"command": _strip_quotes(found["command"])})]
+
+
+def _remember(found: dict[str, str]) -> list[DemoCall]:
+    return [DemoCall("save_memory", {"fact": found["fact"]})]
+
+
+def _call(found: dict[str, str]) -> list[DemoCall]:
     given = found.get("args", "")
     if given.startswith("{"):
         try:
-            return [Call(found["tool"], msgspec.json.decode(given, type=dict[str, Any]))]
+            return [DemoCall(found["tool"], msgspec.json.decode(given, type=dict[str, Any]))]
         except msgspec.MsgspecError:
             return []
     pairs = re.findall(rf"(\w+)\s*=\s*({_QUOTED}|[^\s,]+)", given)
     if given and not pairs:
         return []
-    return [Call(found["tool"], {}, {key: _unquoted(value) for key, value in pairs})]
+    return [DemoCall(found["tool"], {}, {key: _strip_quotes(value) for key, value in pairs})]
 
 
-_RULES: tuple[tuple[str, Callable[[dict[str, str]], list[Call]]], ...] = (
+_RULES: tuple[tuple[str, Callable[[dict[str, str]], list[DemoCall]]], ...] = (
     (r"(?:run|execute)\s+(?P<command>.+)", _run),
     (r"remember\s+(?:that\s+)?(?P<fact>.+)", _remember),
     (r"(?:call|use)\s+(?:the\s+tool\s+)?(?P<tool>[\w.-]+)(?:\s+with\s+(?P<args>.+))?", _call),
@@ -152,7 +154,7 @@ _RULES: tuple[tuple[str, Callable[[dict[str, str]], list[Call]]], ...] = (
 )
 
 
-def parse(prompt: str) -> tuple[tuple[Call, ...], tuple[str, ...]]:
+def parse(prompt: str) -> tuple[tuple[DemoCall, ...], tuple[str, ...]]:
     """Parses the calls a prompt requests, in order, and the clauses without a rule.
 
     Of several paragraphs the last one is the request: piped text comes before it, the content of
@@ -160,7 +162,7 @@ def parse(prompt: str) -> tuple[tuple[Call, ...], tuple[str, ...]]:
     """
     prompt = _AT.sub("", prompt.partition(ATTACHED)[0])
     request = re.split(r"\n[ \t\r]*\n", prompt.strip())[-1][:LONGEST]
-    calls: list[Call] = []
+    calls: list[DemoCall] = []
     unknown: list[str] = []
     for match in _CLAUSE.finditer(request):
         clause = _TAIL.sub("", _LEAD.sub("", match[0].strip(), count=1))
@@ -172,7 +174,7 @@ def parse(prompt: str) -> tuple[tuple[Call, ...], tuple[str, ...]]:
     return tuple(calls), tuple(unknown)
 
 
-def _understood(clause: str) -> list[Call]:
+def _understood(clause: str) -> list[DemoCall]:
     for pattern, make in _RULES:
         match = re.fullmatch(pattern, clause, re.IGNORECASE)
         if match is not None:
@@ -181,7 +183,7 @@ def _understood(clause: str) -> list[Call]:
 
 
 def _path(found: dict[str, str]) -> str:
-    path = _unquoted(found.get("path", "."))
+    path = _strip_quotes(found.get("path", "."))
     return "." if re.fullmatch(_HERE, path, re.IGNORECASE) else path
 
 
@@ -189,7 +191,7 @@ def _at(found: dict[str, str]) -> dict[str, str]:
     return {"path": _path(found)} if "path" in found else {}
 
 
-def _unquoted(text: str) -> str:
+def _strip_quotes(text: str) -> str:
     return text[1:-1] if re.fullmatch(_QUOTED, text) else text
 
 
@@ -206,7 +208,7 @@ class DemoGenerator(WithoutEmbeddings):
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """Returns the whole answer. Raises RequestRejectedError for a JSON format."""
-        answer = _Answer(request)
+        answer = _DemoAnswer(request)
         return answer.response(answer.parts, last=True)
 
     async def stream(
@@ -214,7 +216,7 @@ class DemoGenerator(WithoutEmbeddings):
     ) -> AsyncIterator[GenerateContentResponse]:
         """Yields the call in one chunk, or the text in a few. Raises RequestRejectedError for a
         JSON format."""
-        answer = _Answer(request)
+        answer = _DemoAnswer(request)
         chunks = list(answer.chunks())
         for number, parts in enumerate(chunks, 1):
             yield answer.response(parts, last=number == len(chunks))
@@ -228,7 +230,7 @@ class DemoGenerator(WithoutEmbeddings):
         """Does nothing: no resources are open."""
 
 
-class _Answer:
+class _DemoAnswer:
     """The parts that answer a request: one call, or text."""
 
     def __init__(self, request: GenerateContentRequest) -> None:
@@ -238,11 +240,11 @@ class _Answer:
             or generation.response_schema is not None
             or generation.response_json_schema is not None
         ):
-            raise _rejected("the demo model cannot answer in JSON.")
+            raise _rejection("the demo model cannot answer in JSON.")
         self._request = request
         self._stamp = _stamp(request)
         answer = _next(request)
-        if isinstance(answer, Call):
+        if isinstance(answer, DemoCall):
             call = FunctionCall(id=f"{DEMO}-{self._stamp}", name=answer.name, args=answer.args)
             self.parts = (Part(function_call=call),)
         else:
@@ -283,16 +285,18 @@ class _Answer:
         )
 
 
-def _next(request: GenerateContentRequest) -> Call | str:
+def _next(request: GenerateContentRequest) -> DemoCall | str:
     """The next call of the last prompt, or the report once all calls are answered."""
     prompt, responses = _conversation(request)
-    tools = _declared(request.config)
+    tools = _tool_schemas(request.config)
     asked, unknown = parse(prompt)
-    calls = [_typed(call, tools[call.name]) for call in asked if call.name in tools]
+    calls = [_convert_arguments(call, tools[call.name]) for call in asked if call.name in tools]
     missing = dict.fromkeys(call.name for call in asked if call.name not in tools)
     if len(responses) < len(calls):
         return calls[len(responses)]
-    parts = [_told(call, response) for call, response in zip(calls, responses, strict=False)]
+    parts = [
+        _describe_result(call, response) for call, response in zip(calls, responses, strict=False)
+    ]
     if missing:
         names = ", ".join(f"`{name}`" for name in missing)
         parts.append(f"Not available here: {names}.")
@@ -300,7 +304,7 @@ def _next(request: GenerateContentRequest) -> Call | str:
         parts.append(f"No rule covers: {'; '.join(unknown)}\n\n{HELP}")
     report = "\n\n".join(parts) or HELP
     if COMPLETE_TASK in tools and len(responses) == len(calls):
-        return Call(COMPLETE_TASK, _filled(tools[COMPLETE_TASK], f"{NOTICE}\n\n{report}"))
+        return DemoCall(COMPLETE_TASK, _fill_schema(tools[COMPLETE_TASK], f"{NOTICE}\n\n{report}"))
     return report
 
 
@@ -319,7 +323,7 @@ def _conversation(request: GenerateContentRequest) -> tuple[str, list[FunctionRe
     return "", responses
 
 
-def _declared(config: GenerateContentConfig) -> dict[str, dict[str, Any]]:
+def _tool_schemas(config: GenerateContentConfig) -> dict[str, dict[str, Any]]:
     """The schemas of the callable tools, by name."""
     calling = config.tool_config.function_calling_config if config.tool_config else None
     if calling and calling.mode is FunctionCallingMode.NONE:
@@ -333,7 +337,7 @@ def _declared(config: GenerateContentConfig) -> dict[str, dict[str, Any]]:
     }
 
 
-def _typed(call: Call, schema: dict[str, Any]) -> Call:
+def _convert_arguments(call: DemoCall, schema: dict[str, Any]) -> DemoCall:
     """Converts the call's texts to the declared types if possible."""
     args = dict(call.args)
     for key, text in call.texts.items():
@@ -343,16 +347,16 @@ def _typed(call: Call, schema: dict[str, Any]) -> Call:
                 args[key] = msgspec.json.decode(text)
             except msgspec.MsgspecError:
                 continue
-    return Call(call.name, args)
+    return DemoCall(call.name, args)
 
 
-def _filled(schema: dict[str, Any], text: str) -> Any:
+def _fill_schema(schema: dict[str, Any], text: str) -> Any:
     """A value of this schema that contains `text`: in all required strings; arrays are empty."""
     match str(schema.get("type", "string")).lower():
         case "object":
             properties = _properties(schema)
             required = cast("list[str]", schema.get("required") or list(properties))
-            return {name: _filled(properties.get(name, {}), text) for name in required}
+            return {name: _fill_schema(properties.get(name, {}), text) for name in required}
         case "array":
             return []
         case _:
@@ -363,7 +367,7 @@ def _properties(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return cast("dict[str, dict[str, Any]]", schema.get("properties") or {})
 
 
-def _told(call: Call, response: FunctionResponse) -> str:
+def _describe_result(call: DemoCall, response: FunctionResponse) -> str:
     """A call and the beginning of its result."""
     body = response.response
     given = ", ".join(f"{key}={value!r}" for key, value in call.args.items())
@@ -379,7 +383,7 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode("utf-8")
 
 
-def _rejected(problem: str) -> RequestRejectedError:
+def _rejection(problem: str) -> RequestRejectedError:
     return RequestRejectedError(problem, remedy="Set GEMINI_API_KEY to use a model.")
 
 

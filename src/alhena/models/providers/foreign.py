@@ -11,7 +11,7 @@ import msgspec
 from alhena.errors import StreamCutError
 from alhena.http.connect import Endpoint, is_loopback
 from alhena.models.errors import CredentialsError
-from alhena.wire.dialects.conversation import ToolNames, service_names
+from alhena.wire.dialects.conversation import ToolNameMap, service_names
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.encode import decode_error
 from alhena.wire.errors import DecodeError
@@ -22,7 +22,7 @@ from alhena.wire.response import GenerateContentResponse
 E = TypeVar("E")
 
 
-class Reader(Protocol):
+class ChunkReader(Protocol):
     """Converts events of a dialect to chunks (`wire.dialects.*.EventReader`)."""
 
     def feed(self, event: object, /) -> list[GenerateContentResponse]:
@@ -71,14 +71,14 @@ def decode_event(payload: bytes) -> dict[str, Any] | None:
     return None if payload.strip() == b"[DONE]" else decode_object(payload)
 
 
-def tool_names(request: GenerateContentRequest) -> ToolNames:
+def tool_names(request: GenerateContentRequest) -> ToolNameMap:
     """The names of tools as a service gets them."""
     return service_names(request.config, (entry.content for entry in request.contents))
 
 
 async def answer_chunks(
     events: AsyncGenerator[E, None],
-    reader: Reader,
+    reader: ChunkReader,
     place: str,
     *,
     is_last: Callable[[E], bool],

@@ -162,9 +162,9 @@ class GeminiApi(GeminiMethods):
 
     async def models(self) -> tuple[str, ...]:
         """Names of the models that answer prompts."""
-        return tuple(each.name for each in await self.served())
+        return tuple(each.name for each in await self.list_models())
 
-    async def served(self) -> "tuple[ServedModel, ...]":
+    async def list_models(self) -> "tuple[ServedModel, ...]":
         """The models that answer prompts, with their limits."""
         from alhena.models.providers.foreign import decode_object
 
@@ -172,13 +172,13 @@ class GeminiApi(GeminiMethods):
         answer = await self._http.ask(path, "models", None, decode_object)
         found = [as_object(item) or {} for item in as_array(answer.get("models")) or ()]
         return tuple(
-            _served(each)
+            _read_model(each)
             for each in found
             if "generateContent" in (as_array(each.get("supportedGenerationMethods")) or ())
         )
 
 
-def _served(model: "dict[str, Any]") -> "ServedModel":
+def _read_model(model: "dict[str, Any]") -> "ServedModel":
     """A model of the list. Fields of another type than documented are taken as not said."""
     from alhena.models.catalogue import ServedModel
 
@@ -213,18 +213,18 @@ class OlderSchemas:
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """Returns the whole answer."""
         try:
-            return await self.inner.generate(self._said(request))
+            return await self.inner.generate(self._adapt_request(request))
         except RequestRejectedError as error:
             if not self._turns_to_older(request, error):
                 raise
-        return await self.inner.generate(self._said(request))
+        return await self.inner.generate(self._adapt_request(request))
 
     async def stream(
         self, request: GenerateContentRequest
     ) -> AsyncGenerator[GenerateContentResponse, None]:
         """Yields the answer in chunks. A refusal comes before the first one."""
         while True:
-            answer = self.inner.stream(self._said(request))
+            answer = self.inner.stream(self._adapt_request(request))
             try:
                 async for response in answer:
                     yield response
@@ -260,20 +260,20 @@ class OlderSchemas:
         self._older = True
         return True
 
-    def _said(self, request: GenerateContentRequest) -> GenerateContentRequest:
+    def _adapt_request(self, request: GenerateContentRequest) -> GenerateContentRequest:
         """The request in the supported form."""
         config = request.config
         if not self._older or config.tools is None:
             return request
         if self._last is None or self._last[0] is not config:
-            from alhena.wire.conformance import Findings
+            from alhena.wire.conformance import ConformanceFindings
             from alhena.wire.conformance.check import check_config, refuse_errors
             from alhena.wire.conformance.repair import without_idle_calling
             from alhena.wire.schema.adapt import SchemaForm, with_form
 
             older, lost = with_form(config, SchemaForm.OPENAPI)
             older = without_idle_calling(older)
-            findings = Findings()
+            findings = ConformanceFindings()
             check_config(older, findings)
             refuse_errors(findings.violations)
             if self._tell is not None:

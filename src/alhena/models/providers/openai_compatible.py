@@ -15,7 +15,7 @@ from alhena.models.catalogue import OPENAI_RESPONSES, answers_to_responses, fore
 from alhena.models.errors import CredentialsError, ModelNotFoundError, RequestRejectedError
 from alhena.models.generator import WithoutEmbeddings
 from alhena.models.providers.foreign import (
-    Reader,
+    ChunkReader,
     answer_chunks,
     decode_event,
     decode_object,
@@ -27,7 +27,7 @@ from alhena.models.providers.foreign import (
 from alhena.models.service import FixedAccess, HttpService, idle_s
 from alhena.wire.content import MODEL, Content, Part, encode_value
 from alhena.wire.dialects import openai, responses
-from alhena.wire.dialects.conversation import DialectRequest, NewId, ToolNames
+from alhena.wire.dialects.conversation import DialectRequest, NewId, ToolNameMap
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.dialects.responses.items import is_carried
 from alhena.wire.dialects.responses.response import ENDS
@@ -61,8 +61,8 @@ class _Api(msgspec.Struct, frozen=True):
 
     path: str
     write: Callable[..., dict[str, Any]]
-    read: Callable[[object, ToolNames, NewId], GenerateContentResponse]
-    reader: Callable[[ToolNames, NewId], Reader]
+    read: Callable[[object, ToolNameMap, NewId], GenerateContentResponse]
+    reader: Callable[[ToolNameMap, NewId], ChunkReader]
     is_end: Callable[[dict[str, Any] | None], bool]
 
 
@@ -173,7 +173,7 @@ class OpenAiCompatible(WithoutEmbeddings):
                 way = self._other_way(way, request.model, error)
 
     def _chunks(
-        self, request: GenerateContentRequest, names: ToolNames, way: _Way
+        self, request: GenerateContentRequest, names: ToolNameMap, way: _Way
     ) -> AsyncGenerator[GenerateContentResponse, None]:
         body = self._body(request, names, way, stream=True)  # its errors are not an answer's
         model, path = foreign_name(request.model), way.api.path
@@ -239,7 +239,7 @@ class OpenAiCompatible(WithoutEmbeddings):
         return self.endpoint.host.endswith(_OWN_HOSTS)
 
     def _body(
-        self, request: GenerateContentRequest, names: ToolNames, way: _Way, *, stream: bool
+        self, request: GenerateContentRequest, names: ToolNameMap, way: _Way, *, stream: bool
     ) -> bytes:
         own = (_own_parts(entry.content, way) for entry in request.contents)
         contents = tuple(content for content in own if content.parts)

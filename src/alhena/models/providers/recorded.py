@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from alhena.models.errors import Asked, RecordingError
+from alhena.models.errors import RecordingError, RequestDetails
 from alhena.models.generator import ContentGenerator
 from alhena.models.status import api_error
 from alhena.values import Value
@@ -40,7 +40,7 @@ class Method(StrEnum):
     EMBED = "embedContent"
 
 
-class Line(Value, frozen=True):
+class RecordedAnswer(Value, frozen=True):
     """One recorded answer; `response` is a list of chunks for a stream. Recordings for comparing
     also have the `request` to `model`, and the working directory `cwd` that both may name."""
 
@@ -80,7 +80,9 @@ class RecordedGenerator:
         try:
             chunks = msgspec.json.decode(raw, type=list[msgspec.Raw])
         except msgspec.DecodeError as error:
-            raise self._malformed(number, "the response of a stream is a list of chunks") from error
+            raise self._line_error(
+                number, "the response of a stream is a list of chunks"
+            ) from error
         for chunk in chunks:
             yield self._decode(bytes(chunk), number, request.model)
 
@@ -126,15 +128,15 @@ class RecordedGenerator:
             remedy="Record a longer session.",
         )
 
-    def lines(self) -> list[tuple[int, Line]]:
+    def lines(self) -> list[tuple[int, RecordedAnswer]]:
         """All lines that are left, with their numbers."""
         return [(number, self._parse(raw, number)) for number, raw in self._left]
 
-    def _parse(self, raw: bytes, number: int) -> Line:
+    def _parse(self, raw: bytes, number: int) -> RecordedAnswer:
         try:
-            return msgspec.json.decode(raw, type=Line)
+            return msgspec.json.decode(raw, type=RecordedAnswer)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise self._malformed(number, f'{error}, in "{excerpt(raw, 80)}"') from error
+            raise self._line_error(number, f'{error}, in "{excerpt(raw, 80)}"') from error
 
     def _decode(self, raw: bytes, number: int, model: str) -> GenerateContentResponse:
         try:
@@ -144,10 +146,10 @@ class RecordedGenerator:
 
     def _fault(self, raw: bytes, number: int, model: str, error: DecodeError) -> Exception:
         """The recorded API error, else the error that the line has no answer."""
-        recorded = api_error(raw, Asked(model, self._path))
-        return recorded or self._malformed(number, error.message.rstrip("."))
+        recorded = api_error(raw, RequestDetails(model, self._path))
+        return recorded or self._line_error(number, error.message.rstrip("."))
 
-    def _malformed(self, number: int, reason: str) -> RecordingError:
+    def _line_error(self, number: int, reason: str) -> RecordingError:
         return RecordingError(
             f"{self._path}, line {number}: {reason}.",
             remedy='Each line is {"method": "…", "response": …}.',
@@ -167,7 +169,7 @@ def _open(path: str) -> BinaryIO:
         ) from error
 
 
-class Recorder:
+class AnswerRecorder:
     """Delegates everything and appends one line for each answer, with its request if the working
     directory `cwd` is given.
 

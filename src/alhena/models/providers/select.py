@@ -38,8 +38,8 @@ def auth_type(settings: AuthSettings, environ: Mapping[str, str]) -> AuthType | 
 
     Raises CredentialsError for an unknown type, and when another type is enforced.
     """
-    selected = _parsed(settings.selected_type, "selectedType")
-    enforced = _parsed(settings.enforced_type, "enforcedType")
+    selected = _parse_auth_type(settings.selected_type, "selectedType")
+    enforced = _parse_auth_type(settings.enforced_type, "enforcedType")
     current = selected or _of_environment(environ) or enforced
     if enforced is not None and current is not enforced:
         raise CredentialsError(
@@ -73,7 +73,7 @@ def _of_environment(environ: Mapping[str, str]) -> AuthType | None:
     return AuthType.API_KEY if environ.get("GOOGLE_API_KEY", "").strip() else None
 
 
-def _parsed(word: str | None, key: str) -> AuthType | None:
+def _parse_auth_type(word: str | None, key: str) -> AuthType | None:
     if not word:
         return None
     try:
@@ -140,7 +140,7 @@ class ChosenGenerator(Value, frozen=True, kw_only=True):
     owned: bool = True
 
 
-class Recording(Protocol):
+class RecordingWrapper(Protocol):
     """Wraps the generators of all sessions while a program records or replays."""
 
     def generator(
@@ -151,7 +151,7 @@ class Recording(Protocol):
         ...
 
 
-RECORDINGS: list[Recording] = []
+RECORDINGS: list[RecordingWrapper] = []
 """The recordings and replays of this process; the last one holds."""
 
 
@@ -168,9 +168,9 @@ def choose_generator(choice: ModelChoice) -> ChosenGenerator:
     require_tier(chosen, choice.settings.model.service_tier)
     generator = chosen.generator
     if choice.record_responses is not None:
-        from alhena.models.providers.recorded import Recorder
+        from alhena.models.providers.recorded import AnswerRecorder
 
-        generator = Recorder(generator, choice.record_responses)
+        generator = AnswerRecorder(generator, choice.record_responses)
     if choice.retry is not None and chosen.model != DEMO:
         policy = choice.retry if choice.fake_responses is None else REPLAY
         generator = RetryingGenerator(generator, policy)
@@ -235,7 +235,7 @@ def _foreign(choice: ModelChoice) -> ChosenGenerator:
         generator=generator,
         model=choice.model,
         speaks_gemini=False,
-        notices=_unencrypted(generator.endpoint, "the API key"),
+        notices=_encryption_warnings(generator.endpoint, "the API key"),
     )
 
 
@@ -339,7 +339,7 @@ def _gemini_api(choice: ModelChoice, kind: AuthType) -> ChosenGenerator:
     return ChosenGenerator(
         generator=generator,
         model=choice.model,
-        notices=_unencrypted(service.endpoint, "the API key"),
+        notices=_encryption_warnings(service.endpoint, "the API key"),
         auth_type=AuthType.API_KEY if key else AuthType.GATEWAY,
     )
 
@@ -358,7 +358,7 @@ def _vertex(choice: ModelChoice) -> ChosenGenerator:
     return ChosenGenerator(
         generator=_of_either_form(generator, choice),
         model=choice.model,
-        notices=_unencrypted(generator.endpoint, "the credentials"),
+        notices=_encryption_warnings(generator.endpoint, "the credentials"),
         auth_type=AuthType.VERTEX,
     )
 
@@ -379,7 +379,7 @@ def _code_assist(choice: ModelChoice, kind: AuthType) -> ChosenGenerator:
     return ChosenGenerator(
         generator=_of_either_form(generator, choice),
         model=choice.model,
-        notices=_unencrypted(generator.endpoint, "the access token"),
+        notices=_encryption_warnings(generator.endpoint, "the access token"),
         auth_type=kind,
     )
 
@@ -409,7 +409,7 @@ def _installation(choice: ModelChoice) -> dict[str, str]:
     return {"x-gemini-api-privileged-user-id": choice.installation_id()}
 
 
-def _unencrypted(endpoint: "Endpoint", what: str) -> tuple[str, ...]:
+def _encryption_warnings(endpoint: "Endpoint", what: str) -> tuple[str, ...]:
     """A warning about an address that is neither encrypted nor local."""
     from alhena.http.connect import is_loopback
 

@@ -461,7 +461,7 @@ def _work_tree(project: Path, warnings: list[str]) -> tuple[Path, Path | None]:
     for top in (project, *project.parents):
         found = git_directory(top, warnings)
         if found is not None:
-            if top != project and IgnoreRules(top).ignored(project, is_dir=True):
+            if top != project and IgnoreRules(top).is_ignored(project, is_dir=True):
                 break
             return top, found
     return project, None

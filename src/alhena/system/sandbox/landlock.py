@@ -59,7 +59,7 @@ def main(argv: list[str]) -> int:
     def paths(letter: bytes) -> set[bytes]:
         return {word[2:] for word in asked if word.startswith(letter + b":")}
 
-    access = Access(
+    access = AccessRights(
         readable=paths(b"r"), hidden=paths(b"h"), writable=paths(b"w"), protected=paths(b"p")
     )
     try:
@@ -91,7 +91,7 @@ def is_known_machine() -> bool:
     return os.uname().machine in _MACHINES and sys.byteorder == "little"
 
 
-class Access:
+class AccessRights:
     """Access rights: everything is readable except `hidden`, within which `readable` and `writable`
     paths are accessible again; `protected` paths in `writable` ones are read-only."""
 
@@ -109,7 +109,7 @@ class Access:
         self.protected = protected
 
 
-def restrict(access: Access, *, network: bool) -> None:
+def restrict(access: AccessRights, *, network: bool) -> None:
     """Restricts this process and its descendants. Raises CannotRestrictError."""
     version = abi()
     if version < MIN_ABI:
@@ -121,18 +121,20 @@ def restrict(access: Access, *, network: bool) -> None:
         handled &= ~IOCTL_DEV
     attributes = struct.pack("=QQQ", handled, 0, SCOPES)
     size = 8 if version < 4 else 16 if version < 6 else 24
-    rules = _checked(_syscall(_CREATE_RULESET, attributes, size, 0), "landlock_create_ruleset")
+    rules = _require_success(
+        _syscall(_CREATE_RULESET, attributes, size, 0), "landlock_create_ruleset"
+    )
     for path, rights in permissions(access):
         _permit(rules, path, rights & handled)
-    _checked(_prctl(_PR_SET_NO_NEW_PRIVS, 1), "PR_SET_NO_NEW_PRIVS")
+    _require_success(_prctl(_PR_SET_NO_NEW_PRIVS, 1), "PR_SET_NO_NEW_PRIVS")
     if os.geteuid() == 0:
         _drop_capabilities()
-    _checked(_syscall(_RESTRICT_SELF, rules, 0, 0), "landlock_restrict_self")
+    _require_success(_syscall(_RESTRICT_SELF, rules, 0, 0), "landlock_restrict_self")
     os.close(rules)
     _filter_sockets(network=network)
 
 
-def permissions(access: Access) -> Iterator[tuple[bytes, int]]:
+def permissions(access: AccessRights) -> Iterator[tuple[bytes, int]]:
     """Paths, with the rights granted at and below them."""
     for top in {b"/", *access.readable, *access.writable}:
         for path, whole in spread(top, access.hidden):
@@ -175,7 +177,7 @@ def _permit(rules: int, path: bytes, rights: int) -> None:
         rights &= -1 if stat.S_ISDIR(mode) else OF_FILES
         if rights and not stat.S_ISLNK(mode):
             attributes = struct.pack("=Qi", rights, descriptor)
-            _checked(_syscall(_ADD_RULE, rules, 1, attributes, 0), "landlock_add_rule")
+            _require_success(_syscall(_ADD_RULE, rules, 1, attributes, 0), "landlock_add_rule")
     finally:
         os.close(descriptor)
 
@@ -184,7 +186,7 @@ def _drop_capabilities() -> None:
     """With no_new_privs, capabilities dropped now cannot be regained by the command."""
     header = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
     libc = ctypes.CDLL(None, use_errno=True)
-    _checked(libc.capset(header, bytes(24)), "capset")
+    _require_success(libc.capset(header, bytes(24)), "capset")
 
 
 def socket_filter(machine: str, *, network: bool) -> bytes:
@@ -195,7 +197,7 @@ def socket_filter(machine: str, *, network: bool) -> bytes:
     """
     native, socket, also = _MACHINES[machine]
     families = (_AF_INET, _AF_INET6, _AF_NETLINK) if network else (_AF_NETLINK,)
-    program = Program()
+    program = BpfProgram()
     program.load(4)
     program.unless_equal(native, "other")
     program.load(0)
@@ -223,10 +225,10 @@ def socket_filter(machine: str, *, network: bool) -> bytes:
     program.give(_REFUSE)
     program.mark("allow")
     program.give(_ALLOW)
-    return program.assembled()
+    return program.assemble()
 
 
-class Program:
+class BpfProgram:
     """Classic BPF with labels; jumps go forward only."""
 
     def __init__(self) -> None:
@@ -261,7 +263,7 @@ class Program:
         """Marks the target of jumps."""
         self._labels[label] = len(self._code)
 
-    def assembled(self) -> bytes:
+    def assemble(self) -> bytes:
         """The assembled bytes."""
         out = b""
         for at, (code, yes, no, value) in enumerate(self._code):
@@ -273,7 +275,7 @@ class Program:
 def _filter_sockets(*, network: bool) -> None:
     code = ctypes.create_string_buffer(socket_filter(os.uname().machine, network=network))
     program = struct.pack("@HP", (len(code) - 1) // 8, ctypes.addressof(code))
-    _checked(_prctl(_PR_SET_SECCOMP, 2, program), "PR_SET_SECCOMP")
+    _require_success(_prctl(_PR_SET_SECCOMP, 2, program), "PR_SET_SECCOMP")
 
 
 def _prctl(option: int, first: int, second: bytes | None = None) -> int:
@@ -293,7 +295,7 @@ def _syscall(number: int, *arguments: object) -> int:
     return found
 
 
-def _checked(found: int, what: str) -> int:
+def _require_success(found: int, what: str) -> int:
     if found < 0:
         raise CannotRestrictError(f"{what}: {os.strerror(ctypes.get_errno())}")
     return found

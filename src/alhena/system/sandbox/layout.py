@@ -48,7 +48,7 @@ class SandboxWish(msgspec.Struct, frozen=True, kw_only=True):
     allowed_paths: tuple[str, ...] = ()
 
 
-class Entry(StrEnum):
+class PathType(StrEnum):
     """The type of an existing path; symbolic links are not followed."""
 
     ABSENT = "absent"
@@ -113,7 +113,7 @@ _OFF = frozenset({"false", "0"})
 _WORDS = "true, false, bwrap, landlock, read-only, workspace-write, no-network"
 
 
-def wished(
+def choose_sandbox(
     settings: ToolSettings, flag: bool | None, environ: Mapping[str, str]
 ) -> SandboxWish | None:
     """The sandbox requested by `GEMINI_SANDBOX`, else the flag, else `tools.sandbox`; None for
@@ -127,7 +127,7 @@ def wished(
         return _read(given, "GEMINI_SANDBOX", _details(settings))
     if flag is not None:
         return msgspec.structs.replace(_details(settings), origin="--sandbox") if flag else None
-    return _configured(settings)
+    return _configured_sandbox(settings)
 
 
 def is_inside(environ: Mapping[str, str]) -> bool:
@@ -135,7 +135,7 @@ def is_inside(environ: Mapping[str, str]) -> bool:
     return bool(environ.get("SANDBOX"))
 
 
-def _configured(settings: ToolSettings) -> SandboxWish | None:
+def _configured_sandbox(settings: ToolSettings) -> SandboxWish | None:
     value = settings.sandbox
     if isinstance(value, str):
         return _read(value, "tools.sandbox", _plain(settings))
@@ -202,7 +202,7 @@ def _read(text: str, origin: str, base: SandboxWish) -> SandboxWish | None:
     return wish
 
 
-Look = Callable[[str], Entry]
+Look = Callable[[str], PathType]
 
 SECRETS = (
     *(".ssh", ".aws", ".azure", ".gnupg", ".kube", ".docker", ".oci", ".password-store"),
@@ -286,7 +286,7 @@ def protections(layout: Layout, look: Look) -> tuple[Protected, ...]:
         for name in _MADE_UP:
             path = os.path.join(top, name)
             # Without a HEAD it is not a repository, and no existing file needs to be writable.
-            if name == ".git" and look(os.path.join(path, "HEAD")) is not Entry.ABSENT:
+            if name == ".git" and look(os.path.join(path, "HEAD")) is not PathType.ABSENT:
                 found += _repository(path)
             else:
                 found.append(Protected(path, Filler.DIRECTORY))
@@ -294,7 +294,7 @@ def protections(layout: Layout, look: Look) -> tuple[Protected, ...]:
         if is_within(layout.config_home, top):
             found.append(Protected(layout.config_home, Filler.DIRECTORY))
         found += (Protected(path) for path in layout.program if is_within(path, top))
-    link = next((item.path for item in found if look(item.path) is Entry.LINK), None)
+    link = next((item.path for item in found if look(item.path) is PathType.LINK), None)
     if link is not None:
         raise SandboxError(
             f"{printable(link)} is a symbolic link, which the sandbox cannot protect.",
@@ -306,7 +306,7 @@ def protections(layout: Layout, look: Look) -> tuple[Protected, ...]:
 def _is_git_directory(directory: str, look: Look) -> bool:
     """True for a bare repository, or the git directory of a linked worktree."""
     inside = (look(os.path.join(directory, name)) for name in ("HEAD", "objects", "commondir"))
-    head, objects, common = (entry is not Entry.ABSENT for entry in inside)
+    head, objects, common = (entry is not PathType.ABSENT for entry in inside)
     return head and (objects or common)
 
 
@@ -345,7 +345,7 @@ class Placeholders:
             if item.filler is None or self._stands(item.path):
                 continue
             try:
-                made = _made(item.path, item.filler)
+                made = _create_placeholder(item.path, item.filler)
             except (PermissionError, FileNotFoundError, NotADirectoryError):
                 continue
             except OSError as error:
@@ -390,7 +390,7 @@ class Placeholders:
         self._held[path] = (descriptor, filler)
 
 
-def _made(path: str, filler: Filler) -> bool:
+def _create_placeholder(path: str, filler: Filler) -> bool:
     """Creates a placeholder; False when the path exists."""
     try:
         if filler is Filler.DIRECTORY:

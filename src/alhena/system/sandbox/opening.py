@@ -49,7 +49,7 @@ def program_directories() -> tuple[str, ...]:
     return tuple(dict.fromkeys([*found, *map(os.path.realpath, found)]))
 
 
-class Surroundings(msgspec.Struct, frozen=True):
+class CommandEnvironment(msgspec.Struct, frozen=True):
     """The environment of commands: the workspace's directories, the agent's environment, its code
     (`program`) and import paths (`imports`)."""
 
@@ -61,7 +61,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     imports: tuple[str, ...] = msgspec.field(default_factory=lambda: tuple(sys.path))
 
 
-def open_sandbox(wish: SandboxWish, around: Surroundings) -> Sandbox:
+def open_sandbox(wish: SandboxWish, around: CommandEnvironment) -> Sandbox:
     """Opens and tests the requested sandbox. Raises SandboxError when it is unavailable."""
     if not around.platform.startswith("linux"):
         raise SandboxError(
@@ -74,7 +74,7 @@ def open_sandbox(wish: SandboxWish, around: Surroundings) -> Sandbox:
     reasons: list[str] = []
     for mechanism in [wish.mechanism] if wish.mechanism else list(Mechanism):
         try:
-            sandbox = _tried(mechanism, layout, around, "; ".join(reasons))
+            sandbox = _test_sandbox(mechanism, layout, around, "; ".join(reasons))
         except ProcessStartError as error:
             reasons.append(f"{mechanism}: {error.message.rstrip('.')}")
         else:
@@ -85,12 +85,12 @@ def open_sandbox(wish: SandboxWish, around: Surroundings) -> Sandbox:
     )
 
 
-def layout_of(wish: SandboxWish, around: Surroundings) -> Layout:
+def layout_of(wish: SandboxWish, around: CommandEnvironment) -> Layout:
     """The layout for a request in this environment."""
     environ = around.environ
     own = os.path.realpath(config_home(environ))
     homes = tuple(dict.fromkeys(os.path.realpath(home) for home in _homes(environ)))
-    allowed = tuple(_allowed(path, homes) for path in wish.allowed_paths)
+    allowed = tuple(_resolve_allowed_path(path, homes) for path in wish.allowed_paths)
     hidden = [*secrets(homes, own), *_sockets(environ)]
     return Layout(
         profile=wish.profile,
@@ -108,7 +108,9 @@ def layout_of(wish: SandboxWish, around: Surroundings) -> Layout:
     )
 
 
-def _tried(mechanism: Mechanism, layout: Layout, around: Surroundings, before: str) -> Sandbox:
+def _test_sandbox(
+    mechanism: Mechanism, layout: Layout, around: CommandEnvironment, before: str
+) -> Sandbox:
     """A sandbox in which a test command succeeded. `before` is the reason why another one
     failed."""
     notes: list[str] = []
@@ -130,7 +132,7 @@ def _tried(mechanism: Mechanism, layout: Layout, around: Surroundings, before: s
     return sandbox
 
 
-def _try_out(sandbox: Sandbox, around: Surroundings) -> None:
+def _try_out(sandbox: Sandbox, around: CommandEnvironment) -> None:
     import subprocess
 
     from alhena.system.environment import shield_memory
@@ -157,7 +159,7 @@ def _try_out(sandbox: Sandbox, around: Surroundings) -> None:
         raise SandboxError(f"it does not work: {printable(said[:300])}.")
 
 
-def _bwrap(around: Surroundings) -> str:
+def _bwrap(around: CommandEnvironment) -> str:
     """Never uses a program in the workspace: commands could replace it."""
     path = [
         item for item in around.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(item)
@@ -171,7 +173,7 @@ def _bwrap(around: Surroundings) -> str:
     raise SandboxError("bubblewrap (bwrap) is not installed.")
 
 
-def _import_notes(layout: Layout, around: Surroundings) -> list[str]:
+def _import_notes(layout: Layout, around: CommandEnvironment) -> list[str]:
     """Warnings about import paths of this process that commands can write."""
     protected = [item.path for item in protections(layout, entry_at)]
     found = [
@@ -210,7 +212,7 @@ def _homes(environ: Mapping[str, str]) -> list[str]:
     return [home for home in found if os.path.isabs(home) and os.path.realpath(home) != os.sep]
 
 
-def _allowed(path: str, homes: tuple[str, ...]) -> str:
+def _resolve_allowed_path(path: str, homes: tuple[str, ...]) -> str:
     if path == "~" or path.startswith("~/"):
         path = (homes[0] if homes else "") + path[1:]
     if not os.path.isabs(path):

@@ -18,9 +18,9 @@ import msgspec
 
 from alhena.system.errors import SandboxError, printable
 from alhena.system.sandbox.layout import (
-    Entry,
     Layout,
     Mechanism,
+    PathType,
     Placeholders,
     Profile,
     Protected,
@@ -79,9 +79,9 @@ def mounts(layout: Layout, protected: tuple[Protected, ...], look: Look) -> tupl
     found: list[Mount] = []
     tops = layout.writable
     for path, name in PRIVATE.items():
-        if look(path) is Entry.DIRECTORY:
+        if look(path) is PathType.DIRECTORY:
             found.append(Mount(path, Rank.PRIVATE, os.path.join(layout.temp, name)))
-    found += (Mount(path, Rank.EMPTY) for path in _RUNTIME if look(path) is Entry.DIRECTORY)
+    found += (Mount(path, Rank.EMPTY) for path in _RUNTIME if look(path) is PathType.DIRECTORY)
     shown = {*_RUNTIME_KEPT, *layout.roots, *layout.homes, layout.config_home, *layout.allowed}
     found += (Mount(path, Rank.SHOWN, path) for path in shown - {"/"} if look(path) in _STANDING)
     found += (Mount(path, Rank.WRITABLE, path) for path in tops if look(path) in _STANDING)
@@ -91,9 +91,9 @@ def mounts(layout: Layout, protected: tuple[Protected, ...], look: Look) -> tupl
         if look(item.path) in _STANDING
     )
     for path in layout.hidden:
-        if look(path) is Entry.DIRECTORY:
+        if look(path) is PathType.DIRECTORY:
             found.append(Mount(path, Rank.HIDDEN))
-        elif look(path) is Entry.OTHER:
+        elif look(path) is PathType.OTHER:
             found.append(Mount(path, Rank.HIDDEN, os.devnull))
     closed = [mount.path for mount in found if mount.rank >= Rank.PROTECTED]
     found += [
@@ -126,7 +126,7 @@ def bwrap_arguments(bwrap: str, layout: Layout, found: tuple[Mount, ...], cwd: s
     return [*words, "--chdir", cwd, "--"]
 
 
-_STANDING = frozenset({Entry.DIRECTORY, Entry.OTHER})
+_STANDING = frozenset({PathType.DIRECTORY, PathType.OTHER})
 
 
 def _pins(mount: Mount, tops: tuple[str, ...]) -> list[Mount]:
@@ -267,7 +267,7 @@ class Sandbox:
             "change tools.sandbox."
         )
 
-    def trusted(self, environ: Mapping[str, str]) -> Mapping[str, str]:
+    def trusted_environment(self, environ: Mapping[str, str]) -> Mapping[str, str]:
         """`environ` for programs the agent runs outside, by name, for itself: its PATH has no
         directory in which commands can place programs."""
         directories = environ.get("PATH", os.defpath).split(os.pathsep)
@@ -307,7 +307,7 @@ class Sandbox:
         if layout.profile is Profile.WORKSPACE_WRITE:
             own = {item.path for item in protected}
             writable += [path for path in layout.writable if path not in own]
-        hidden = [path for path in layout.hidden if entry_at(path) is not Entry.ABSENT]
+        hidden = [path for path in layout.hidden if entry_at(path) is not PathType.ABSENT]
         asked = [
             *(f"r:{path}" for path in (*layout.roots, *layout.allowed)),
             *(f"h:{path}" for path in hidden),
@@ -319,12 +319,12 @@ class Sandbox:
         return [self._program, "-I", "-S", "-B", _LAUNCHER, *asked, "--"]
 
 
-def entry_at(path: str) -> Entry:
+def entry_at(path: str) -> PathType:
     """The type of a path; an inaccessible one counts as absent."""
     try:
         mode = os.lstat(path).st_mode
     except OSError:
-        return Entry.ABSENT
+        return PathType.ABSENT
     if stat.S_ISLNK(mode):
-        return Entry.LINK
-    return Entry.DIRECTORY if stat.S_ISDIR(mode) else Entry.OTHER
+        return PathType.LINK
+    return PathType.DIRECTORY if stat.S_ISDIR(mode) else PathType.OTHER

@@ -26,7 +26,7 @@ from alhena.system.web.url import (
     address_problem,
     host_problem,
     literal_address,
-    redirected,
+    resolve_redirect,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _WIDER = {
 """Actual encodings of pages that declare these, as in browsers."""
 
 
-def decoded(data: bytes, charset: str, *, markup: bool) -> str:
+def decode_body(data: bytes, charset: str, *, markup: bool) -> str:
     """Decodes a body: by its byte order mark, the header's charset, the page's own, or
     detection."""
     if not data.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -179,7 +179,7 @@ class GuardedFetcher:
         """The page, or the target of a redirect."""
         import httpx2
 
-        places = [self._place(address, url.port) for address in await self._allowed(url)]
+        places = [self._place(address, url.port) for address in await self._allowed_addresses(url)]
         limit = httpx2.Timeout(None, connect=self._limits.connect / len(places))
         try:
             self._context = self._context or self._tls()
@@ -189,7 +189,7 @@ class GuardedFetcher:
             ):
                 location = answer.headers.get("location")
                 if answer.status_code in _REDIRECTS and location:
-                    return redirected(url, location)
+                    return resolve_redirect(url, location)
                 mime = _readable_type(url, answer)
                 data = await self._body(url, answer)
         except ConfigError as error:
@@ -214,7 +214,7 @@ class GuardedFetcher:
                 raise AnswerError(f"{url.authority} sent more than {self._limits.size >> 20} MB.")
         return bytes(data)
 
-    async def _allowed(self, url: WebUrl) -> Sequence[str]:
+    async def _allowed_addresses(self, url: WebUrl) -> Sequence[str]:
         """The addresses of a URL that may be fetched."""
         from alhena.http.connect import refusal
 
@@ -318,7 +318,7 @@ def _page(url: WebUrl, mime: str, charset: str, data: bytes) -> WebPage:
         start = data[:1024].lstrip().lower()
         mime = "text/html" if start.startswith((b"<!doctype html", b"<html")) else "text/plain"
     markup = mime in HTML_TYPES or mime.endswith("xml")
-    return WebPage(url, mime, decoded(data, charset, markup=markup))
+    return WebPage(url, mime, decode_body(data, charset, markup=markup))
 
 
 def _unreachable(url: WebUrl, error: "TransportError") -> UnreachableError:

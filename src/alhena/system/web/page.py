@@ -35,7 +35,7 @@ _BLANKS = re.compile(r"[ \t\r\n\f]+")
 _FEW = 200
 
 
-class _Text:
+class _PageText:
     """The text so far. Line breaks and spaces are held back until other text follows."""
 
     def __init__(self, limit: int) -> None:
@@ -99,7 +99,7 @@ class Renderer:
     """Walks a tree without recursion, so that any depth works."""
 
     def __init__(self, base: str, limit: int, skipped: frozenset[str]) -> None:
-        self.out = _Text(limit)
+        self.out = _PageText(limit)
         self._base = base
         self._skipped = skipped
         self._pre = 0

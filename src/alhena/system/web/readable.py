@@ -7,7 +7,7 @@ import msgspec
 
 from alhena.system.errors import ProcessStartError
 from alhena.system.own_programs import python_command
-from alhena.system.processes import Command, Limits, run_process
+from alhena.system.processes import Command, CommandLimits, run_process
 from alhena.system.web.fetch import WebPage
 from alhena.system.web.url import AnswerError
 
@@ -43,7 +43,9 @@ async def readable(
     )
     output = bytearray()
     try:
-        ending = await run_process(command, output.extend, limits=Limits(inactivity=0, total=limit))
+        ending = await run_process(
+            command, output.extend, limits=CommandLimits(inactivity=0, total=limit)
+        )
     except ProcessStartError as error:
         reason = error.message.rstrip(".")
         raise AnswerError(f"the HTML of {page.url} cannot be converted: {reason}.") from error

@@ -192,7 +192,7 @@ class WebUrl(msgspec.Struct, frozen=True):
 
 def parse_web_url(text: str) -> WebUrl:
     """Parses a URL. Raises UrlError; the message quotes it unless it has a password."""
-    shown = _shown(text)
+    shown = _redact_url(text)
     if len(text) > MAX_LENGTH:
         raise UrlError(f'Malformed URL: "{shown}" is longer than {MAX_LENGTH} characters.')
     if "\\" in text or any(char <= " " or "\x7f" <= char <= "\xa0" for char in text):
@@ -208,8 +208,8 @@ def parse_web_url(text: str) -> WebUrl:
         )
     if parts.username is not None or parts.password is not None:
         raise UrlError(
-            f'Malformed URL: "{parts.scheme}://…@{_shown(name)}" contains a user name or password, '
-            "which are never sent. Use the URL without them."
+            f'Malformed URL: "{parts.scheme}://…@{_redact_url(name)}" contains a user name or '
+            "password, which are never sent. Use the URL without them."
         )
     if not name or port == 0:
         raise UrlError(f'Malformed URL: "{shown}" names no usable host and port.')
@@ -222,12 +222,12 @@ def parse_web_url(text: str) -> WebUrl:
     return WebUrl(parts.scheme, host, port or _PORTS[parts.scheme], path + query)
 
 
-def redirected(base: WebUrl, location: str) -> WebUrl:
+def resolve_redirect(base: WebUrl, location: str) -> WebUrl:
     """The target of a Location header. Raises UrlError."""
     try:
         return parse_web_url(urljoin(str(base), location.strip()))
     except ValueError as error:
-        raise UrlError(f'Malformed URL: "{_shown(location)}".') from error
+        raise UrlError(f'Malformed URL: "{_redact_url(location)}".') from error
 
 
 def raw_form(url: WebUrl) -> WebUrl:
@@ -255,7 +255,7 @@ def _host(name: str, shown: str) -> str:
     return host
 
 
-def _shown(text: str) -> str:
+def _redact_url(text: str) -> str:
     """A URL for messages: one line, at most 200 characters, without user and password."""
     head, separator, rest = text.partition("://")
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]

@@ -72,14 +72,14 @@ class AskUser(DeclarativeTool):
         return AskUserInvocation(self._ask, params)
 
 
-def _scrubbed(value: Any) -> Any:
+def _scrub_texts(value: Any) -> Any:
     """Makes every text in `value` safe to display and to encode."""
     if isinstance(value, str):
         return scrub(value)
     if isinstance(value, dict):
-        return {key: _scrubbed(item) for key, item in cast("dict[str, Any]", value).items()}
+        return {key: _scrub_texts(item) for key, item in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
-        return [_scrubbed(item) for item in cast("list[Any]", value)]
+        return [_scrub_texts(item) for item in cast("list[Any]", value)]
     return value
 
 
@@ -90,17 +90,17 @@ class AskUserInvocation(BaseInvocation):
         super().__init__(params)
         self._ask = ask
         self._questions = tuple(
-            msgspec.convert({"type": "choice"} | _scrubbed(given), Question)
+            msgspec.convert({"type": "choice"} | _scrub_texts(given), Question)
             for given in params["questions"]
         )
 
     def with_answers(self, answers: Mapping[int, str]) -> ToolInvocation:
         """Returns the same call with the answers filled in."""
 
-        async def given(_questions: tuple[Question, ...]) -> Answers:
+        async def give_answers(_questions: tuple[Question, ...]) -> Answers:
             return {index: scrub(text) for index, text in answers.items()}
 
-        return AskUserInvocation(given, self.params)
+        return AskUserInvocation(give_answers, self.params)
 
     def describe(self) -> str:
         """Lists the questions."""

@@ -193,11 +193,11 @@ class BackgroundReading(BaseInvocation):
             heading = f"The latest {len(held):,} characters, of {total:,} lines:"
         spool = command.output.spool
         if captured.omitted and spool is not None:
-            heading = f"{_kept(spool, running=command.running)}\n{heading}"
+            heading = f"{_describe_storage(spool, running=command.running)}\n{heading}"
         return "\n".join(shown), heading
 
 
-def _kept(spool: "TextSpool", *, running: bool) -> str:
+def _describe_storage(spool: "TextSpool", *, running: bool) -> str:
     """Tells where the whole output is stored, or how much of it."""
     if spool.full:
         end = "its end will be once the command has ended" if running else "so is its end"

@@ -10,7 +10,7 @@ from alhena.tools.base import DeclarativeTool
 from alhena.tools.contract import ToolErrorType, ToolFailure, ToolInvocation
 from alhena.tools.edit.proposal import (
     EditInvocation,
-    Proposal,
+    EditProposal,
     current_file,
     require_encodable,
     target_problem,
@@ -81,7 +81,7 @@ class WriteFileInvocation(EditInvocation):
     verb = "Write"
     parameter = "content"
 
-    def propose(self, real: Path) -> Proposal | ToolFailure:
+    def propose(self, real: Path) -> EditProposal | ToolFailure:
         """Proposes the content in the encoding and with the line endings of the existing file."""
         content: str = self.params["content"]
         current = current_file(real, self._workspace.editor)
@@ -95,7 +95,7 @@ class WriteFileInvocation(EditInvocation):
         original = None
         if current:
             original = file.shown if file else ""
-        return Proposal(
+        return EditProposal(
             real=real,
             before=current.digest if current else None,
             data=encode_text(raw, codec),
@@ -105,10 +105,10 @@ class WriteFileInvocation(EditInvocation):
             file=file,
         )
 
-    def _unprepared(self, error: FileError) -> ToolFailure:
+    def _preparation_failure(self, error: FileError) -> ToolFailure:
         """Converts the error; an unreadable existing file gets a message of its own."""
         if not isinstance(error, ReadFailureError):
-            return super()._unprepared(error)
+            return super()._preparation_failure(error)
         return ToolFailure(
             f"Error checking existing file '{printable(self.path)}': {error} Nothing was written. "
             "Look at the file with run_shell_command.",
@@ -120,7 +120,7 @@ class WriteFileInvocation(EditInvocation):
         del original
         return {**self.params, "content": content}
 
-    def modified_parameter(self, proposal: Proposal, content: str) -> tuple[str, str] | None:
+    def modified_parameter(self, proposal: EditProposal, content: str) -> tuple[str, str] | None:
         """Returns the parameter `content`."""
         del proposal
         return "content", content

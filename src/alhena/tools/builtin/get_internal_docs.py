@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from alhena.system.errors import FileError, printable
-from alhena.tools.base import BaseInvocation, DeclarativeTool, failed, failure_of
+from alhena.tools.base import BaseInvocation, DeclarativeTool, failed_result, failure_of
 from alhena.tools.contract import (
     ExecutionContext,
     ToolErrorType,
@@ -86,7 +86,7 @@ class GetInternalDocsInvocation(BaseInvocation):
         try:
             data, _ = read_whole(Path(os.path.realpath(self._directory)) / name, DOC_LIMIT)
         except FileError as error:
-            return failed(failure_of(error))
+            return failed_result(failure_of(error))
         text = decode_text(data).shown
         return ToolResult(llm_content=text, display=f"Read documentation: {name}")
 

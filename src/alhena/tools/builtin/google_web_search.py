@@ -24,18 +24,18 @@ from alhena.wire.response import GenerateContentResponse
 T = TypeVar("T")
 
 
-class Source(msgspec.Struct, frozen=True):
+class WebSource(msgspec.Struct, frozen=True):
     """A page that supports an answer."""
 
     title: str
     uri: str
 
 
-class Answer(Value, frozen=True):
+class SearchAnswer(Value, frozen=True):
     """A model's text with `[n]` after the passages that source n supports; sources count from 1."""
 
     text: str
-    sources: tuple[Source, ...] = ()
+    sources: tuple[WebSource, ...] = ()
 
     def __str__(self) -> str:
         if not self.sources:
@@ -91,7 +91,7 @@ def _with_message(reason: str, message: str | None) -> str:
     return f"{reason}: {' '.join(message.split())}" if message else reason
 
 
-def answer_of(response: GenerateContentResponse) -> Answer:
+def answer_of(response: GenerateContentResponse) -> SearchAnswer:
     """Extracts the text of an answer without thoughts, with citations and sources.
 
     Malformed grounding metadata counts as none.
@@ -107,10 +107,10 @@ def answer_of(response: GenerateContentResponse) -> Answer:
         numbers = [i + 1 for i in support.grounding_chunk_indices if 0 <= i < len(chunks)]
         if start is not None and numbers:
             marks.append((start + support.segment.end_index, numbers))
-    return Answer(cited("".join(texts), marks), tuple(map(_source, chunks)))
+    return SearchAnswer(insert_citations("".join(texts), marks), tuple(map(_source, chunks)))
 
 
-def cited(text: str, marks: Iterable[tuple[int, Iterable[int]]]) -> str:
+def insert_citations(text: str, marks: Iterable[tuple[int, Iterable[int]]]) -> str:
     """Inserts `[n]` marks into `text` at indexes into its UTF-8 bytes.
 
     An index inside a character means the end of that character; one past the end means the end.
@@ -145,10 +145,10 @@ def _texts(parts: tuple[Part, ...]) -> tuple[list[str], dict[int, int]]:
     return texts, starts
 
 
-def _source(chunk: _Chunk | None) -> Source:
+def _source(chunk: _Chunk | None) -> WebSource:
     web = (chunk and chunk.web) or _Web()
     uri = " ".join((web.uri or "no address").split())
-    return Source(" ".join((web.title or "Untitled").split()), uri)
+    return WebSource(" ".join((web.title or "Untitled").split()), uri)
 
 
 def _items(value: object, type: type[T]) -> list[T | None]:

@@ -17,7 +17,7 @@ from alhena.tools.base import (
     MOST_CHARACTERS,
     BaseInvocation,
     DeclarativeTool,
-    failed,
+    failed_result,
     fitting,
     path_problem,
     real_location,
@@ -77,7 +77,7 @@ class ListDirectory(DeclarativeTool):
         return ListDirectoryInvocation(params, self)
 
 
-class _Listing(msgspec.Struct):
+class _DirectoryListing(msgspec.Struct):
     """Names of directories, lines of files, and the number of ignored entries."""
 
     directories: list[str] = msgspec.field(default_factory=list[str])
@@ -108,7 +108,7 @@ class ListDirectoryInvocation(BaseInvocation):
         """Lists the directory."""
         real = real_location(self._workspace, self._path)
         if isinstance(real, ToolFailure):
-            return failed(real)
+            return failed_result(real)
         return await run_blocking(context.cancellation, self._list, real, context.cancellation)
 
     def _list(self, real: Path, cancellation: threading.Event) -> ToolResult:
@@ -146,15 +146,17 @@ class ListDirectoryInvocation(BaseInvocation):
             )
         return self._result(listing, rules.warnings)
 
-    def _read(self, real: Path, rules: "IgnoreRules", cancellation: threading.Event) -> _Listing:
+    def _read(
+        self, real: Path, rules: "IgnoreRules", cancellation: threading.Event
+    ) -> _DirectoryListing:
         from alhena.system.files import is_temporary
         from alhena.system.wildcard import name_regex
 
         patterns: list[str] = self.params.get("ignore") or []
         unwanted = re.compile("|".join(f"(?:{name_regex(p)})" for p in patterns), re.DOTALL)
-        listing = _Listing()
+        listing = _DirectoryListing()
         with os.scandir(real) as entries:
-            here = rules.within(real)
+            here = rules.rules_of(real)
             for entry in entries:
                 if cancellation.is_set():
                     break
@@ -166,7 +168,7 @@ class ListDirectoryInvocation(BaseInvocation):
                     self._add(listing, entry)
         return listing
 
-    def _add(self, listing: _Listing, entry: os.DirEntry[str]) -> None:
+    def _add(self, listing: _DirectoryListing, entry: os.DirEntry[str]) -> None:
         from alhena.system.files import kind_of
 
         try:
@@ -184,7 +186,7 @@ class ListDirectoryInvocation(BaseInvocation):
         else:
             listing.files.append((entry.name, kind_of(kind)))
 
-    def _result(self, listing: _Listing, warnings: list[str]) -> ToolResult:
+    def _result(self, listing: _DirectoryListing, warnings: list[str]) -> ToolResult:
         total = len(listing.directories) + len(listing.files)
         if not total and not listing.ignored:
             text = f"Directory {self._abs} is empty."
@@ -297,7 +299,7 @@ class GlobInvocation(BaseInvocation):
         """Searches for files."""
         bases = self._bases()
         if isinstance(bases, ToolFailure):
-            return failed(bases)
+            return failed_result(bases)
         return await run_blocking(context.cancellation, self._search, bases, context)
 
     def _bases(self) -> list[Path] | ToolFailure:
@@ -343,7 +345,7 @@ class GlobInvocation(BaseInvocation):
             unreadable += tally.unreadable
             notes += rules.warnings
         if not inside:
-            return failed(
+            return failed_result(
                 ToolFailure(
                     self._workspace.refusal(self._pattern), ToolErrorType.PATH_NOT_IN_WORKSPACE
                 )
@@ -385,7 +387,7 @@ class GlobInvocation(BaseInvocation):
         if ignored:
             text += f" ({ignored} additional files were ignored)"
         lines = [f"{text}, sorted by modification time (newest first):"]
-        paths = [printable(match.path) for match in self._sorted(found)[:MOST_FILES]]
+        paths = [printable(match.path) for match in self._sort_matches(found)[:MOST_FILES]]
         lines += paths[: fitting(paths, self._tool.room)]
         if (left := len(found) - len(lines) + 1) > 0:
             more = "1 more file is" if left == 1 else f"{left} more files are"
@@ -394,7 +396,7 @@ class GlobInvocation(BaseInvocation):
             llm_content="\n".join([*lines, *notes]), display=f"Found {len(found)} matching file(s)"
         )
 
-    def _sorted(self, found: "list[GlobMatch]") -> "list[GlobMatch]":
+    def _sort_matches(self, found: "list[GlobMatch]") -> "list[GlobMatch]":
         threshold = self._tool.clock() - _RECENT
         recent = [match for match in found if match.modified > threshold]
         older = [match for match in found if match.modified <= threshold]

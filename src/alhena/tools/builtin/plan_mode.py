@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from alhena.system.errors import ChangedFileError, FileError, from_os_error, printable
-from alhena.tools.base import BaseInvocation, DeclarativeTool, failed, failure_of
+from alhena.tools.base import BaseInvocation, DeclarativeTool, failed_result, failure_of
 from alhena.tools.contract import (
     ExecutionContext,
     ExitPlanModeConfirmation,
@@ -169,13 +169,13 @@ class ExitPlanModeInvocation(BaseInvocation):
         """Stores the approved plan and leaves plan mode."""
         text = await self._plan(context)
         if isinstance(text, ToolFailure):
-            return failed(text)
+            return failed_result(text)
         if not self._modes.planning:
-            return failed(_not_planning())
+            return failed_result(_not_planning())
         try:
             path = await run_blocking(context.cancellation, self._store, text, context)
         except FileError as error:
-            return failed(failure_of(error))
+            return failed_result(failure_of(error))
         mode = self._mode or self._modes.next_mode
         self._modes.leave_plan_mode(mode)
         return ToolResult(

@@ -18,7 +18,7 @@ from alhena.tools.base import (
     MOST_CHARACTERS,
     BaseInvocation,
     DeclarativeTool,
-    failed,
+    failed_result,
     failure_of,
     fitting,
     kept_closed,
@@ -89,7 +89,7 @@ class ReadFileInvocation(BaseInvocation):
 
         real = real_location(self._workspace, self._path, reading=True)
         if isinstance(real, ToolFailure):
-            return failed(real)
+            return failed_result(real)
         if kept_closed(self._workspace, real, self._path):
             return ToolResult.failed(
                 f"File path '{printable(self._path)}' is ignored by configured ignore patterns.",
@@ -108,9 +108,9 @@ class ReadFileInvocation(BaseInvocation):
             finally:
                 os.close(descriptor)
         except FileError as error:
-            return failed(_told(error, self._path))
+            return failed_result(_read_failure(error, self._path))
         except OSError as error:
-            return failed(failure_of(from_os_error(error, self._path)))
+            return failed_result(failure_of(from_os_error(error, self._path)))
 
     def _read_in(self, places: tuple[EditorFiles, Path, int]) -> ToolResult:
         """Reads the text as the editor has it, or else the file."""
@@ -127,9 +127,9 @@ class ReadFileInvocation(BaseInvocation):
 
     def _read(self, descriptor: int) -> ToolResult:
         from alhena.system.encoding import TextWindow
-        from alhena.tools.reading import Binary, Lines, Media, UnwantedMedia, read_content
+        from alhena.tools.reading import Binary, LineRange, Media, UnwantedMedia, read_content
 
-        lines = Lines(self._offset, self._limit)
+        lines = LineRange(self._offset, self._limit)
         content = read_content(descriptor, self._path.name, lines)
         match content:
             case TextWindow():
@@ -172,7 +172,7 @@ class ReadFileInvocation(BaseInvocation):
         return ToolResult(llm_content=f"{header}{content}", display=display)
 
 
-def _told(error: FileError, path: Path) -> ToolFailure:
+def _read_failure(error: FileError, path: Path) -> ToolFailure:
     """The failure of a read: the sentence models know first, then the system's message."""
     sentence = ""
     if isinstance(error, MissingFileError):

@@ -137,7 +137,7 @@ class ReadManyFilesInvocation(BaseInvocation):
 
 def _result(gathered: "Gathering", selection: "Selection") -> ToolResult:
     missing = [printable(name) for name in selection.missing]
-    told = gathered.told(selection)
+    told = gathered.describe_skipped(selection)
     data = {
         "processed": len(gathered.processed),
         "skipped": len(selection.skipped) + len(missing),
@@ -164,7 +164,7 @@ def _result(gathered: "Gathering", selection: "Selection") -> ToolResult:
         lines = "\n".join(f"- {line}" for line in told)
         gathered.blocks.append(f"--- Not included ---\n\n{lines}\n")
     gathered.blocks.append(END)
-    joined = gathered.joined()
+    joined = gathered.merge_texts()
     content = joined[0] if len(joined) == 1 else tuple(joined)
     return ToolResult(llm_content=content, display=display, data=data)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from alhena.system.errors import FileError, from_os_error, printable
 from alhena.system.files import open_regular
-from alhena.tools.base import BaseInvocation, DeclarativeTool, failed, failure_of
+from alhena.tools.base import BaseInvocation, DeclarativeTool, failed_result, failure_of
 from alhena.tools.contract import (
     ExecutionContext,
     ToolFailure,
@@ -64,20 +64,20 @@ class OutputReading(BaseInvocation):
 
     def locations(self) -> tuple[ToolLocation, ...]:
         """The stored file, if it exists."""
-        path = self._found()
+        path = self._find_output()
         return () if isinstance(path, ToolFailure) else (ToolLocation(str(path)),)
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
         """Returns the part below a line with its position and the start of the next part."""
-        path = self._found()
+        path = self._find_output()
         if isinstance(path, ToolFailure):
-            return failed(path)
+            return failed_result(path)
         try:
             text, start, total = await run_blocking(
                 context.cancellation, self._read, path, context.cancellation
             )
         except FileError as error:
-            return failed(failure_of(error))
+            return failed_result(failure_of(error))
         end = start + len(text)
         if not text:
             heading = (
@@ -92,7 +92,7 @@ class OutputReading(BaseInvocation):
             data={"offset": start, "characters": len(text), "total": total},
         )
 
-    def _found(self) -> Path | ToolFailure:
+    def _find_output(self) -> Path | ToolFailure:
         try:
             return self._outputs.find(self._name)
         except FileError as error:

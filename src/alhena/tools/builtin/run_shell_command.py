@@ -13,7 +13,7 @@ from alhena.config.settings import EnvironmentRedaction
 from alhena.display_text import escaped, exact, one_line
 from alhena.system.errors import ProcessStartError, printable
 from alhena.system.workspace import Workspace
-from alhena.tools.base import BaseInvocation, DeclarativeTool, failed, path_problem
+from alhena.tools.base import BaseInvocation, DeclarativeTool, failed_result, path_problem
 from alhena.tools.contract import (
     ConfirmationDetails,
     ExecConfirmation,
@@ -153,7 +153,7 @@ class ShellInvocation(BaseInvocation):
 
         directory = self._place()
         if isinstance(directory, ToolFailure):
-            return failed(directory)
+            return failed_result(directory)
         report = ShellReport(command=self._command, directory=self._directory)
         try:
             if self.params.get("is_background") and self._tool.groups is not None:
@@ -188,7 +188,7 @@ class ShellInvocation(BaseInvocation):
             )
         return path
 
-    def _prepared(
+    def _prepare_command(
         self, directory: Path, traceparent: str, terminal: "PseudoTerminal | None" = None
     ) -> "Command":
         """The command to start."""
@@ -210,32 +210,38 @@ class ShellInvocation(BaseInvocation):
     ) -> ToolResult:
         import asyncio
 
-        from alhena.system.processes import Limits, run_process
-        from alhena.tools.shell_output import INTERRUPTED, interrupted, live_output, stop_reason
+        from alhena.system.processes import CommandLimits, run_process
+        from alhena.tools.shell_output import (
+            INTERRUPTED,
+            interrupted_ending,
+            live_output,
+            stop_reason,
+        )
 
         live = live_output(context.update_output)
         output = self._output(report, context, on_text=live.add)
-        limits = Limits(inactivity=self._tool.limits.inactivity, output=self._tool.limits.output)
+        most = self._tool.limits
+        limits = CommandLimits(inactivity=most.inactivity, output=most.output)
         pids = [0]
 
-        def started(pid: int) -> None:
+        def report_start(pid: int) -> None:
             pids.append(pid)
             context.report_pid(pid)
 
         client = self._tool.workspace.terminal if self._sandbox is None else None
         try:
             if client is not None:
-                command = self._prepared(directory, context.traceparent)
+                command = self._prepare_command(directory, context.traceparent)
                 ending = await client.run(command, output.capture.feed, context.call_id)
             else:
                 async with self._console(context) as terminal:
-                    command = self._prepared(directory, context.traceparent, terminal)
+                    command = self._prepare_command(directory, context.traceparent, terminal)
                     sink = output.capture.feed
                     if terminal is not None:
                         output.capture.converter = terminal.screen
                         sink = terminal.seen_after(sink)
                         if terminal.interactive:  # somebody sits there
-                            limits = Limits(inactivity=0, output=limits.output)
+                            limits = CommandLimits(inactivity=0, output=limits.output)
                         else:
                             screen = terminal.screen
                             live.follow(lambda: screen.shown, context.update_screen)
@@ -245,21 +251,21 @@ class ShellInvocation(BaseInvocation):
                         sink,
                         limits=limits,
                         groups=self._tool.groups,
-                        started=started,
+                        started=report_start,
                     )
         except ProcessStartError:
             output.discard()
             raise
         except asyncio.CancelledError:
             live.flush()  # what was written by then is all there will be of it
-            captured = output.capture.captured()
+            captured = output.capture.finish_capture()
             if context.cancellation.is_set() and captured.total_bytes:
-                return _result(report, interrupted(pids[-1]), INTERRUPTED, output, captured)
+                return _result(report, interrupted_ending(pids[-1]), INTERRUPTED, output, captured)
             output.discard()
             raise
         finally:
             live.stop()
-        captured = output.capture.captured()
+        captured = output.capture.finish_capture()
         error = stop_reason(ending, limits) or self._refusal(ending, captured)
         return _result(report, ending, error, output, captured)
 
@@ -279,11 +285,11 @@ class ShellInvocation(BaseInvocation):
         groups: "ProcessGroups",
         context: ExecutionContext,
     ) -> ToolResult:
-        from alhena.system.processes import Ending, Limits, Stop, run_in_background
+        from alhena.system.processes import CommandLimits, Ending, Stop, run_in_background
         from alhena.tools.shell_output import stop_reason
 
-        command = self._prepared(directory, context.traceparent)
-        limits = Limits(inactivity=0, output=self._tool.limits.output)
+        command = self._prepare_command(directory, context.traceparent)
+        limits = CommandLimits(inactivity=0, output=self._tool.limits.output)
         output = self._output(report, context, size=BACKGROUND_CHARACTERS)
         delay = min(self.params.get("delay_ms", DELAY_MS), MAX_DELAY_MS) / 1000
         kept = False
@@ -305,7 +311,7 @@ class ShellInvocation(BaseInvocation):
             stopped=Stop.OUTPUT if running.over_limit else None,
             background=(),
         )
-        captured = output.capture.captured()
+        captured = output.capture.finish_capture()
         error = stop_reason(ending, limits) or self._refusal(ending, captured)
         return _result(report, ending, error, output, captured)
 
@@ -367,7 +373,7 @@ def _result(
             text=text, exit_code=ending.exit_code, signal=ending.signal, lines=lines
         ),
         data=data,
-        spilled=output.spilled(captured, report.after_output(error, ending)),
+        spilled=output.store_whole(captured, report.after_output(error, ending)),
     )
 
 

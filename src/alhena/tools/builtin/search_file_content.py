@@ -14,7 +14,7 @@ from alhena.tools.base import (
     MOST_CHARACTERS,
     BaseInvocation,
     DeclarativeTool,
-    failed,
+    failed_result,
     failure_of,
     fitting,
     path_problem,
@@ -30,7 +30,7 @@ from alhena.tools.contract import (
 from alhena.tools.threads import run_blocking
 
 if TYPE_CHECKING:
-    from alhena.system.search import FileSearch, Match, SearchResult
+    from alhena.system.search import FileSearch, LineMatch, SearchResult
 
 MAX_MATCHES = 20_000
 MAX_CONTEXT = 50
@@ -99,8 +99,8 @@ class SearchInvocation(BaseInvocation):
         """Searches; the result lists matches and unreadable places. Nothing is raised."""
         problem = self._problem()
         if problem is not None:
-            return failed(problem)
-        found: list[Match] = []
+            return failed_result(problem)
+        found: list[LineMatch] = []
         notes: list[str] = []
         limited = False
         cut_files = 0
@@ -124,11 +124,11 @@ class SearchInvocation(BaseInvocation):
                 f"{_count(most, 'match', 'matches')} shown of each."
             )
         around = await self._around(found, notes, context)
-        text = _Text(found, around, self._names(found), self._room)
+        text = _MatchText(found, around, self._names(found), self._room)
         return self._result(text, notes, limited=limited, backends=used)
 
     async def _around(
-        self, found: "list[Match]", notes: list[str], context: ExecutionContext
+        self, found: "list[LineMatch]", notes: list[str], context: ExecutionContext
     ) -> dict[Path, dict[int, str]]:
         """Context lines around the matches, by file; files that have changed since get none."""
         if not (self._before or self._after) or self.params.get("names_only"):
@@ -138,7 +138,7 @@ class SearchInvocation(BaseInvocation):
         )
 
     def _read_around(
-        self, found: "list[Match]", notes: list[str], cancellation: threading.Event
+        self, found: "list[LineMatch]", notes: list[str], cancellation: threading.Event
     ) -> dict[Path, dict[int, str]]:
         from alhena.system.search import lines_around
 
@@ -156,7 +156,7 @@ class SearchInvocation(BaseInvocation):
             left -= sum(map(len, around[path].values()))
         return around
 
-    def _names(self, found: "list[Match]") -> list[str]:
+    def _names(self, found: "list[LineMatch]") -> list[str]:
         return [printable(self._workspace.relative(match.path)) for match in found]
 
     def _places(self) -> list[tuple[Path, Path]]:
@@ -214,7 +214,7 @@ class SearchInvocation(BaseInvocation):
         return await backend.search(query, context.cancellation)
 
     def _result(
-        self, found: "_Text", notes: list[str], *, limited: bool, backends: list[str]
+        self, found: "_MatchText", notes: list[str], *, limited: bool, backends: list[str]
     ) -> ToolResult:
         where = self._where()
         limit = f" (results limited to {self._most} matches)" if limited else ""
@@ -224,10 +224,10 @@ class SearchInvocation(BaseInvocation):
             text = summary
         elif self.params.get("names_only"):
             summary = f"Found {_count(len(files), 'file')} with matches for pattern {where}{limit}"
-            text = f"{summary}:\n" + _bounded(files, self._room)
+            text = f"{summary}:\n" + _limit_names(files, self._room)
         else:
             summary = f"Found {_count(matches, 'match', 'matches')} for pattern {where}{limit}"
-            text = f"{summary}:\n---\n{found.grouped()}"
+            text = f"{summary}:\n---\n{found.group_by_file()}"
         told = list(dict.fromkeys(notes))
         if told:
             text += "\n" + "\n".join(f"Note: {note}" for note in told[:_MAX_NOTES])
@@ -252,12 +252,12 @@ def _count(number: int, one: str, many: str = "") -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
-class _Text:
+class _MatchText:
     """Formats matches for models; `around` has context lines, `names` each match's file name."""
 
     def __init__(
         self,
-        matches: "list[Match]",
+        matches: "list[LineMatch]",
         around: dict[Path, dict[int, str]],
         names: list[str],
         room: int,
@@ -267,7 +267,7 @@ class _Text:
         self.names = names
         self._around = around
 
-    def grouped(self) -> str:
+    def group_by_file(self) -> str:
         """The matches grouped by file, as many as fit, at least one."""
         lines: list[str] = []
         left, shown = self._room, 0
@@ -292,7 +292,7 @@ class _Text:
             )
         return "\n".join(lines)
 
-    def _block(self, group: "list[Match]") -> list[tuple[bool, str]]:
+    def _block(self, group: "list[LineMatch]") -> list[tuple[bool, str]]:
         """The lines of one file in order, each with a flag that marks a match."""
         found = {match.line: (True, f"L{match.line}: {match.text}") for match in group}
         for number, text in self._around.get(group[0].path, {}).items():
@@ -300,7 +300,7 @@ class _Text:
         return [found[number] for number in sorted(found)]
 
 
-def _bounded(names: list[str], room: int) -> str:
+def _limit_names(names: list[str], room: int) -> str:
     shown = names[: fitting(names, room)]
     left = len(names) - len(shown)
     if not left:

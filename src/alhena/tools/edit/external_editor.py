@@ -86,17 +86,19 @@ async def _run(argv: Sequence[str], environment: Mapping[str, str]) -> ToolFailu
     from alhena.system.own_programs import find_program
 
     if not argv:
-        return _unchanged("There is no editor to start")
+        return _editing_failure("There is no editor to start")
     editor = find_program(argv[0], environment)
     if editor is None:
-        return _unchanged(f"The editor {_shown(argv)} is not on the PATH")
+        return _editing_failure(f"The editor {_describe_program(argv)} is not on the PATH")
     argv = (editor, *argv[1:])
     try:
         shield_memory()
         # In this process's group and on its terminal, unlike other children: a person works in it.
         process = await asyncio.create_subprocess_exec(*argv, env=dict(environment))
     except (OSError, ValueError, ProcessStartError) as error:
-        return _unchanged(f"The editor {_shown(argv)} could not be started: {error}")
+        return _editing_failure(
+            f"The editor {_describe_program(argv)} could not be started: {error}"
+        )
     try:
         code = await process.wait()
     except asyncio.CancelledError:
@@ -104,7 +106,7 @@ async def _run(argv: Sequence[str], environment: Mapping[str, str]) -> ToolFailu
         raise
     if code:
         ended = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        return _unchanged(f"The editor {_shown(argv)} {ended}")
+        return _editing_failure(f"The editor {_describe_program(argv)} {ended}")
     return None
 
 
@@ -126,20 +128,20 @@ def _read(path: Path) -> str | ToolFailure:
     try:
         data, _ = read_whole(path, EDIT_LIMIT)
     except FileError as error:
-        return _unchanged(f"What the editor left cannot be read: {error}")
+        return _editing_failure(f"What the editor left cannot be read: {error}")
     if is_binary(data[:SAMPLE_SIZE]):
-        return _unchanged("What the editor left is not text")
+        return _editing_failure("What the editor left is not text")
     file = decode_text(data)
     if file.damaged:
-        return _unchanged(f"What the editor left is not valid {file.codec.encoding.upper()}")
+        return _editing_failure(f"What the editor left is not valid {file.codec.encoding.upper()}")
     return file.shown
 
 
-def _shown(argv: Sequence[str]) -> str:
+def _describe_program(argv: Sequence[str]) -> str:
     return printable(argv[0])
 
 
-def _unchanged(what: str) -> ToolFailure:
+def _editing_failure(what: str) -> ToolFailure:
     reason = " ".join(what.split()).rstrip(".")
     return ToolFailure(
         f"{reason}; the proposed change stays as it was.", ToolErrorType.EXECUTION_FAILED

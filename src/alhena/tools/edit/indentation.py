@@ -67,7 +67,7 @@ def _left_out_for(pairs: list[Pair], indents: list[str]) -> bool:
     )
 
 
-def aligned(pairs: list[Pair]) -> bool:
+def is_aligned(pairs: list[Pair]) -> bool:
     """True when lines, from the first on, have the structure they have in the file."""
     return same_structure(pairs) or _bare_start(pairs)
 
@@ -138,7 +138,7 @@ def _unit(lines: list[str]) -> str:
     return " " * (width if width > 1 else min(spaces))
 
 
-class _Frame(StrEnum):
+class _IndentFrame(StrEnum):
     """The indentation that a new text is written in."""
 
     OLD = "that of the old text"
@@ -146,22 +146,27 @@ class _Frame(StrEnum):
     OWN = "another: its first line is as deep as the first of the old text"
 
 
-def carried(here: list[str], old: list[str], new: list[str], text: str) -> list[str] | None:
+def adapt_indentation(
+    here: list[str], old: list[str], new: list[str], text: str
+) -> list[str] | None:
     """The lines of `new` in the form of the file's lines `here`, which match `old`; None when
     uncertain."""
-    framed = _framed(here, old, new, text)
-    return None if framed is None else _carried(here, *framed, text)
+    framed = _align_frames(here, old, new, text)
+    return None if framed is None else _adapt_lines(here, *framed, text)
 
 
-def _framed(
+def _align_frames(
     here: list[str], old: list[str], new: list[str], text: str
 ) -> tuple[list[str], list[str]] | None:
     """Old and new text in one frame; None when uncertain."""
     frame = _frame(here, old, new)
-    if frame is _Frame.OLD or frame is None:
+    if frame is _IndentFrame.OLD or frame is None:
         return None if frame is None else (old, new)
-    if frame is _Frame.OWN:
-        first, theirs = indent_of(new[_first(new)]), indent_of(here[_first(old)])
+    if frame is _IndentFrame.OWN:
+        first, theirs = (
+            indent_of(new[_find_content_line(new)]),
+            indent_of(here[_find_content_line(old)]),
+        )
         if any(line.strip() and not line.startswith(first) for line in new):
             return None
         new = [theirs + line.removeprefix(first) if line.strip() else line for line in new]
@@ -178,13 +183,16 @@ def _is_usual(indent: str, blank: str, known: set[str]) -> bool:
     return indent in known or not rest or (blank == "\t" and rest != indent and not rest.strip(" "))
 
 
-def _frame(here: list[str], old: list[str], new: list[str]) -> _Frame | None:
+def _frame(here: list[str], old: list[str], new: list[str]) -> _IndentFrame | None:
     """Decides by the first line, and by the lines that stay. None when these contradict each other,
     or when the first line alone may lack its indentation."""
-    at = _first(new)
+    at = _find_content_line(new)
     if not new[at].strip():
-        return _Frame.OLD
-    first, ours, theirs = indent_of(new[at]), *(indent_of(x[_first(old)]) for x in (old, here))
+        return _IndentFrame.OLD
+    first, ours, theirs = (
+        indent_of(new[at]),
+        *(indent_of(x[_find_content_line(old)]) for x in (old, here)),
+    )
     if not first and ours != theirs and _is_alone(new) and not _is_alone(old):
         return None
     stay = _staying(old, new)
@@ -193,23 +201,27 @@ def _frame(here: list[str], old: list[str], new: list[str]) -> _Frame | None:
     only_old, only_here = as_old - as_here, as_here - as_old
     if only_old and only_here:
         return None
-    voted = _Frame.FILE if only_here else _Frame.OLD
+    voted = _IndentFrame.FILE if only_here else _IndentFrame.OLD
     moved = at in stay and indent_of(here[stay[at]]) != theirs
     if at in only_old | only_here and not moved:
         return voted
     if first == ours == theirs:
-        return _Frame.FILE if only_here or (not only_old and _is_like(here, old, new)) else voted
+        return (
+            _IndentFrame.FILE if only_here or (not only_old and _is_like(here, old, new)) else voted
+        )
     if first in (ours, theirs):
-        frame, others = (_Frame.OLD, only_here) if first == ours else (_Frame.FILE, only_old)
+        frame, others = (
+            (_IndentFrame.OLD, only_here) if first == ours else (_IndentFrame.FILE, only_old)
+        )
         on_purpose = not others or _is_nested(old, new, stay, min(others))
         return frame if on_purpose else None
     stands = as_old | as_here
     if moved or (stands and (not first or _is_nested(old, new, stay, min(stands)))):
         return None
-    return voted if stands else _Frame.OWN
+    return voted if stands else _IndentFrame.OWN
 
 
-def _first(lines: list[str]) -> int:
+def _find_content_line(lines: list[str]) -> int:
     return next((index for index, line in enumerate(lines) if line.strip()), 0)
 
 
@@ -273,7 +285,7 @@ def _is_opened(lines: list[str], at: int) -> bool:
     return _OPENER.search(before) is not None
 
 
-def _carried(here: list[str], old: list[str], new: list[str], text: str) -> list[str] | None:
+def _adapt_lines(here: list[str], old: list[str], new: list[str], text: str) -> list[str] | None:
     """The lines of `new` in the file's form; None when uncertain."""
     pairs = [
         (indent_of(ours), indent_of(theirs))
@@ -308,11 +320,13 @@ def _carried(here: list[str], old: list[str], new: list[str], text: str) -> list
             if theirs is None:
                 return None
             words = line[len(ours) :]
-            out.append(theirs + (words if twin is None else _merged(old[twin], here[twin], words)))
+            out.append(
+                theirs + (words if twin is None else _merge_line(old[twin], here[twin], words))
+            )
     return out if same_structure([*pairs, *mapped]) else None
 
 
-def _merged(old: str, here: str, new: str) -> str:
+def _merge_line(old: str, here: str, new: str) -> str:
     """The line `new` with the file's differences from `old`; where they conflict, `new` wins."""
     base, theirs = old.strip(), here.strip()
     if base == theirs:
@@ -323,7 +337,7 @@ def _merged(old: str, here: str, new: str) -> str:
     changes += [
         (i1, i2, there[j1:j2])
         for tag, i1, i2, j1, j2 in opcodes(tokens, there)
-        if tag != "equal" and not _met(i1, i2, mine)
+        if tag != "equal" and not _overlaps(i1, i2, mine)
     ]
     out: list[str] = []
     at = 0
@@ -333,7 +347,7 @@ def _merged(old: str, here: str, new: str) -> str:
     return "".join([*out, *tokens[at:]])
 
 
-def _met(start: int, end: int, changes: list[Opcode]) -> bool:
+def _overlaps(start: int, end: int, changes: list[Opcode]) -> bool:
     """True when a change of the tokens from `start` to `end` overlaps other changes."""
     return any(
         (first < end and start < last) or first == last == start == end

@@ -15,7 +15,7 @@ from enum import StrEnum
 from itertools import accumulate, pairwise
 
 from alhena.system.encoding import LineEnding, TextFile
-from alhena.tools.edit.indentation import aligned, carried, indent_of, is_misplaced
+from alhena.tools.edit.indentation import adapt_indentation, indent_of, is_aligned, is_misplaced
 from alhena.tools.edit.splicing import Edit, Span
 from alhena.values import Value
 
@@ -37,7 +37,7 @@ class Rung(StrEnum):
     CORRECTED = "corrected"
 
 
-class Match(Value, frozen=True):
+class EditMatch(Value, frozen=True):
     """Result of a step: the number of places, the edits, and True for `overlapping` places, or when
     the indentation of the new text is uncertain (`misplaced`).
 
@@ -63,7 +63,7 @@ class Match(Value, frozen=True):
 
 def find(
     file: TextFile, old: str, new: str, *, expected: int | None = 1, fuzzy: bool = False
-) -> Match | None:
+) -> EditMatch | None:
     """Finds `old` (not empty) in the file; None when no step finds it.
 
     `expected` is the required number of places, None for any number. `old` and `new` are passed as
@@ -73,14 +73,14 @@ def find(
     wanted, given = with_line_feeds(old), with_line_feeds(new)
     match = _literal(file, old, wanted, given, expected)
     if match is None and wanted.strip() and len(file.text) <= LOOSE_LIMIT:
-        change = _trimmed(wanted, given)
+        change = _trim_blank_lines(wanted, given)
         match = _loose(file.text, change, expected)
         if match is None and fuzzy and expected in {1, None}:
             match = _similar(file.text, change)
     return match
 
 
-def find_exact(file: TextFile, old: str, new: str) -> Match | None:
+def find_exact(file: TextFile, old: str, new: str) -> EditMatch | None:
     """Like `find`, for one place, with no tolerance but line endings."""
     return _literal(file, old, with_line_feeds(old), with_line_feeds(new), 1)
 
@@ -92,19 +92,19 @@ def with_line_feeds(text: str) -> str:
 
 def _literal(
     file: TextFile, old: str, wanted: str, given: str, expected: int | None
-) -> Match | None:
+) -> EditMatch | None:
     count = file.text.count(wanted)
     if not count:
         return None
     spans = _exact(file.text, wanted)
     rung = Rung.EXACT if _as_given(file, spans, old, wanted) else Rung.LINE_ENDINGS
     if count == expected == 1 and _overlapping(file.text, spans[0], wanted, given):
-        return Match(rung, count + 1, spans, None, overlapping=True)
+        return EditMatch(rung, count + 1, spans, None, overlapping=True)
     if count > MAX_PLACES or expected not in (count, None):
-        return Match(rung, count, spans, None)
+        return EditMatch(rung, count, spans, None)
     if any(is_misplaced(file.text, span, wanted, given) for span in spans):
-        return Match(rung, count, spans, None, misplaced=True)
-    return Match(rung, count, spans, [Edit(start, end, given) for start, end in spans])
+        return EditMatch(rung, count, spans, None, misplaced=True)
+    return EditMatch(rung, count, spans, [Edit(start, end, given) for start, end in spans])
 
 
 def _exact(text: str, old: str) -> list[Span]:
@@ -144,7 +144,7 @@ class _Change(Value, frozen=True):
     feed: bool
 
 
-def _trimmed(old: str, new: str) -> _Change:
+def _trim_blank_lines(old: str, new: str) -> _Change:
     blank = old[: len(old) - len(old.lstrip())]
     lead = blank[: blank.rfind("\n") + 1]
     if new.startswith(lead):
@@ -156,22 +156,22 @@ def _trimmed(old: str, new: str) -> _Change:
     return _Change(old.removesuffix("\n"), new, feed=old.endswith("\n"))
 
 
-def _loose(text: str, change: _Change, expected: int | None) -> Match | None:
+def _loose(text: str, change: _Change, expected: int | None) -> EditMatch | None:
     for rung, form in ((Rung.WHITESPACE, str.strip), (Rung.TOKENS, _evenly_spaced)):
         spans = _line_places(text, change.old, form)
         if not spans:
             continue
         overlapping = any(a[1] > b[0] for a, b in pairwise(spans))
         if overlapping or len(spans) > MAX_PLACES or expected not in (len(spans), None):
-            return Match(rung, len(spans), spans, None, overlapping=overlapping)
+            return EditMatch(rung, len(spans), spans, None, overlapping=overlapping)
         edits = [_graft(text, span, change) for span in spans]
         known = [edit for edit in edits if edit is not None]
         if len(known) == len(edits):
-            return Match(rung, len(spans), spans, known)
+            return EditMatch(rung, len(spans), spans, known)
     return None
 
 
-def _similar(text: str, change: _Change) -> Match | None:
+def _similar(text: str, change: _Change) -> EditMatch | None:
     """The one place that differs by typos in long words."""
     places = _line_places(text, change.old, _without_long_words, all_overlapping=True)
     spans = [
@@ -180,7 +180,7 @@ def _similar(text: str, change: _Change) -> Match | None:
     if len(places) > MAX_PLACES or len(spans) != 1:
         return None
     edit = _graft(text, spans[0], change)
-    return None if edit is None else Match(Rung.FUZZY, 1, spans, [edit])
+    return None if edit is None else EditMatch(Rung.FUZZY, 1, spans, [edit])
 
 
 _BLANKS = re.compile(
@@ -203,10 +203,10 @@ def _evenly_spaced(line: str) -> str:
     Quoted text and lines that begin with # keep their blanks: there they may have a meaning.
     """
     line = line.strip()
-    return line if line.startswith("#") else _BLANKS.sub(_spaced, line)
+    return line if line.startswith("#") else _BLANKS.sub(_normalize_spaces, line)
 
 
-def _spaced(found: re.Match[str]) -> str:
+def _normalize_spaces(found: re.Match[str]) -> str:
     if found.lastindex is None:
         return ""
     return " " if found.lastgroup == "run" else found[found.lastindex]
@@ -283,7 +283,7 @@ def _line_places(
         left -= len(indents)
         if left < 0:
             return []
-        if aligned([(indent, indent_of(lines[at + index])) for index, indent in indents]):
+        if is_aligned([(indent, indent_of(lines[at + index])) for index, indent in indents]):
             found.append(at)
             if at < end and not all_overlapping:
                 break
@@ -297,7 +297,7 @@ def _graft(text: str, span: Span, change: _Change) -> Edit | None:
     """The edit that turns the lines of `span`, which match the old text, into the new text."""
     start, end = span
     here, old, new = (each.split("\n") for each in (text[start:end], change.old, change.new))
-    lines = carried(here, old, new, text)
+    lines = adapt_indentation(here, old, new, text)
     if lines is None:
         return None
     return Edit(start, min(end + change.feed, len(text)), "\n".join(lines))

@@ -15,8 +15,8 @@ from alhena.errors import AlhenaError
 from alhena.system.encoding import TextFile
 from alhena.system.workspace import Workspace
 from alhena.tools.contract import ExecutionContext, ToolErrorType, ToolFailure
-from alhena.tools.edit.matching import Match, Rung, find_exact, with_line_feeds
-from alhena.tools.edit.proposal import CurrentFile, Proposal, omission_placeholder
+from alhena.tools.edit.matching import EditMatch, Rung, find_exact, with_line_feeds
+from alhena.tools.edit.proposal import CurrentFile, EditProposal, omission_placeholder
 from alhena.tools.edit.replacing import TextEdit, nearest_line, places
 from alhena.tools.threads import run_blocking
 
@@ -91,7 +91,7 @@ def correction_prompt(params: dict[str, Any], text: str, error: str) -> str | No
     )
 
 
-async def corrected(ask: Ask, prompt: str, seconds: float = TIMEOUT_S) -> Correction | str:
+async def request_correction(ask: Ask, prompt: str, seconds: float = TIMEOUT_S) -> Correction | str:
     """Returns the correction, or the reason why there is none."""
     import asyncio
 
@@ -104,12 +104,12 @@ async def corrected(ask: Ask, prompt: str, seconds: float = TIMEOUT_S) -> Correc
         reason = " ".join(str(error).split())[:_EXPLANATION]
         return f"A correction was asked for, but the model did not answer: {reason}"
     try:
-        return msgspec.json.decode(_unfenced(answer), type=Correction)
+        return msgspec.json.decode(_strip_fence(answer), type=Correction)
     except (msgspec.DecodeError, UnicodeError):
         return "A correction was asked for, but the answer was not in the form asked for."
 
 
-def _unfenced(answer: str) -> str:
+def _strip_fence(answer: str) -> str:
     """Removes the fence from an answer that is a single fenced block."""
     text = answer.strip()
     if text.startswith("```") and text.endswith("```") and "\n" in text:
@@ -132,7 +132,7 @@ class CorrectedEdit(TextEdit):
         self._correction: Correction | None = None
         self._missed = ""
 
-    async def work_out(self, context: ExecutionContext) -> Proposal | ToolFailure:
+    async def work_out(self, context: ExecutionContext) -> EditProposal | ToolFailure:
         """Applies the edit as given; asks a model for a correction when its old text is not
         found."""
         missed = await super().work_out(context)
@@ -149,7 +149,7 @@ class CorrectedEdit(TextEdit):
         )
         if prompt is None:
             return missed
-        answer = await corrected(self._ask, prompt, self._timeout)
+        answer = await request_correction(self._ask, prompt, self._timeout)
         if isinstance(answer, str):
             return ToolFailure(f"{missed.message} {answer}", missed.type)
         if answer.needless:
@@ -162,11 +162,13 @@ class CorrectedEdit(TextEdit):
         self._correction, self._missed = answer, missed.message
         return await super().work_out(context)
 
-    def edited(self, real: Path, current: CurrentFile, file: TextFile) -> Proposal | ToolFailure:
+    def propose_edit(
+        self, real: Path, current: CurrentFile, file: TextFile
+    ) -> EditProposal | ToolFailure:
         """Applies the edit as given or as corrected."""
         self._text = file.shown
         if self._correction is None:
-            return super().edited(real, current, file)
+            return super().propose_edit(real, current, file)
         search, replace = self._correction.search, self._correction.replace
         match = find_exact(file, search, replace) if search and search != replace else None
         problem = self._objection(match, search, replace)
@@ -176,9 +178,9 @@ class CorrectedEdit(TextEdit):
                 ToolErrorType.EDIT_NO_OCCURRENCE_FOUND,
             )
         match = msgspec.structs.replace(match, rung=Rung.CORRECTED)
-        return self.proposed(real, current, file, match, with_line_feeds(replace))
+        return self.propose_match(real, current, file, match, with_line_feeds(replace))
 
-    def how(self, file: TextFile, match: Match) -> str:
+    def how(self, file: TextFile, match: EditMatch) -> str:
         """Explains the match to the model, unless it was exact."""
         if self._correction is None:
             return super().how(file, match)
@@ -188,7 +190,7 @@ class CorrectedEdit(TextEdit):
             f"{places(file, match, 'line(s) ')}: {reason.rstrip('.')}."
         )
 
-    def _objection(self, match: Match | None, search: str, replace: str) -> str | None:
+    def _objection(self, match: EditMatch | None, search: str, replace: str) -> str | None:
         """The reason why the correction is not applied; None when it is."""
         if not search or search == replace:
             return "it changes nothing"

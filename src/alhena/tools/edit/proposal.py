@@ -30,7 +30,7 @@ from alhena.system.files import read_whole
 from alhena.system.workspace import EditorFiles, Workspace
 from alhena.tools.base import (
     BaseInvocation,
-    failed,
+    failed_result,
     failure_of,
     kept_closed,
     path_problem,
@@ -74,7 +74,7 @@ class CurrentFile(msgspec.Struct, frozen=True):
     digest: bytes
 
 
-class Proposal(Value, frozen=True, kw_only=True):
+class EditProposal(Value, frozen=True, kw_only=True):
     """A change ready to be shown and applied. Texts have LF line endings; `original` None: new
     file.
 
@@ -153,11 +153,11 @@ class EditInvocation(BaseInvocation):
         self.path = workspace.resolve(params["file_path"])
         self.shown = printable(workspace.relative(self.path))
         self._name = printable(self.path.name)
-        self._outcome: Proposal | ToolFailure | None = None
+        self._outcome: EditProposal | ToolFailure | None = None
         self._approved = False
 
     @abstractmethod
-    def propose(self, real: Path) -> Proposal | ToolFailure:
+    def propose(self, real: Path) -> EditProposal | ToolFailure:
         """Computes the change to the file at a real path without applying it. Raises FileError."""
 
     def describe(self) -> str:
@@ -196,7 +196,7 @@ class EditInvocation(BaseInvocation):
         """Applies the change."""
         outcome = await self.worked_out(context)
         if isinstance(outcome, ToolFailure):
-            return failed(outcome)
+            return failed_result(outcome)
         if outcome.placeholder is not None and not self._approved:
             return ToolResult.failed(
                 f"`{self.parameter}` contains an omission placeholder (for example 'rest of "
@@ -206,7 +206,7 @@ class EditInvocation(BaseInvocation):
         try:
             return await run_blocking(context.cancellation, self._write, outcome, context)
         except FileError as error:
-            return failed(failure_of(error))
+            return failed_result(failure_of(error))
 
     async def contents(self, context: ExecutionContext) -> ProposedContents | ToolFailure:
         """The file's current and proposed content, to be viewed or changed."""
@@ -218,7 +218,7 @@ class EditInvocation(BaseInvocation):
     def with_content(self, new_content: str) -> ToolInvocation:
         """Returns this call with a person's content for the whole file."""
 
-        original = self._outcome.original if isinstance(self._outcome, Proposal) else None
+        original = self._outcome.original if isinstance(self._outcome, EditProposal) else None
         params = {**self.modified_params(new_content, original), "modified_by_user": True}
         return ModifiedEdit(self._workspace, params, self, new_content)
 
@@ -227,24 +227,24 @@ class EditInvocation(BaseInvocation):
         """The parameters of a call that changes the file from `original` to `content`."""
 
     @abstractmethod
-    def modified_parameter(self, proposal: Proposal, content: str) -> tuple[str, str] | None:
+    def modified_parameter(self, proposal: EditProposal, content: str) -> tuple[str, str] | None:
         """The parameter changed by a person's `content`, and its new value.
 
         None when no single value gives that content.
         """
 
-    async def worked_out(self, context: ExecutionContext) -> Proposal | ToolFailure:
+    async def worked_out(self, context: ExecutionContext) -> EditProposal | ToolFailure:
         """Computes the change once and caches it, failures too: the approved change must not become
         another."""
         if self._outcome is None:
             self._outcome = await self.work_out(context)
         return self._outcome
 
-    async def work_out(self, context: ExecutionContext) -> Proposal | ToolFailure:
+    async def work_out(self, context: ExecutionContext) -> EditProposal | ToolFailure:
         """Computes the change to the current file."""
-        return await run_blocking(context.cancellation, self._proposed)
+        return await run_blocking(context.cancellation, self._build_proposal)
 
-    def _proposed(self) -> Proposal | ToolFailure:
+    def _build_proposal(self) -> EditProposal | ToolFailure:
         real = real_location(self._workspace, self.path)
         if isinstance(real, ToolFailure):
             return real
@@ -257,14 +257,14 @@ class EditInvocation(BaseInvocation):
         try:
             proposal = self.propose(real)
         except FileError as error:
-            return self._unprepared(error)
+            return self._preparation_failure(error)
         if isinstance(proposal, ToolFailure):
             return proposal
 
         found = omission_placeholder(self.path, proposal.content, proposal.original or "")
         return msgspec.structs.replace(proposal, placeholder=found)
 
-    def _unprepared(self, error: FileError) -> ToolFailure:
+    def _preparation_failure(self, error: FileError) -> ToolFailure:
         """Converts the error to the failure of a change that could not be computed."""
         if isinstance(error, ReadFailureError):
             return ToolFailure(
@@ -274,7 +274,7 @@ class EditInvocation(BaseInvocation):
             )
         return failure_of(error)
 
-    def _write(self, proposal: Proposal, context: ExecutionContext) -> ToolResult:
+    def _write(self, proposal: EditProposal, context: ExecutionContext) -> ToolResult:
         from alhena.tools.edit.splicing import changed_window, diff_of, diff_stat
 
         others = self._replace(proposal, context)
@@ -300,7 +300,7 @@ class EditInvocation(BaseInvocation):
             message += f" Here is the updated code:\n{snippet}" if snippet else " It is empty now."
         return ToolResult(llm_content=message, display=display, data=proposal.details)
 
-    def _replace(self, proposal: Proposal, context: ExecutionContext) -> int:
+    def _replace(self, proposal: EditProposal, context: ExecutionContext) -> int:
         """Writes the file, and returns the number of its further names; through the editor, if
         there is one and it still has the text that was changed."""
         editor = self._workspace.editor
@@ -376,11 +376,11 @@ def snippet_of(window: "Window") -> str:
     has at least five lines of context.
     """
     lines = [line.rstrip("\n") for line in window.after]
-    from alhena.tools.edit.splicing import grouped
+    from alhena.tools.edit.splicing import group_changes
 
     out: list[str] = []
     end = 0
-    for group in grouped(window.changes, CONTEXT):
+    for group in group_changes(window.changes, CONTEXT):
         start, stop = max(group[0][3] - CONTEXT, 0), min(group[-1][4] + CONTEXT, len(lines))
         if len(out) >= _LINES:
             out.append(GAP)
@@ -418,10 +418,10 @@ class ModifiedEdit(EditInvocation):
         self.verb = origin.verb
         self._origin = origin
         self._content = content
-        self._proposal: Proposal | None = None
+        self._proposal: EditProposal | None = None
         self.approve()
 
-    async def work_out(self, context: ExecutionContext) -> Proposal | ToolFailure:
+    async def work_out(self, context: ExecutionContext) -> EditProposal | ToolFailure:
         """Returns the person's content for the file of the proposal."""
         outcome = await self._origin.worked_out(context)
         if isinstance(outcome, ToolFailure):
@@ -429,7 +429,7 @@ class ModifiedEdit(EditInvocation):
         self._proposal = outcome
         return await super().work_out(context)
 
-    def propose(self, real: Path) -> Proposal | ToolFailure:
+    def propose(self, real: Path) -> EditProposal | ToolFailure:
         """Proposes the person's content; unchanged lines keep their bytes."""
         proposal = self._proposal
         if proposal is None or proposal.real != real:
@@ -445,7 +445,7 @@ class ModifiedEdit(EditInvocation):
         require_encodable(content, codec, self.path)
         raw = rewritten(file, content) if file else text
         proposed = proposal.content if proposal.proposed is None else proposal.proposed
-        return Proposal(
+        return EditProposal(
             real=real,
             before=proposal.before,
             data=encode_text(raw, codec),
@@ -466,11 +466,11 @@ class ModifiedEdit(EditInvocation):
         """Delegates to the original proposal."""
         return self._origin.modified_params(content, original)
 
-    def modified_parameter(self, proposal: Proposal, content: str) -> tuple[str, str] | None:
+    def modified_parameter(self, proposal: EditProposal, content: str) -> tuple[str, str] | None:
         """Delegates to the original proposal."""
         return self._origin.modified_parameter(proposal, content)
 
-    def _note(self, proposal: Proposal, proposed: str, content: str) -> str:
+    def _note(self, proposal: EditProposal, proposed: str, content: str) -> str:
         """Describes the person's change to the model."""
         if content == proposed:
             return ""

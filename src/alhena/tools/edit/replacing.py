@@ -11,10 +11,10 @@ from alhena.system.encoding import Codec, TextFile, encode_text, safe_text
 from alhena.system.errors import printable
 from alhena.system.workspace import Workspace
 from alhena.tools.contract import ToolErrorType, ToolFailure
-from alhena.tools.edit.indentation import Pair, aligned, indent_of, same_structure
+from alhena.tools.edit.indentation import Pair, indent_of, is_aligned, same_structure
 from alhena.tools.edit.matching import (
     MAX_PLACES,
-    Match,
+    EditMatch,
     Rung,
     find,
     with_line_feeds,
@@ -22,11 +22,11 @@ from alhena.tools.edit.matching import (
 from alhena.tools.edit.proposal import (
     CurrentFile,
     EditInvocation,
-    Proposal,
+    EditProposal,
     current_file,
     require_encodable,
 )
-from alhena.tools.edit.splicing import joined, spliced
+from alhena.tools.edit.splicing import apply_edits, splice_file
 
 _NAMED = 10
 
@@ -36,11 +36,11 @@ class TextEdit(EditInvocation):
 
     fuzzy = False
 
-    def propose(self, real: Path) -> Proposal | ToolFailure:
+    def propose(self, real: Path) -> EditProposal | ToolFailure:
         """Proposes the file with every expected occurrence replaced."""
         current = current_file(real, self._workspace.editor)
         if not self.params["old_string"]:
-            return self._created(real, current)
+            return self._propose_new_file(real, current)
         if current is None:
             return self.failure(
                 "File not found",
@@ -61,20 +61,22 @@ class TextEdit(EditInvocation):
                 "Repair it by run_shell_command, or write the whole file with write_file.",
                 ToolErrorType.READ_CONTENT_FAILURE,
             )
-        return self.edited(real, current, current.text)
+        return self.propose_edit(real, current, current.text)
 
-    def edited(self, real: Path, current: CurrentFile, file: TextFile) -> Proposal | ToolFailure:
+    def propose_edit(
+        self, real: Path, current: CurrentFile, file: TextFile
+    ) -> EditProposal | ToolFailure:
         """Applies the edit described by the parameters."""
         old, new = self.params["old_string"], self.params["new_string"]
         if with_line_feeds(old) == with_line_feeds(new):
-            return self.unchanged() if old == new else self._line_ends_only()
+            return self.no_change_failure() if old == new else self._line_ends_only()
         expected = self.expected
         match = find(file, old, new, expected=expected, fuzzy=self.fuzzy)
         if match is None:
             return self._not_found(file, with_line_feeds(old))
         if match.edits is None:
             return self._mismatch(file, match, expected)
-        return self.proposed(real, current, file, match, with_line_feeds(new))
+        return self.propose_match(real, current, file, match, with_line_feeds(new))
 
     @property
     def expected(self) -> int | None:
@@ -83,31 +85,32 @@ class TextEdit(EditInvocation):
             return self.params["expected_replacements"]
         return None if self.params.get("allow_multiple") else 1
 
-    def proposed(
-        self, real: Path, current: CurrentFile, file: TextFile, match: Match, new: str
-    ) -> Proposal | ToolFailure:
+    def propose_match(
+        self, real: Path, current: CurrentFile, file: TextFile, match: EditMatch, new: str
+    ) -> EditProposal | ToolFailure:
         """Builds the proposal from a match; `new` is the model's text."""
         edits = match.edits or []
         require_encodable(new, file.codec, self.path)
-        content = joined(file.text, edits)
+        content = apply_edits(file.text, edits)
         if content == file.text:
-            return self.unchanged()
+            return self.no_change_failure()
         if problem := python_problem(real, file, match, content):
             return self.failure(
                 "Failed to edit, nothing was written: old_string was found "
-                f"{_explained(match.rung)} at {places(file, match, 'lines ')}, and with new_string "
-                f"indented to match, the Python would no longer parse ({problem}) in file",
+                f"{_describe_rung(match.rung)} at {places(file, match, 'lines ')}, and with "
+                f"new_string indented to match, the Python would no longer parse ({problem}) in "
+                "file",
                 "Give old_string and new_string with the indentation that the file has.",
                 ToolErrorType.EDIT_NO_OCCURRENCE_FOUND,
             )
         strict = file.codec.errors == "strict"
-        return Proposal(
+        return EditProposal(
             real=real,
             before=current.digest,
-            data=encode_text(spliced(file, edits), file.codec),
+            data=encode_text(splice_file(file, edits), file.codec),
             original=file.shown,
             content=content if strict else safe_text(content),
-            message=self._done(match.count) + self.how(file, match),
+            message=self._describe_success(match.count) + self.how(file, match),
             file=file,
             place=(edits[0].start, edits[0].end) if strict and len(edits) == 1 else None,
             details=_details(file, match),
@@ -118,7 +121,7 @@ class TextEdit(EditInvocation):
         old = self.params["old_string"] if original is None else original
         return {**self.params, "old_string": old, "new_string": content}
 
-    def modified_parameter(self, proposal: Proposal, content: str) -> tuple[str, str] | None:
+    def modified_parameter(self, proposal: EditProposal, content: str) -> tuple[str, str] | None:
         """Returns the new text, if the person changed nothing outside its place."""
         if proposal.original is None:
             return "new_string", content
@@ -131,7 +134,7 @@ class TextEdit(EditInvocation):
             return None
         return "new_string", content[start : len(content) - len(after)]
 
-    def unchanged(self) -> ToolFailure:
+    def no_change_failure(self) -> ToolFailure:
         """The failure of an edit that changes nothing."""
         return self.failure(
             "No changes to apply. The old_string and new_string are identical in file",
@@ -151,7 +154,9 @@ class TextEdit(EditInvocation):
         """Builds a failure that names the file."""
         return ToolFailure(f"{what}: {printable(self.path)}. {remedy}", type)
 
-    def _created(self, real: Path, current: CurrentFile | None) -> Proposal | ToolFailure:
+    def _propose_new_file(
+        self, real: Path, current: CurrentFile | None
+    ) -> EditProposal | ToolFailure:
         if current is not None:
             return self.failure(
                 "File already exists, cannot create",
@@ -160,7 +165,7 @@ class TextEdit(EditInvocation):
             )
         content: str = self.params["new_string"]
         require_encodable(content, Codec(), self.path)
-        return Proposal(
+        return EditProposal(
             real=real,
             before=None,
             data=encode_text(content, Codec()),
@@ -169,19 +174,19 @@ class TextEdit(EditInvocation):
             message=f"Created new file: {printable(self.path)} with provided content.",
         )
 
-    def _done(self, count: int) -> str:
+    def _describe_success(self, count: int) -> str:
         return f"Successfully modified file: {printable(self.path)} ({count} replacements)."
 
-    def how(self, file: TextFile, match: Match) -> str:
+    def how(self, file: TextFile, match: EditMatch) -> str:
         """Explains the match to the model, unless it was exact."""
         if match.rung is Rung.EXACT:
             return ""
         where = places(file, match, "line(s) ")
         if match.rung is Rung.FUZZY:
             return f" Applied fuzzy match at {where}."
-        return f" old_string was found {_explained(match.rung)} at {where}."
+        return f" old_string was found {_describe_rung(match.rung)} at {where}."
 
-    def _mismatch(self, file: TextFile, match: Match, expected: int | None) -> ToolFailure:
+    def _mismatch(self, file: TextFile, match: EditMatch, expected: int | None) -> ToolFailure:
         if match.misplaced:
             return self.failure(
                 "Failed to edit, nothing was written: old_string begins within the indentation of "
@@ -192,7 +197,7 @@ class TextEdit(EditInvocation):
             )
         noun = "occurrence" if expected in {1, None} else "occurrences"
         wanted = 1 if expected is None else expected
-        how = "" if match.rung is Rung.EXACT else f", {_explained(match.rung)},"
+        how = "" if match.rung is Rung.EXACT else f", {_describe_rung(match.rung)},"
         where = places(file, match, "lines ")
         if match.count > MAX_PLACES:
             remedy = "They are too many for one call: do it with a program, by run_shell_command."
@@ -235,7 +240,7 @@ _PARSED = 2_000_000
 """Characters of a file up to which it is parsed."""
 
 
-def python_problem(path: Path, file: TextFile, match: Match, content: str) -> str:
+def python_problem(path: Path, file: TextFile, match: EditMatch, content: str) -> str:
     """The reason why a Python file that parses would no longer do so after new text was indented;
     "" if it would, or where nothing was."""
     if path.suffix not in _PYTHON or len(content) > _PARSED or match.is_literal(file.text):
@@ -259,7 +264,7 @@ def _syntax_problem(source: str) -> str:
     return ""
 
 
-def _explained(rung: Rung) -> str:
+def _describe_rung(rung: Rung) -> str:
     match rung:
         case Rung.EXACT:
             return "exactly"
@@ -277,7 +282,7 @@ def _explained(rung: Rung) -> str:
             assert_never(rung)
 
 
-def line_ranges(file: TextFile, match: Match, limit: int = _NAMED) -> list[tuple[int, int]]:
+def line_ranges(file: TextFile, match: EditMatch, limit: int = _NAMED) -> list[tuple[int, int]]:
     """First and last line, counted from 1, of the first places of a match."""
     found: list[tuple[int, int]] = []
     line, at = 1, 0
@@ -288,7 +293,7 @@ def line_ranges(file: TextFile, match: Match, limit: int = _NAMED) -> list[tuple
     return found
 
 
-def places(file: TextFile, match: Match, noun: str) -> str:
+def places(file: TextFile, match: EditMatch, noun: str) -> str:
     """The lines of a match in words: "3-5, 9 and 12 more"."""
     ranges = line_ranges(file, match)
     shown = ", ".join(dict.fromkeys(str(a) if a == b else f"{a}-{b}" for a, b in ranges))
@@ -299,7 +304,7 @@ def places(file: TextFile, match: Match, noun: str) -> str:
     return f"{noun}{shown}" + (f" and {more} more" if more > 0 else "")
 
 
-def _details(file: TextFile, match: Match) -> dict[str, Any]:
+def _details(file: TextFile, match: EditMatch) -> dict[str, Any]:
     lines = [list(pair) for pair in line_ranges(file, match, 100)]
     return {"rung": match.rung.value, "lines": lines, "replacements": match.count}
 
@@ -365,19 +370,19 @@ def _start(text: str, lines: list[str], wanted: list[str]) -> int | None:
     if not anchors:
         return None
     for anchor in anchors[:3]:
-        key = _squeezed(wanted[anchor])
-        places = [index for index, line in enumerate(lines) if key in _squeezed(line)][:_PLACES]
+        key = _squeeze_line(wanted[anchor])
+        places = [index for index, line in enumerate(lines) if key in _squeeze_line(line)][:_PLACES]
         if places:
             return max((at - anchor for at in places), key=lambda at: _agreeing(lines, wanted, at))
     return _similar(text, lines, wanted, anchors[0])
 
 
-def _squeezed(line: str) -> str:
+def _squeeze_line(line: str) -> str:
     """The line without blanks, in lower case, with one kind of quotes."""
-    return _composed("".join(line.split()).lower().translate(_QUOTES))
+    return _compose_letters("".join(line.split()).lower().translate(_QUOTES))
 
 
-def _composed(text: str) -> str:
+def _compose_letters(text: str) -> str:
     """Composes letters and combining marks into single characters (NFC)."""
     if text.isascii():
         return text
@@ -390,7 +395,7 @@ def _agreeing(lines: list[str], wanted: list[str], start: int) -> int:
     """Number of wanted lines that match from `start` on."""
     here = lines[max(start, 0) : max(start + len(wanted), 0)]
     given = wanted[max(-start, 0) :]
-    return sum(_squeezed(a) == _squeezed(b) for a, b in zip(here, given, strict=False))
+    return sum(_squeeze_line(a) == _squeeze_line(b) for a, b in zip(here, given, strict=False))
 
 
 def _similar(text: str, lines: list[str], wanted: list[str], anchor: int) -> int | None:
@@ -416,10 +421,10 @@ def _similar(text: str, lines: list[str], wanted: list[str], anchor: int) -> int
 
 
 def _difference(lines: list[str], wanted: list[str], start: int) -> str:
-    offset = _misplaced(lines, wanted, start)
+    offset = _find_wrong_indentation(lines, wanted, start)
     if offset is not None:
         reason = "relative to the lines before it, the indentation differs"
-        return _told(lines, wanted, start, offset, reason)
+        return _describe_difference(lines, wanted, start, offset, reason)
     for offset, given in enumerate(wanted):
         number = start + offset
         if number < 0:
@@ -431,20 +436,23 @@ def _difference(lines: list[str], wanted: list[str], start: int) -> str:
             )
         if _fits(lines[number], given, first=offset == 0, last=offset == len(wanted) - 1):
             continue
-        return _told(lines, wanted, start, offset, _reason(lines[number], given))
+        return _describe_difference(lines, wanted, start, offset, _reason(lines[number], given))
     if start < 0:
         return "The closest place is line 1, but old_string has more lines before it than the file."
     return ""
 
 
-def _told(lines: list[str], wanted: list[str], start: int, offset: int, reason: str) -> str:
+def _describe_difference(
+    lines: list[str], wanted: list[str], start: int, offset: int, reason: str
+) -> str:
     return (
         f"The closest place is line {start + offset + 1}: the file has "
-        f"{_quoted(lines[start + offset])}, old_string has {_quoted(wanted[offset])} ({reason})."
+        f"{_quote_line(lines[start + offset])}, old_string has {_quote_line(wanted[offset])} "
+        f"({reason})."
     )
 
 
-def _misplaced(lines: list[str], wanted: list[str], start: int) -> int | None:
+def _find_wrong_indentation(lines: list[str], wanted: list[str], start: int) -> int | None:
     """The first line with a wrong indentation relative to the lines before it.
 
     None when there is no such line, or when more than blanks differ.
@@ -461,7 +469,7 @@ def _misplaced(lines: list[str], wanted: list[str], start: int) -> int | None:
             pairs.append((indent_of(given), indent_of(line)))
         elif not _fits(theirs, ours, first=offset == 0, last=offset == len(wanted) - 1):
             return None
-    if not pairs or aligned(pairs):
+    if not pairs or is_aligned(pairs):
         return None
     count = bisect_left(range(len(pairs)), True, key=lambda n: not same_structure(pairs[: n + 1]))
     return rows[count]
@@ -495,10 +503,10 @@ def _reason_in_words(theirs: str, ours: str) -> str:
         return "upper and lower case differ"
     if ours.translate(_QUOTES) in theirs.translate(_QUOTES):
         return "the quotes differ"
-    if _composed(ours) in _composed(theirs):
+    if _compose_letters(ours) in _compose_letters(theirs):
         return "letters with marks are composed differently: Unicode normalization, NFC and NFD"
     return "the text differs"
 
 
-def _quoted(line: str) -> str:
+def _quote_line(line: str) -> str:
     return repr(line if len(line) <= _SHOWN else line[:_SHOWN] + "\u2026")

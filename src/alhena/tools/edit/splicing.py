@@ -45,7 +45,7 @@ class Edit(NamedTuple):
     new: str
 
 
-def joined(text: str, edits: list[Edit]) -> str:
+def apply_edits(text: str, edits: list[Edit]) -> str:
     """Applies edits, which are in order and do not overlap, to `text`."""
     pieces: list[str] = []
     at = 0
@@ -56,7 +56,7 @@ def joined(text: str, edits: list[Edit]) -> str:
     return "".join(pieces)
 
 
-def spliced(file: TextFile, edits: list[Edit]) -> str:
+def splice_file(file: TextFile, edits: list[Edit]) -> str:
     """Applies the edits to the raw text; unchanged text keeps its line endings.
 
     Text common to old and new stays as it is in the file; new line endings are those of the edited
@@ -64,11 +64,11 @@ def spliced(file: TextFile, edits: list[Edit]) -> str:
     """
     if file.line_ending is not LineEnding.MIXED:
         newline = file.newline
-        smaller = [_narrowed(file.text, edit) for edit in edits]
+        smaller = [_narrow_edit(file.text, edit) for edit in edits]
     else:
         newline = ""
         smaller = [
-            _narrowed(file.text, part) for edit in edits for part in by_line(file.text, edit)
+            _narrow_edit(file.text, part) for edit in edits for part in by_line(file.text, edit)
         ]
     places = file.spans([(edit.start, edit.end) for edit in smaller])
     pieces: list[str] = []
@@ -92,7 +92,7 @@ def rewritten(file: TextFile, content: str) -> str:
     if content == file.shown:
         return file.raw
     shown = split_lines(file.shown)
-    return spliced(file, _line_edits(shown, split_lines(file.text), 0, split_lines(content)))
+    return splice_file(file, _line_edits(shown, split_lines(file.text), 0, split_lines(content)))
 
 
 def by_line(text: str, edit: Edit) -> list[Edit]:
@@ -117,7 +117,7 @@ def _line_edits(compared: list[str], lines: list[str], at: int, new: list[str]) 
     return edits
 
 
-def _narrowed(text: str, edit: Edit) -> Edit:
+def _narrow_edit(text: str, edit: Edit) -> Edit:
     """Removes the common prefix and suffix of old and new text from an edit."""
     old = text[edit.start : edit.end]
     head = common_prefix(old, edit.new)
@@ -151,7 +151,7 @@ def unified_diff(old: str, new: str, name: str) -> tuple[str, DiffStat]:
 
 def diff_of(window: "Window", name: str) -> tuple[str, DiffStat]:
     """The diff of a window, which has at least three lines of context."""
-    added, removed = _counted(window.changes)
+    added, removed = _count_lines(window.changes)
     if not (added or removed):
         return "", DiffStat()
     lines = [f"--- {name}\tOriginal", f"+++ {name}\tWritten"]
@@ -181,10 +181,10 @@ def line_counts(old: str, new: str) -> tuple[int, int]:
     """Numbers of lines added and removed from `old` to `new`."""
     if old == new:
         return 0, 0
-    return _counted(changed_window(old, new, 0).changes)
+    return _count_lines(changed_window(old, new, 0).changes)
 
 
-def _counted(changes: list[Opcode]) -> tuple[int, int]:
+def _count_lines(changes: list[Opcode]) -> tuple[int, int]:
     added = sum(j2 - j1 for tag, _, _, j1, j2 in changes if tag != "equal")
     removed = sum(i2 - i1 for tag, i1, i2, _, _ in changes if tag != "equal")
     return added, removed
@@ -263,7 +263,7 @@ def opcodes(before: Sequence[Hashable], after: Sequence[Hashable]) -> list[Opcod
     return found
 
 
-def grouped(changes: list[Opcode], context: int) -> list[list[Opcode]]:
+def group_changes(changes: list[Opcode], context: int) -> list[list[Opcode]]:
     """Groups the changes that have at most twice the context between them."""
     groups: list[list[Opcode]] = []
     for change in changes:
@@ -278,7 +278,7 @@ def grouped(changes: list[Opcode], context: int) -> list[list[Opcode]]:
 
 def _hunks(window: Window) -> Iterator[str]:
     base, before, after = window.base, window.before, window.after
-    for group in grouped(window.changes, CONTEXT):
+    for group in group_changes(window.changes, CONTEXT):
         _, first_old, _, first_new, _ = group[0]
         _, _, last_old, _, last_new = group[-1]
         lead, tail = min(CONTEXT, first_old), min(CONTEXT, len(before) - last_old)

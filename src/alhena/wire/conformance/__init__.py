@@ -8,7 +8,7 @@ JSON body first and adds the rules that only plain JSON can break.
 
 import msgspec
 
-from alhena.wire.errors import Level, Violation
+from alhena.wire.errors import Severity, Violation
 from alhena.wire.json_values import excerpt
 
 
@@ -16,12 +16,12 @@ class Rule(msgspec.Struct, frozen=True):
     """A rule's level and requirement, in one line. `kept_by` names the module that enforces a rule
     which is not visible in a request."""
 
-    level: Level
+    level: Severity
     text: str
     kept_by: str = ""
 
 
-_E, _W = Level.ERROR, Level.WARNING
+_E, _W = Severity.ERROR, Severity.WARNING
 
 RULES: dict[str, Rule] = {
     "C1": Rule(_E, "contents are not empty and each role is user or model"),
@@ -76,16 +76,16 @@ RULES: dict[str, Rule] = {
 _MESSAGE_LIMIT = 400  # characters: names and keys in messages come from the body
 
 
-class Findings:
+class ConformanceFindings:
     """Violations in order of detection. Rules in `softened` are warnings here."""
 
     def __init__(self, softened: frozenset[str] = frozenset()) -> None:
         self.violations: list[Violation] = []
         self._softened = softened
 
-    def add(self, rule: str, path: str, message: str, level: Level | None = None) -> None:
+    def add(self, rule: str, path: str, message: str, level: Severity | None = None) -> None:
         """Records that `rule` is broken at `path`; `level` overrides that of the rule."""
-        weight = Level.WARNING if rule in self._softened else level or RULES[rule].level
+        weight = Severity.WARNING if rule in self._softened else level or RULES[rule].level
         line = message if message.isprintable() else excerpt(message, _MESSAGE_LIMIT)
         place = path if path.isprintable() else excerpt(path, _MESSAGE_LIMIT)
         self.violations.append(

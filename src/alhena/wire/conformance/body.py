@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, assert_never, cast
 
 import msgspec
 
-from alhena.wire.conformance import Findings
+from alhena.wire.conformance import ConformanceFindings
 from alhena.wire.content import (
     Content,
     FunctionCall,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from msgspec import inspect
 
 
-class Kind(StrEnum):
+class ValueKind(StrEnum):
     """A value without a table of its own."""
 
     STRING = "a string"
@@ -49,11 +49,11 @@ class Many(msgspec.Struct, frozen=True):
     of: "Shape"
 
 
-class Field(msgspec.Struct, frozen=True):
+class FieldRule(msgspec.Struct, frozen=True):
     """A field: the type of its value, the rule that a wrong type breaks, and a default for a wrong
     or missing value so that other rules can check the rest (None: the field is left out)."""
 
-    holds: "Kind | Shape | Many"
+    holds: "ValueKind | Shape | Many"
     rule: str = "C4"
     instead: Any = None
     required: bool = False
@@ -62,7 +62,7 @@ class Field(msgspec.Struct, frozen=True):
 class Shape(msgspec.Struct, frozen=True):
     """The fields of an object by their wire names."""
 
-    fields: dict[str, Field]
+    fields: dict[str, FieldRule]
 
 
 def camel(name: str) -> str:
@@ -98,7 +98,7 @@ def _shape(kind: type[msgspec.Struct]) -> Shape:
     """The shape of a wire type."""
     from msgspec import inspect
 
-    def holds(value: Any) -> "Kind | Shape | Many":
+    def holds(value: Any) -> "ValueKind | Shape | Many":
         match value:
             case inspect.UnionType():
                 return holds(value.types[0])
@@ -107,22 +107,22 @@ def _shape(kind: type[msgspec.Struct]) -> Shape:
             case inspect.VarTupleType(item_type=inspect.StructType(cls=cls)):
                 return Many(_shape(cls))
             case inspect.StrType() | inspect.EnumType():
-                return Kind.STRING
+                return ValueKind.STRING
             case inspect.IntType() | inspect.FloatType():
-                return Kind.NUMBER
+                return ValueKind.NUMBER
             case inspect.BoolType():
-                return Kind.BOOLEAN
+                return ValueKind.BOOLEAN
             case inspect.DictType():
-                return Kind.OBJECT
+                return ValueKind.OBJECT
             case _:
-                return Kind.ARRAY
+                return ValueKind.ARRAY
 
-    fields = {name: Field(Kind.ANY) for name in _UNTYPED.get(kind, ())}
+    fields = {name: FieldRule(ValueKind.ANY) for name in _UNTYPED.get(kind, ())}
     for field in cast("inspect.StructType", inspect.type_info(kind)).fields:
         name = field.encode_name
         instead = "user" if name == "role" else "" if field.required else None
         rule = _RULES.get((kind, name), "C4")
-        fields[name] = Field(holds(field.type), rule, instead, required=field.required)
+        fields[name] = FieldRule(holds(field.type), rule, instead, required=field.required)
     return Shape(fields)
 
 
@@ -130,15 +130,15 @@ def _shape(kind: type[msgspec.Struct]) -> Shape:
 def _body_shape() -> Shape:
     content = _shape(Content).fields
     content = {name: field for name, field in content.items() if name != "signedBy"}
-    contents = Field(Many(Shape(content)), rule="C1")
-    own = {"model": Field(Kind.STRING), "contents": contents}
+    contents = FieldRule(Many(Shape(content)), rule="C1")
+    own = {"model": FieldRule(ValueKind.STRING), "contents": contents}
     return Shape(_shape(GenerateContentConfig).fields | own)
 
 
-class Reader:
+class ShapeReader:
     """Reads plain values by a shape; deviations are added to the findings."""
 
-    def __init__(self, findings: Findings) -> None:
+    def __init__(self, findings: ConformanceFindings) -> None:
         self._findings = findings
 
     def read_object(self, value: object, shape: Shape, path: str, rule: str = "C4") -> Any:
@@ -162,15 +162,15 @@ class Reader:
                 read[name] = field.instead
         return read
 
-    def _field(self, value: object, field: Field, path: str) -> Any:
+    def _field(self, value: object, field: FieldRule, path: str) -> Any:
         read = self._value(value, field, path)
         return field.instead if read is None else read
 
-    def _value(self, value: object, field: Field, path: str) -> Any:
+    def _value(self, value: object, field: FieldRule, path: str) -> Any:
         holds = field.holds
         if isinstance(holds, Shape):
             return self.read_object(value, holds, path, field.rule)
-        if isinstance(holds, Kind):
+        if isinstance(holds, ValueKind):
             if not _is_of_kind(value, holds):
                 self._wrong(field.rule, path, holds, value)
                 return None
@@ -217,19 +217,19 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _is_of_kind(value: object, kind: Kind) -> bool:
+def _is_of_kind(value: object, kind: ValueKind) -> bool:
     match kind:
-        case Kind.STRING:
+        case ValueKind.STRING:
             return isinstance(value, str)
-        case Kind.NUMBER:
+        case ValueKind.NUMBER:
             return isinstance(value, (int, float)) and not isinstance(value, bool)
-        case Kind.BOOLEAN:
+        case ValueKind.BOOLEAN:
             return isinstance(value, bool)
-        case Kind.OBJECT:
+        case ValueKind.OBJECT:
             return isinstance(value, dict)
-        case Kind.ARRAY:
+        case ValueKind.ARRAY:
             return isinstance(value, (list, tuple))
-        case Kind.ANY:
+        case ValueKind.ANY:
             return True
         case _:
             assert_never(kind)
@@ -238,7 +238,13 @@ def _is_of_kind(value: object, kind: Kind) -> bool:
 def _kind_of(value: object) -> str:
     if value is None:
         return "null"
-    kinds = (Kind.BOOLEAN, Kind.NUMBER, Kind.STRING, Kind.OBJECT, Kind.ARRAY)
+    kinds = (
+        ValueKind.BOOLEAN,
+        ValueKind.NUMBER,
+        ValueKind.STRING,
+        ValueKind.OBJECT,
+        ValueKind.ARRAY,
+    )
     return next((kind for kind in kinds if _is_of_kind(value, kind)), type(value).__name__)
 
 
@@ -276,16 +282,16 @@ class Body(msgspec.Struct, kw_only=True):
         return start + path
 
 
-def read_body(value: object, findings: Findings) -> Body | None:
+def read_body(value: object, findings: ConformanceFindings) -> Body | None:
     """The body in `value`; None when it is not an object. Reports deviations from the shape."""
     given = as_object(value)
     if given is None:
         findings.add("C4", "$", "a request is a JSON object.")
         return None
-    reader = Reader(findings)
+    reader = ShapeReader(findings)
     if "request" in given:
         _check_envelope(given, findings)
-        shape = Shape(_body_shape().fields | {"sessionId": Field(Kind.STRING)})
+        shape = Shape(_body_shape().fields | {"sessionId": FieldRule(ValueKind.STRING)})
         fields = reader.read_object(given["request"], shape, "request")
         return _body(fields, fields, "request.", "request.")
     if "config" in given:
@@ -294,7 +300,7 @@ def read_body(value: object, findings: Findings) -> Body | None:
     return _body(fields, fields, "", "")
 
 
-def _check_envelope(given: dict[str, Any], findings: Findings) -> None:
+def _check_envelope(given: dict[str, Any], findings: ConformanceFindings) -> None:
     for key in given:
         name = camel(key)
         if name in _body_shape().fields and name != "model":
@@ -303,7 +309,9 @@ def _check_envelope(given: dict[str, Any], findings: Findings) -> None:
             findings.add("C4", key, f'the API knows no field "{key}" here.')
 
 
-def _read_client_form(given: dict[str, Any], reader: Reader, findings: Findings) -> Body:
+def _read_client_form(
+    given: dict[str, Any], reader: ShapeReader, findings: ConformanceFindings
+) -> Body:
     for key in given.keys() - {"model", "contents", "config"}:
         findings.add("C4", key, f'"{key}" is no field of a {{model, contents, config}} request.')
     outer = reader.read_object({"contents": _contents(given.get("contents"))}, _body_shape(), "")
@@ -316,7 +324,7 @@ def _read_client_form(given: dict[str, Any], reader: Reader, findings: Findings)
     shape = Shape(  # client libraries mix settings and generation settings
         _shape(GenerationConfig).fields
         | _shape(GenerateContentConfig).fields
-        | {name: Field(Kind.ANY) for name in _CLIENT_ONLY}
+        | {name: FieldRule(ValueKind.ANY) for name in _CLIENT_ONLY}
     )
     settings = reader.read_object(config, shape, "config")
     return _body(outer, settings, "", "config.")

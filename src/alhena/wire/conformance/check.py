@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
-from alhena.wire.conformance import Findings
+from alhena.wire.conformance import ConformanceFindings
 from alhena.wire.conformance.history import HistoryWalk, read_content
 from alhena.wire.content import DATA_FIELDS, Content, EncodedContent
-from alhena.wire.errors import ConformanceError, Level, Violation
+from alhena.wire.errors import ConformanceError, Severity, Violation
 from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import (
     FunctionCallingMode,
@@ -33,7 +33,7 @@ _SERVER_TOOLS = {
 _DEEPEST = 64  # levels of JSON objects and arrays; each schema level takes two
 
 
-def check_system(system: Content, findings: Findings) -> None:
+def check_system(system: Content, findings: ConformanceFindings) -> None:
     """Checks that a system instruction consists of text and is not empty."""
     if not system.parts:
         findings.add("C8", "systemInstruction", "the system instruction has no parts.")
@@ -45,7 +45,7 @@ def check_system(system: Content, findings: Findings) -> None:
             findings.add("C8", path, "this part of the system instruction contains no text.")
 
 
-def check_tools(tools: Sequence[Tool], findings: Findings) -> None:
+def check_tools(tools: Sequence[Tool], findings: ConformanceFindings) -> None:
     """Checks names, their uniqueness, and the form of the schemas."""
     seen: set[str] = set()
     declaring = 0
@@ -68,7 +68,10 @@ def check_tools(tools: Sequence[Tool], findings: Findings) -> None:
 
 
 def check_calling(
-    mode: str | None, allowed: Sequence[str] | None, declared: Collection[str], findings: Findings
+    mode: str | None,
+    allowed: Sequence[str] | None,
+    declared: Collection[str],
+    findings: ConformanceFindings,
 ) -> None:
     """Checks the function calling mode and the names it allows. Not called without these
     settings."""
@@ -89,7 +92,9 @@ def check_calling(
             findings.add("T13", f"{path}[{index}]", f'"{name}" is not declared.')
 
 
-def check_answer_form(mime_type: str | None, declared: Collection[str], findings: Findings) -> None:
+def check_answer_form(
+    mime_type: str | None, declared: Collection[str], findings: ConformanceFindings
+) -> None:
     """Checks T15: a JSON answer together with functions."""
     if mime_type == "application/json" and declared:
         path = "generationConfig.responseMimeType"
@@ -97,7 +102,7 @@ def check_answer_form(mime_type: str | None, declared: Collection[str], findings
         findings.add("T15", path, message)
 
 
-def _check_server_tools(tools: Sequence[Tool], findings: Findings) -> None:
+def _check_server_tools(tools: Sequence[Tool], findings: ConformanceFindings) -> None:
     for index, tool in enumerate(tools):
         for name, key in _SERVER_TOOLS.items():
             if getattr(tool, name) is not None:
@@ -105,14 +110,16 @@ def _check_server_tools(tools: Sequence[Tool], findings: Findings) -> None:
                 findings.add("T12", f"tools[{index}].{key}", message)
 
 
-def _check_declaration(declaration: FunctionDeclaration, path: str, findings: Findings) -> None:
+def _check_declaration(
+    declaration: FunctionDeclaration, path: str, findings: ConformanceFindings
+) -> None:
     name = declaration.name
     if not _is_name(name):
         message = f'"{name}" is no name for a function.' if name else "the function has no name."
         findings.add("T1", f"{path}.name", message)
     elif len(name) > 63 or ":" in name:
         message = f'"{name}" is longer than 63 or contains a colon; some services refuse it.'
-        findings.add("T1", f"{path}.name", message, Level.WARNING)
+        findings.add("T1", f"{path}.name", message, Severity.WARNING)
     schemas = (
         ("parameters", declaration.parameters),
         ("parametersJsonSchema", declaration.parameters_json_schema),
@@ -131,7 +138,7 @@ def _check_declaration(declaration: FunctionDeclaration, path: str, findings: Fi
         )
 
 
-def _check_json_schema(schema: dict[str, Any], path: str, findings: Findings) -> None:
+def _check_json_schema(schema: dict[str, Any], path: str, findings: ConformanceFindings) -> None:
     """Checks T10: the depth of plain JSON Schema, and recursion."""
     level: list[Any] = [schema]
     depth = 0
@@ -186,7 +193,7 @@ _MAX_DEPTH = 4 * MAX_NESTING
 _Waiting = list[tuple[object, str, int]]
 
 
-def check_schema(schema: object, path: str, findings: Findings) -> None:
+def check_schema(schema: object, path: str, findings: ConformanceFindings) -> None:
     """Reports every node of `schema`, located at `path`, that the API would reject."""
     waiting: _Waiting = [(schema, path, 0)]
     deepest = 0
@@ -218,13 +225,15 @@ def _below(node: dict[str, Any], path: str, depth: int) -> Iterator[tuple[object
         yield value, f"{path}.defs.{name}", depth + 1
 
 
-def _check_node(node: dict[str, Any], path: str, findings: Findings, *, root: bool) -> None:
+def _check_node(
+    node: dict[str, Any], path: str, findings: ConformanceFindings, *, root: bool
+) -> None:
     for key in node:
         if key not in KEYWORDS:
             findings.add("T4", f"{path}.{key}", f'the Schema of the API has no "{key}".')
         elif key == "additionalProperties":
             message = "some services refuse additionalProperties."
-            findings.add("T4", f"{path}.{key}", message, Level.WARNING)
+            findings.add("T4", f"{path}.{key}", message, Severity.WARNING)
         elif key == "defs" and not root:
             findings.add("T4", f"{path}.{key}", "defs appears at the root only.")
     if "ref" in node:
@@ -239,7 +248,7 @@ def _check_node(node: dict[str, Any], path: str, findings: Findings, *, root: bo
         findings.add("T8", f"{path}.format", f'a STRING cannot have the format "{form}".')
 
 
-def _check_type(node: dict[str, Any], path: str, findings: Findings) -> str | None:
+def _check_type(node: dict[str, Any], path: str, findings: ConformanceFindings) -> str | None:
     """The type of a node in upper case; None without a valid one."""
     given = node.get("type")
     if given is None:
@@ -255,7 +264,9 @@ def _check_type(node: dict[str, Any], path: str, findings: Findings) -> str | No
     return given.upper()
 
 
-def _check_enum(node: dict[str, Any], kind: str | None, path: str, findings: Findings) -> None:
+def _check_enum(
+    node: dict[str, Any], kind: str | None, path: str, findings: ConformanceFindings
+) -> None:
     if "enum" not in node:
         return
     values = as_array(node["enum"])
@@ -267,7 +278,9 @@ def _check_enum(node: dict[str, Any], kind: str | None, path: str, findings: Fin
         findings.add("T6", f"{path}.enum", f"enum appears on a node of type {kind}.")
 
 
-def _check_members(node: dict[str, Any], kind: str | None, path: str, findings: Findings) -> None:
+def _check_members(
+    node: dict[str, Any], kind: str | None, path: str, findings: ConformanceFindings
+) -> None:
     properties = as_object(node.get("properties"))
     if "properties" in node and properties is None:
         findings.add("T7", f"{path}.properties", "properties is an object.")
@@ -276,7 +289,7 @@ def _check_members(node: dict[str, Any], kind: str | None, path: str, findings: 
             findings.add("T7", f"{path}.{key}", f"{key} appears on a node of type {kind}.")
     if kind == "OBJECT" and properties == {}:
         message = "some services refuse an OBJECT without any properties."
-        findings.add("T7", f"{path}.properties", message, Level.WARNING)
+        findings.add("T7", f"{path}.properties", message, Severity.WARNING)
     required = as_array(node.get("required"))
     if "required" in node and required is None:
         findings.add("T7", f"{path}.required", "required is a list of names.")
@@ -304,7 +317,7 @@ class RequestChecker:
         self._forms = forms
         self._walk = HistoryWalk()
         self._seen: tuple[EncodedContent, ...] = ()
-        self._found = Findings(_VERBATIM)
+        self._found = ConformanceFindings(_VERBATIM)
         self._config: GenerateContentConfig | None = None
         self._config_found: tuple[Violation, ...] = ()
         self._declared: frozenset[str] = frozenset()
@@ -321,7 +334,7 @@ class RequestChecker:
         found = self.learn(request.contents)
         if request.config is not self._config:
             self._read_config(request.config)
-        ends = Findings(_VERBATIM)
+        ends = ConformanceFindings(_VERBATIM)
         self._walk.finish(
             ends, needs_signatures=needs_signatures, takes_signatures=takes_signatures
         )
@@ -334,7 +347,7 @@ class RequestChecker:
         them do not check them again."""
         known = len(self._seen)
         if len(contents) < known or not all(map(is_, contents, self._seen)):
-            self._walk, self._found, known = HistoryWalk(), Findings(_VERBATIM), 0
+            self._walk, self._found, known = HistoryWalk(), ConformanceFindings(_VERBATIM), 0
         feed, found = self._walk.feed, self._found
         for index in range(known, len(contents)):
             content = contents[index].content
@@ -343,7 +356,7 @@ class RequestChecker:
         return self._found.violations
 
     def _read_config(self, config: GenerateContentConfig) -> None:
-        findings = Findings(_VERBATIM)
+        findings = ConformanceFindings(_VERBATIM)
         check_config(config, findings)
         self._config = config
         self._config_found = tuple(findings.violations)
@@ -378,12 +391,12 @@ def require_conformance(
 
 def refuse_errors(violations: Sequence[Violation]) -> None:
     """Raises ConformanceError if one of them is an error."""
-    errors = tuple(item for item in violations if item.level == Level.ERROR)
+    errors = tuple(item for item in violations if item.level == Severity.ERROR)
     if errors:
         raise ConformanceError(errors)
 
 
-def check_config(config: GenerateContentConfig, findings: Findings) -> None:
+def check_config(config: GenerateContentConfig, findings: ConformanceFindings) -> None:
     """Checks system instruction, tools, calling mode, and the answer schema."""
     if config.system_instruction is not None:
         check_system(config.system_instruction, findings)
@@ -460,4 +473,4 @@ class RequestGate:
 
 def calls_for_repair(violation: Violation) -> bool:
     """True when a violation prevents sending, or requires a repair."""
-    return violation.level == Level.ERROR or violation.rule in _MENDED
+    return violation.level == Severity.ERROR or violation.rule in _MENDED

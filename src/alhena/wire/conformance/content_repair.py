@@ -43,7 +43,7 @@ def mend_content(
         parts = without_thoughts(parts)
         note("S5", index, "thoughts were left out, with their signatures.")
     if role == USER or not signed:
-        parts = _unsigned(parts, index, note, "S2" if signed else "S6")
+        parts = _remove_signatures(parts, index, note, "S2" if signed else "S6")
     parts = list(_single(parts, index, note))
     if any(part.function_response is not None for part in parts):
         parts = [_without_media(part, index, note) for part in parts]
@@ -70,7 +70,7 @@ def _role(content: Content, index: int, note: Note) -> str:
     return role
 
 
-def _unsigned(parts: Sequence[Part], index: int, note: Note, rule: str) -> list[Part]:
+def _remove_signatures(parts: Sequence[Part], index: int, note: Note, rule: str) -> list[Part]:
     if all(part.thought_signature is None for part in parts):
         return list(parts)
     note(rule, index, "thought signatures were removed.")
@@ -129,14 +129,14 @@ def _without_media(part: Part, index: int, note: Note) -> Part:
     if not refused:
         return part
     note("F13", index, f"data of type {', '.join(refused)} was taken out of a response.")
-    return replace(part, function_response=_told(response, refused))
+    return replace(part, function_response=_remove_refused_media(response, refused))
 
 
 def _is_whole(part: FunctionResponsePart) -> bool:
     return (part.inline_data is None) != (part.file_data is None)
 
 
-def _told(response: FunctionResponse, refused: Sequence[str]) -> FunctionResponse:
+def _remove_refused_media(response: FunctionResponse, refused: Sequence[str]) -> FunctionResponse:
     kept = tuple(
         item
         for item in response.parts or ()
@@ -182,7 +182,7 @@ class Draft(msgspec.Struct):
     content: Content
 
 
-def unanswered(content: Content) -> tuple[Part, ...]:
+def unknown_responses(content: Content) -> tuple[Part, ...]:
     """Responses that report an unknown result for each call in `content`."""
     return tuple(
         Part(function_response=_unknown(part.function_call))
@@ -212,12 +212,12 @@ def answer_calls(drafts: Sequence[Draft], note: Note, *, open_end: bool) -> Iter
         first = position
         while position < len(drafts) and _only_answers(drafts[position].content):
             position += 1
-        step = _Step(draft, drafts[first:position], note)
+        step = _StepRepair(draft, drafts[first:position], note)
         if first == len(drafts) and open_end:
             step.rename()
             yield draft
             return
-        yield from step.repaired()
+        yield from step.repair_step()
 
 
 def _only_answers(content: Content) -> bool:
@@ -232,7 +232,7 @@ def _drop_responses(draft: Draft, note: Note) -> bool:
     return bool(kept)
 
 
-class _Step:
+class _StepRepair:
     """A content with calls and the contents of responses that follow it."""
 
     def __init__(self, called: Draft, answers: Sequence[Draft], note: Note) -> None:
@@ -248,7 +248,7 @@ class _Step:
         self._found: dict[int, Part] = {}
         self._beside: list[Part] = []
 
-    def repaired(self) -> Iterator[Draft]:
+    def repair_step(self) -> Iterator[Draft]:
         """The resulting two contents."""
         for answer in self._answers:
             self._match(answer)
@@ -259,7 +259,7 @@ class _Step:
             self._note("F10", self._called.index, f'the call of "{call.name}" was answered.')
         self.rename()
         yield self._called
-        answered = [self._fitted(position, index) for position in self._calls]
+        answered = [self._fit_response(position, index) for position in self._calls]
         parts = (*answered, *self._beside)
         given = self._answers[0].content if len(self._answers) == 1 else None
         if given is not None and given.role == USER and _same(given.parts, parts):
@@ -272,7 +272,7 @@ class _Step:
     def _match(self, answer: Draft) -> None:
         """Matches a content's responses to calls; its other parts are kept separately."""
         behind = False
-        for part in self._unsigned(answer):
+        for part in self._take_unsigned_parts(answer):
             response = part.function_response
             if response is None:
                 self._beside.append(part)
@@ -289,7 +289,7 @@ class _Step:
         if answer.content.role != USER:
             self._note("F2", answer.index, "the role of a content with responses became user.")
 
-    def _unsigned(self, answer: Draft) -> Iterator[Part]:
+    def _take_unsigned_parts(self, answer: Draft) -> Iterator[Part]:
         """The parts of a content that becomes a user content (S2)."""
         for part in answer.content.parts:
             if part.thought_signature is None:
@@ -321,7 +321,7 @@ class _Step:
         if not _same(parts, self._called.content.parts):
             self._called.content = replace(self._called.content, parts=tuple(parts))
 
-    def _fitted(self, position: int, index: int) -> Part:
+    def _fit_response(self, position: int, index: int) -> Part:
         """The response to a call, with the call's name and id."""
         call = self._calls[position]
         part = self._found.get(position)

@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import astuple
 
-from alhena.wire.conformance import Findings
+from alhena.wire.conformance import ConformanceFindings
 from alhena.wire.content import (
     DATA_FIELDS,
     MODEL,
@@ -25,7 +25,7 @@ from alhena.wire.content import (
     Part,
     takes_media,
 )
-from alhena.wire.errors import Level
+from alhena.wire.errors import Severity
 
 SIGNATURE_STAND_INS = (SIGNATURE_SENTINEL, "context_engineering_is_the_way_to_go")
 """Documented placeholders for calls that never had a signature (S4)."""
@@ -36,7 +36,7 @@ _ARGS = (dict, type(None))
 _SIGNATURE = ".thoughtSignature"
 
 
-class Turn(msgspec.Struct, gc=False):
+class TurnFacts(msgspec.Struct, gc=False):
     """The properties of a content needed by the rules between contents.
 
     `calls` and `responses` include the index of their part; `signed` is True if the first call has
@@ -62,10 +62,12 @@ class Turn(msgspec.Struct, gc=False):
         return f"{self.path}.parts[{position}]{field}"
 
 
-def read_content(index: int, content: Content, findings: Findings, *, forms: bool = True) -> Turn:
+def read_content(
+    index: int, content: Content, findings: ConformanceFindings, *, forms: bool = True
+) -> TurnFacts:
     """Checks the content at `index` and returns its properties for the rules between contents.
     `forms` enables the check of signatures (S3)."""
-    turn = Turn(index, content.role)
+    turn = TurnFacts(index, content.role)
     if content.role not in _ROLES or not content.parts:
         _report_frame(turn, content, findings)
     for position, part in enumerate(content.parts):
@@ -100,7 +102,7 @@ def read_content(index: int, content: Content, findings: Findings, *, forms: boo
     return turn
 
 
-def _take_signed(turn: Turn, position: int, part: Part) -> bool:
+def _take_signed(turn: TurnFacts, position: int, part: Part) -> bool:
     """Handles a model's call or text with a signature; False for parts that need the full check."""
     signature = part.thought_signature
     if not signature or turn.role != MODEL:
@@ -121,7 +123,7 @@ def _take_signed(turn: Turn, position: int, part: Part) -> bool:
     return True
 
 
-def _report_frame(turn: Turn, content: Content, findings: Findings) -> None:
+def _report_frame(turn: TurnFacts, content: Content, findings: ConformanceFindings) -> None:
     if content.role not in _ROLES:
         role = "missing" if content.role is None else f'"{content.role}"'
         findings.add("C1", turn.path, f"the role is {role}; it must be user or model.")
@@ -141,7 +143,7 @@ def _is_plain(call: FunctionCall) -> bool:
     return type(call.args) in _ARGS
 
 
-def _check_answers(turn: Turn, content: Content, findings: Findings) -> None:
+def _check_answers(turn: TurnFacts, content: Content, findings: ConformanceFindings) -> None:
     """Checks F5, F7, and F13 for parts beside the responses."""
     if len(turn.responses) > 1:
         _check_ids(turn, "functionResponse", turn.responses, findings)
@@ -154,7 +156,9 @@ def _check_answers(turn: Turn, content: Content, findings: Findings) -> None:
             _check_medium(part.inline_data, f"{turn.path}.parts[{position}]", findings)
 
 
-def _read_part(turn: Turn, position: int, part: Part, findings: Findings, *, forms: bool) -> None:
+def _read_part(
+    turn: TurnFacts, position: int, part: Part, findings: ConformanceFindings, *, forms: bool
+) -> None:
     """Checks a part with a signature, with metadata, or with several fields."""
     _check_fields(turn, position, part, findings, forms=forms)
     if part.thought:
@@ -175,7 +179,7 @@ def _read_part(turn: Turn, position: int, part: Part, findings: Findings, *, for
 
 
 def _check_fields(
-    turn: Turn, position: int, part: Part, findings: Findings, *, forms: bool
+    turn: TurnFacts, position: int, part: Part, findings: ConformanceFindings, *, forms: bool
 ) -> None:
     """Checks C3, and the signature."""
     path = f"{turn.path}.parts[{position}]"
@@ -201,7 +205,7 @@ def _check_fields(
         findings.add("S3", f"{path}{_SIGNATURE}", message)
 
 
-def _check_thought(turn: Turn, position: int, findings: Findings) -> None:
+def _check_thought(turn: TurnFacts, position: int, findings: ConformanceFindings) -> None:
     """Checks S5: a thought that is sent back."""
     path = f"{turn.path}.parts[{position}]"
     if turn.foreign is None:
@@ -223,7 +227,9 @@ def _is_base64(text: str) -> bool:
         return False
 
 
-def _report_call(turn: Turn, position: int, call: FunctionCall, findings: Findings) -> None:
+def _report_call(
+    turn: TurnFacts, position: int, call: FunctionCall, findings: ConformanceFindings
+) -> None:
     path = f"{turn.path}.parts[{position}].functionCall"
     if not call.name:
         findings.add("F4", f"{path}.name", "the call names no function.")
@@ -234,7 +240,7 @@ def _report_call(turn: Turn, position: int, call: FunctionCall, findings: Findin
 
 
 def _check_response(
-    turn: Turn, position: int, response: FunctionResponse, findings: Findings
+    turn: TurnFacts, position: int, response: FunctionResponse, findings: ConformanceFindings
 ) -> None:
     body = response.response
     plain = type(body) is dict and ("output" in body or "error" in body or not body)
@@ -259,17 +265,17 @@ def _check_response(
             _check_medium(media.inline_data, f"{path}.parts[{index}]", findings)
 
 
-def _check_medium(blob: Blob, path: str, findings: Findings) -> None:
+def _check_medium(blob: Blob, path: str, findings: ConformanceFindings) -> None:
     if not takes_media(blob.mime_type):
         message = f'the API takes no media of type "{blob.mime_type}" in the results of a call.'
         findings.add("F13", f"{path}.inlineData.mimeType", message)
 
 
 def _check_ids(
-    turn: Turn,
+    turn: TurnFacts,
     kind: str,
     items: Sequence[tuple[int, FunctionCall | FunctionResponse]],
-    findings: Findings,
+    findings: ConformanceFindings,
 ) -> None:
     if len(items) == 2 and items[0][1].id != items[1][1].id:  # the usual case
         return
@@ -283,7 +289,7 @@ def _check_ids(
         seen.add(item.id or "")
 
 
-_Responses = Sequence[tuple[Turn, int, FunctionResponse]]
+_Responses = Sequence[tuple[TurnFacts, int, FunctionResponse]]
 
 
 class HistoryWalk:
@@ -295,14 +301,14 @@ class HistoryWalk:
     """
 
     def __init__(self) -> None:
-        self._before: Turn | None = None
-        self._open: Turn | None = None
-        self._answers: list[Turn] = []
-        self._unsigned: list[Turn] = []
+        self._before: TurnFacts | None = None
+        self._open: TurnFacts | None = None
+        self._answers: list[TurnFacts] = []
+        self._unsigned: list[TurnFacts] = []
         self._called: dict[str, str] = {}
-        self._foreign: Turn | None = None
+        self._foreign: TurnFacts | None = None
 
-    def feed(self, turn: Turn, findings: Findings) -> None:
+    def feed(self, turn: TurnFacts, findings: ConformanceFindings) -> None:
         """Adds the next content."""
         before, step = self._before, self._open
         if step is not None and turn.responses and not turn.calls:
@@ -322,7 +328,9 @@ class HistoryWalk:
         elif turn.role == USER and not turn.responses:
             self._unsigned.clear()  # start of the current turn
 
-    def finish(self, findings: Findings, *, needs_signatures: bool, takes_signatures: bool) -> None:
+    def finish(
+        self, findings: ConformanceFindings, *, needs_signatures: bool, takes_signatures: bool
+    ) -> None:
         """Reports problems of a conversation that ends here."""
         last = self._before
         if last is None:
@@ -341,7 +349,7 @@ class HistoryWalk:
             message = "this model takes no thoughts and no signatures."
             findings.add("S6", self._foreign.foreign_path, message)
 
-    def check_names(self, declared: Collection[str], findings: Findings) -> None:
+    def check_names(self, declared: Collection[str], findings: ConformanceFindings) -> None:
         """Warns of calls to undeclared functions, once for each name.
 
         A model may call an unknown function and gets an error as answer (F11), and tools may have
@@ -350,9 +358,9 @@ class HistoryWalk:
         for name, path in self._called.items():
             if name not in declared:
                 message = f'no function "{name}" is declared.'
-                findings.add("F4", path, message, Level.WARNING)
+                findings.add("F4", path, message, Severity.WARNING)
 
-    def _note_calls(self, turn: Turn) -> None:
+    def _note_calls(self, turn: TurnFacts) -> None:
         if turn.role == MODEL and not turn.signed:
             self._unsigned.append(turn)
         elif turn.role == USER and not turn.responses:
@@ -362,7 +370,7 @@ class HistoryWalk:
             if call.name and call.name not in called:
                 called[call.name] = f"{turn.path}.parts[{position}].functionCall.name"
 
-    def _answer(self, step: Turn, turn: Turn, findings: Findings) -> None:
+    def _answer(self, step: TurnFacts, turn: TurnFacts, findings: ConformanceFindings) -> None:
         """Handles a content of responses after open calls."""
         if not self._answers and _is_answered(step, turn):
             self._open = None
@@ -371,7 +379,7 @@ class HistoryWalk:
         if len(self._answers) == 1 and len(turn.responses) == len(step.calls):
             self._settle(findings)
 
-    def _report(self, turn: Turn, findings: Findings) -> None:
+    def _report(self, turn: TurnFacts, findings: ConformanceFindings) -> None:
         """Reports a misplaced content that answers no open call."""
         before = self._before
         if before is None:
@@ -385,7 +393,7 @@ class HistoryWalk:
         if turn.responses:
             _report_stray(turn, before, findings)
 
-    def _settle(self, findings: Findings) -> None:
+    def _settle(self, findings: ConformanceFindings) -> None:
         """Closes the open calls: no further content can answer them."""
         step, answers = self._open, self._answers
         self._open, self._answers = None, []
@@ -393,7 +401,7 @@ class HistoryWalk:
             _check_step(step, answers, findings)
 
 
-def _check_neighbours(before: Turn, turn: Turn, findings: Findings) -> None:
+def _check_neighbours(before: TurnFacts, turn: TurnFacts, findings: ConformanceFindings) -> None:
     # A prompt is never merged into tool results, so both may be adjacent; two contents
     # of results, or calls without results, violate more serious rules.
     if before.responses or turn.responses or before.calls:
@@ -401,7 +409,7 @@ def _check_neighbours(before: Turn, turn: Turn, findings: Findings) -> None:
     findings.add("C6", turn.path, f"two contents of the {turn.role} follow each other.")
 
 
-def _report_stray(turn: Turn, before: Turn | None, findings: Findings) -> None:
+def _report_stray(turn: TurnFacts, before: TurnFacts | None, findings: ConformanceFindings) -> None:
     if before is None:
         message = "the conversation starts with a function response."
     elif before.responses:
@@ -411,7 +419,9 @@ def _report_stray(turn: Turn, before: Turn | None, findings: Findings) -> None:
     findings.add("F2", turn.path, message)
 
 
-def _check_step(turn: Turn, answers: Sequence[Turn], findings: Findings) -> None:
+def _check_step(
+    turn: TurnFacts, answers: Sequence[TurnFacts], findings: ConformanceFindings
+) -> None:
     """Checks a content with calls and the contents of responses after it."""
     if turn.role == USER:
         findings.add("F1", turn.path, "a content of the user contains a function call.")
@@ -439,7 +449,7 @@ def _check_step(turn: Turn, answers: Sequence[Turn], findings: Findings) -> None
         _report_stray(stray, before, findings)
 
 
-def _is_answered(turn: Turn, answer: Turn) -> bool:
+def _is_answered(turn: TurnFacts, answer: TurnFacts) -> bool:
     """True in the simple case: as many responses, in order, with the same names and ids."""
     calls, responses = turn.calls, answer.responses
     if turn.role != MODEL or answer.role != USER or len(responses) != len(calls):
@@ -450,7 +460,7 @@ def _is_answered(turn: Turn, answer: Turn) -> bool:
     return True
 
 
-def _pair(turn: Turn, responses: _Responses, findings: Findings) -> None:
+def _pair(turn: TurnFacts, responses: _Responses, findings: ConformanceFindings) -> None:
     open_calls = OpenCalls(turn.calls)
     calls = dict(turn.calls)
     last = -1
@@ -493,17 +503,17 @@ class OpenCalls:
         of its name, else the only one left."""
         found: int | None = None
         if response.id:
-            found = self._first(self._by_id.get(response.id))
+            found = self._take_first_open(self._by_id.get(response.id))
         if found is None:
             named = self._unnumbered if response.id else self._by_name
-            found = self._first(named.get(response.name))
+            found = self._take_first_open(named.get(response.name))
         if found is None and len(self.left) == 1:
             found = next(iter(self.left))
         if found is not None:
             del self.left[found]
         return found
 
-    def _first(self, positions: deque[int] | None) -> int | None:
+    def _take_first_open(self, positions: deque[int] | None) -> int | None:
         while positions:
             position = positions.popleft()
             if position in self.left:
@@ -511,7 +521,9 @@ class OpenCalls:
         return None
 
 
-def _compare(call: FunctionCall, response: FunctionResponse, path: str, findings: Findings) -> None:
+def _compare(
+    call: FunctionCall, response: FunctionResponse, path: str, findings: ConformanceFindings
+) -> None:
     if response.name != call.name:
         message = f'the response is named "{response.name}", its call "{call.name}".'
         findings.add("F4", f"{path}.name", message)

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from alhena.wire.conformance import Findings
+from alhena.wire.conformance import ConformanceFindings
 from alhena.wire.conformance.body import Body, camel, read_body
 from alhena.wire.conformance.check import check_calling, check_config
 from alhena.wire.conformance.history import HistoryWalk, read_content
@@ -26,11 +26,11 @@ def check_json(
     `{model, contents, config}` of the client libraries. Keys may be in snake_case, which the API
     accepts. Values of the wrong shape are reported and excluded from the other checks.
     """
-    findings = Findings()
+    findings = ConformanceFindings()
     body = read_body(value, findings)
     if body is None:
         return tuple(findings.violations)
-    rest = Findings()
+    rest = ConformanceFindings()
     walk = HistoryWalk()
     for index, content in enumerate(body.contents):
         walk.feed(read_content(index, content, rest), rest)
@@ -61,7 +61,7 @@ def repair_json(
     The rest is unchanged, except for a calling mode without functions. Unknown fields and values of
     the wrong type are dropped from the contents.
     """
-    findings = Findings()
+    findings = ConformanceFindings()
     body = read_body(value, findings)
     fields = as_object(value)
     options = {"needs_signatures": needs_signatures, "takes_signatures": takes_signatures}

@@ -84,7 +84,7 @@ def repair(
         is not None
     ]
     drafts = list(answer_calls(drafts, repairs.note, open_end=open_end))
-    drafts = list(_coalesced(drafts, repairs))
+    drafts = list(_merge_neighbours(drafts, repairs))
     if needs_signatures:
         _sign(drafts, repairs)
     repaired = _with_ends(drafts, repairs, open_end=open_end)
@@ -110,22 +110,22 @@ def repair_entries(
     return kept, done.repairs
 
 
-def _coalesced(drafts: Sequence[Draft], repairs: Repairs) -> Iterator[Draft]:
+def _merge_neighbours(drafts: Sequence[Draft], repairs: Repairs) -> Iterator[Draft]:
     """Repairs C6: merges neighbours of one role. A prompt is never merged into responses."""
     run: list[Draft] = []
     for draft in drafts:
         # Only the last of a run can prevent merging.
         if run and not _mergeable(run[-1].content, draft.content):
-            yield _joined(run)
+            yield _join_run(run)
             run = []
         if run:
             repairs.note("C6", draft.index, "joined to the content before it.")
         run.append(draft)
     if run:
-        yield _joined(run)
+        yield _join_run(run)
 
 
-def _joined(run: Sequence[Draft]) -> Draft:
+def _join_run(run: Sequence[Draft]) -> Draft:
     first = run[0]
     if len(run) > 1:
         parts = tuple(part for draft in run for part in draft.content.parts)

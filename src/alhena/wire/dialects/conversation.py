@@ -19,7 +19,7 @@ from alhena.wire.content import (
     FunctionResponsePart,
     Part,
 )
-from alhena.wire.dialects.fields import DialectError, UnusableAnswerError
+from alhena.wire.dialects.fields import DialectError, InexpressibleAnswerError
 from alhena.wire.request import GenerateContentConfig, GenerationConfig, ThinkingConfig
 from alhena.wire.response import (
     CUT_CALL,
@@ -35,7 +35,7 @@ _VALID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}\Z")
 _VALID_ELSEWHERE = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 
 
-class ToolNames:
+class ToolNameMap:
     """Maps the names of a client of another dialect to Gemini names. Valid names are unchanged; the
     name for an invalid one depends only on that name, so that it is the same in each request,
     unless an earlier tool has that name."""
@@ -59,7 +59,7 @@ class ToolNames:
         return self._originals.get(sent, sent)
 
 
-class ServiceNames(ToolNames):
+class ServiceNames(ToolNameMap):
     """The reverse: maps our names to those of a service of another dialect, which accepts up to 64
     letters, digits, "_" and "-". `original` returns the service's name for one of ours, `wire` ours
     for one of the service.
@@ -88,15 +88,15 @@ class ServiceNames(ToolNames):
 
 def _free(name: str, valid: "re.Pattern[str]", taken: dict[str, str]) -> str:
     """`name`, or one derived from it, that is not in `taken`."""
-    sent = name if valid.match(name) else _made(name)
+    sent = name if valid.match(name) else _make_name(name)
     again = 0
     while sent in taken:
         again += 1
-        sent = _made(name, again)
+        sent = _make_name(name, again)
     return sent
 
 
-def _made(name: str, again: int = 0) -> str:
+def _make_name(name: str, again: int = 0) -> str:
     from hashlib import sha256
 
     told = f"{name}\0{again}" if again else name
@@ -132,7 +132,7 @@ class DialectRequest(Value, frozen=True, kw_only=True):
     left_out: tuple[str, ...] = ()
     echo: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     items: tuple[Any, ...] = ()
-    names: ToolNames = msgspec.field(default_factory=ToolNames)
+    names: ToolNameMap = msgspec.field(default_factory=ToolNameMap)
 
 
 class _Turn(msgspec.Struct):
@@ -143,11 +143,11 @@ class _Turn(msgspec.Struct):
     results: bool = False
 
 
-class Conversation:
+class ConversationBuilder:
     """Builds contents from messages. Neighbours of one role are merged, but a prompt is never
     merged into results (C6)."""
 
-    def __init__(self, names: ToolNames) -> None:
+    def __init__(self, names: ToolNameMap) -> None:
         self._names = names
         self._turns: list[_Turn] = []
         self._open: dict[str, str] = {}
@@ -264,7 +264,7 @@ def service_names(config: GenerateContentConfig, contents: Iterable[Content]) ->
 
 
 def declared_functions(
-    config: GenerateContentConfig, names: ToolNames
+    config: GenerateContentConfig, names: ToolNameMap
 ) -> list[tuple[str, str, dict[str, Any]]]:
     """Name, description and JSON Schema of each function, under the client's names."""
     return [
@@ -298,15 +298,15 @@ def with_ids(contents: Iterable[Content], new_id: NewId) -> tuple[Content, ...]:
     their name in order (F6). Duplicate ids of calls in one content are replaced except the first
     (F5); the results with that id are matched in order."""
     made: list[Content] = []
-    step = _Step(new_id)
+    step = _IdAssigner(new_id)
     for content in contents:
         if content.role == MODEL:
-            step = _Step(new_id)
-        made.append(Content(role=content.role, parts=tuple(map(step.identified, content.parts))))
+            step = _IdAssigner(new_id)
+        made.append(Content(role=content.role, parts=tuple(map(step.add_id, content.parts))))
     return tuple(made)
 
 
-class _Step:
+class _IdAssigner:
     """Assigns ids to calls and their results."""
 
     def __init__(self, new_id: NewId) -> None:
@@ -315,7 +315,7 @@ class _Step:
         self._by_name: dict[str, deque[str]] = {}
         self._by_id: dict[str, deque[str]] = {}
 
-    def identified(self, part: Part) -> Part:
+    def add_id(self, part: Part) -> Part:
         """A call or a result with its id; other parts are unchanged."""
         if part.function_call is not None:
             call = part.function_call
@@ -333,7 +333,7 @@ class _Step:
         return part
 
 
-class Ending(Enum):
+class AnswerEnd(Enum):
     """The end of an answer: complete, cut at the token limit, or filtered."""
 
     DONE = "done"
@@ -341,25 +341,25 @@ class Ending(Enum):
     FILTERED = "filtered"
 
 
-def ending_of(last: GenerateContentResponse) -> Ending:
+def ending_of(last: GenerateContentResponse) -> AnswerEnd:
     """The kind of end of the answer with this last chunk.
 
-    Raises UnusableAnswerError for an answer that is unusable (`wire.finish_reasons`).
+    Raises InexpressibleAnswerError for an answer that is unusable (`wire.finish_reasons`).
     """
     reason = last.finish_reason
     if last.prompt_feedback and last.prompt_feedback.block_reason:
-        return Ending.FILTERED
+        return AnswerEnd.FILTERED
     if reason in (None, FinishReason.STOP):
-        return Ending.DONE
+        return AnswerEnd.DONE
     from alhena.wire.finish_reasons import finish_info
 
     ending = finish_info(reason)
     if ending.withheld:
-        return Ending.FILTERED
+        return AnswerEnd.FILTERED
     if ending.is_error:
         said = last.candidates[0].finish_message
-        raise UnusableAnswerError(f"{ending.words} ({reason}){f': {said}' if said else '.'}")
-    return Ending.LENGTH if reason == FinishReason.MAX_TOKENS else Ending.DONE
+        raise InexpressibleAnswerError(f"{ending.words} ({reason}){f': {said}' if said else '.'}")
+    return AnswerEnd.LENGTH if reason == FinishReason.MAX_TOKENS else AnswerEnd.DONE
 
 
 def malformed_call(name: str) -> Candidate:

@@ -81,7 +81,7 @@ class DialectError(WireError):
         self.path = path
 
 
-class UnusableAnswerError(DialectError):
+class InexpressibleAnswerError(DialectError):
     """The model's answer ended in a way the dialect cannot express; a retry may help."""
 
     kind = "unusable_answer"
@@ -99,7 +99,9 @@ class Fields:
     def __init__(self, value: object, path: str = "") -> None:
         values = as_object(value)
         if values is None:
-            raise DialectError(f"must be an object, not {_named(value)}.", path or "the body")
+            raise DialectError(
+                f"must be an object, not {_describe_kind(value)}.", path or "the body"
+            )
         self._values = values
         self.path = path
 
@@ -121,7 +123,7 @@ class Fields:
         if value is None:
             return None
         if not isinstance(value, str):
-            raise self.fail(key, f"must be a string, not {_named(value)}.")
+            raise self.fail(key, f"must be a string, not {_describe_kind(value)}.")
         return scrub(value)
 
     def required_text(self, key: str) -> str:
@@ -137,7 +139,7 @@ class Fields:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self.fail(key, f"must be a number, not {_named(value)}.")
+            raise self.fail(key, f"must be a number, not {_describe_kind(value)}.")
         if isinstance(value, float) and not math.isfinite(value):
             raise self.fail(key, "must be a finite number.")
         if abs(value) > _LARGEST:
@@ -159,7 +161,7 @@ class Fields:
         if value is None:
             return False
         if not isinstance(value, bool):
-            raise self.fail(key, f"must be true or false, not {_named(value)}.")
+            raise self.fail(key, f"must be true or false, not {_describe_kind(value)}.")
         return value
 
     def array(self, key: str) -> list[Any] | None:
@@ -169,7 +171,7 @@ class Fields:
             return None
         items = as_array(value)
         if items is None:
-            raise self.fail(key, f"must be an array, not {_named(value)}.")
+            raise self.fail(key, f"must be an array, not {_describe_kind(value)}.")
         return items
 
     def objects(self, key: str) -> list["Fields"]:
@@ -187,7 +189,7 @@ class Fields:
         value = self._values.get(key)
         values = as_object(value)
         if values is None and value is not None:
-            raise self.fail(key, f"must be an object, not {_named(value)}.")
+            raise self.fail(key, f"must be an object, not {_describe_kind(value)}.")
         return values
 
 
@@ -199,7 +201,7 @@ def strings(fields: Fields, key: str) -> tuple[str, ...] | None:
     for at, item in enumerate(items):
         if not isinstance(item, str):
             raise DialectError(
-                f"must be a string, not {_named(item)}.", f"{fields.place(key)}[{at}]"
+                f"must be a string, not {_describe_kind(item)}.", f"{fields.place(key)}[{at}]"
             )
     return tuple(scrub(item) for item in items)
 
@@ -223,7 +225,7 @@ def unknown(fields: Fields, key: str, value: str, known: str) -> DialectError:
     return fields.fail(key, f'"{excerpt(value, 40)}" is not supported; {known}.')
 
 
-def _named(value: object) -> str:
+def _describe_kind(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -300,7 +302,7 @@ def own_signature(opaque: str) -> str | None:
     return opaque.removeprefix(_OWN) if opaque.startswith(_OWN) else _FOREIGN + opaque
 
 
-def redacted(data: str) -> str:
+def mark_redacted(data: str) -> str:
     """Foreign redacted thinking as the signature of an empty thought."""
     return _REDACTED + data
 
@@ -315,7 +317,7 @@ def is_foreign(signature: str) -> bool:
     return signature.startswith((_FOREIGN, _REDACTED))
 
 
-def sealed(signature: str) -> str:
+def seal_signature(signature: str) -> str:
     """A signature as base64, which clients of Gemini's dialect expect."""
     from base64 import b64encode
 
@@ -324,8 +326,8 @@ def sealed(signature: str) -> str:
     return b64encode(signature.encode("utf-8")).decode()
 
 
-def unsealed(signature: str) -> str:
-    """Reverses `sealed`; other signatures are unchanged."""
+def unseal_signature(signature: str) -> str:
+    """Reverses `seal_signature`; other signatures are unchanged."""
     from base64 import b64decode
 
     if not signature.startswith(_SEALS):

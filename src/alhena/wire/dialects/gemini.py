@@ -9,7 +9,13 @@ import msgspec
 from alhena.wire.conformance.body import camel
 from alhena.wire.content import SIGNATURE_SENTINEL, Content, Wire
 from alhena.wire.dialects.conversation import DialectRequest
-from alhena.wire.dialects.fields import RESPONSES, DialectError, Fields, sealed, unsealed
+from alhena.wire.dialects.fields import (
+    RESPONSES,
+    DialectError,
+    Fields,
+    seal_signature,
+    unseal_signature,
+)
 from alhena.wire.dialects.results import sole_text
 from alhena.wire.encode import EncodedContent, encode_request
 from alhena.wire.json_values import as_array, as_object
@@ -94,7 +100,7 @@ def read_request(body: object, model: str, *, stream: bool = False) -> DialectRe
             "a string in it contains half of a character (a lone surrogate)."
         ) from error
     _refuse_lost(plain, msgspec.to_builtins(contents) | msgspec.to_builtins(config), "")
-    opened = tuple(_with_signatures(content, unsealed) for content in contents.contents)
+    opened = tuple(_with_signatures(content, unseal_signature) for content in contents.contents)
     return DialectRequest(model=model, contents=opened, config=config, stream=stream)
 
 
@@ -114,7 +120,7 @@ def write_response(response: GenerateContentResponse) -> GenerateContentResponse
         return response
     candidates = tuple(
         msgspec.structs.replace(
-            each, content=each.content and _with_signatures(each.content, sealed)
+            each, content=each.content and _with_signatures(each.content, seal_signature)
         )
         for each in response.candidates
     )

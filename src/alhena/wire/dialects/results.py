@@ -98,10 +98,10 @@ def _text(response: dict[str, Any]) -> str:
 def beside_results(contents: Sequence[Content]) -> tuple[Content, ...]:
     """The contents with media moved after all results of their content, as models before Gemini 3
     require (F13); a line names their call."""
-    return tuple(map(_beside, contents))
+    return tuple(map(_move_media, contents))
 
 
-def _beside(content: Content) -> Content:
+def _move_media(content: Content) -> Content:
     if not any(part.function_response and part.function_response.parts for part in content.parts):
         return content
     answers: list[Part] = []

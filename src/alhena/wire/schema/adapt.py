@@ -12,7 +12,7 @@ from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import FunctionDeclaration, GenerateContentConfig, Tool
 from alhena.wire.schema.keywords import (
     MISSING,
-    described,
+    append_notes,
     has_json_form,
     is_meant,
     note,
@@ -95,7 +95,7 @@ class _Localizer:
             return self._cut({}, "what may stand here is not described")
         for keyword in _REFERENCES:
             if keyword in node:
-                return self._referred(node, keyword, depth, within)
+                return self._resolve_reference(node, keyword, depth, within)
         if depth >= MAX_DEPTH:
             return self._cut(node, "deeper levels are not described")
         return self._keywords(node, depth, within)
@@ -123,9 +123,9 @@ class _Localizer:
                 made[key] = below
             elif key not in SEVERAL:
                 lost.append(note(key, item))
-        return described(made, lost)
+        return append_notes(made, lost)
 
-    def _referred(
+    def _resolve_reference(
         self, node: dict[str, Any], keyword: str, depth: int, within: tuple[str, ...]
     ) -> dict[str, Any]:
         """Resolves a reference, combined with its sibling keywords."""
@@ -170,7 +170,7 @@ class _Localizer:
         }
         if is_meant("type", node.get("type")):
             kept["type"] = node["type"]
-        return described(kept, [reason])
+        return append_notes(kept, [reason])
 
 
 class SchemaForm(StrEnum):
@@ -195,7 +195,7 @@ class Adapted(msgspec.Struct, frozen=True):
     left_out: tuple[LeftOut, ...]
 
 
-def adapted(
+def adapt_declaration(
     declaration: FunctionDeclaration, form: SchemaForm = SchemaForm.JSON_SCHEMA
 ) -> FunctionDeclaration:
     """A declaration in this form; the same object if unchanged. Raises SchemaError.
@@ -232,7 +232,7 @@ def adapt(
     left_out: list[LeftOut] = []
     for declaration in declarations:
         try:
-            kept.append(adapted(declaration, form))
+            kept.append(adapt_declaration(declaration, form))
         except SchemaError as error:
             left_out.append(LeftOut(declaration.name, error.message))
     return Adapted(tuple(kept), tuple(left_out))

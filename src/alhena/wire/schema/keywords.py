@@ -15,7 +15,7 @@ LIMIT = 240
 """Maximum characters of a note."""
 
 
-def described(node: dict[str, Any], notes: Sequence[str]) -> dict[str, Any]:
+def append_notes(node: dict[str, Any], notes: Sequence[str]) -> dict[str, Any]:
     """`node` with the notes appended to its description."""
     if not notes:
         return node
@@ -33,11 +33,11 @@ def note(keyword: str, value: object) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError):
-        text = _said(value)
+        text = _format_value(value)
     return f"{keyword}: {excerpt(text, LIMIT)}"
 
 
-def _said(value: object) -> str:
+def _format_value(value: object) -> str:
     """Formats a value without a JSON form. Python refuses to format numbers of thousands of
     digits."""
     try:

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 
 from alhena.wire.errors import WireError
 from alhena.wire.json_values import as_array, as_object
-from alhena.wire.schema.keywords import described, note, type_of, types_in
+from alhena.wire.schema.keywords import append_notes, note, type_of, types_in
 
 
 class SchemaError(WireError):
@@ -68,7 +68,7 @@ def _plain_object(schema: dict[str, Any]) -> dict[str, Any]:
                 known = properties.get(name, value)
                 properties[name] = value if known == value else {"anyOf": [known, value]}
         root["properties"] = properties
-    return described(root | {"type": "object"}, notes)
+    return append_notes(root | {"type": "object"}, notes)
 
 
 def _both(one: dict[str, Any], other: dict[str, Any], notes: list[str]) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class _Converter:
         nullable = nullable or "null" in types or node.get("nullable") is True
         names = [name for name in types if name != "null"]
         if len(names) == 1:
-            return self._typed(node, names[0], notes, nullable=nullable)
+            return self._convert_typed(node, names[0], notes, nullable=nullable)
         branches = [node | {"type": name} for name in names]
         return self._alternatives(branches, notes, nullable=nullable)
 
@@ -139,13 +139,13 @@ class _Converter:
             one = self.node(branch)
             made.extend(one.get("anyOf", [one]))
         if not made:
-            return described({"type": "STRING", "nullable": True}, [*notes, "always null"])
+            return append_notes({"type": "STRING", "nullable": True}, [*notes, "always null"])
         if nullable or len(rest) < len(branches):
             made[0] = made[0] | {"nullable": True}
-        made[0] = described(made[0], notes)
+        made[0] = append_notes(made[0], notes)
         return made[0] if len(made) == 1 else {"anyOf": made}
 
-    def _typed(
+    def _convert_typed(
         self, node: dict[str, Any], kind: str, notes: list[str], *, nullable: bool
     ) -> dict[str, Any]:
         made: dict[str, Any] = {"type": kind.upper(), **({"nullable": True} if nullable else {})}
@@ -182,7 +182,7 @@ class _Converter:
             for key, value in node.items()
             if key not in said and value not in (None, {}, [])
         )
-        return described(made, notes)
+        return append_notes(made, notes)
 
     def _say_properties(self, node: dict[str, Any], made: dict[str, Any], notes: list[str]) -> None:
         properties = {
@@ -201,7 +201,7 @@ class _Converter:
 
 def _anything(notes: Sequence[str]) -> dict[str, Any]:
     """Any value; the API requires a type for array items."""
-    text = described({"type": "STRING", "nullable": True}, notes)
+    text = append_notes({"type": "STRING", "nullable": True}, notes)
     others = [{"type": name} for name in ("NUMBER", "BOOLEAN", "OBJECT")]
     inner = [{"type": "STRING", "nullable": True}, *others]
     return {"anyOf": [text, *others, {"type": "ARRAY", "items": {"anyOf": inner}}]}

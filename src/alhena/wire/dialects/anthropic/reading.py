@@ -10,14 +10,14 @@ from alhena.wire.content import (
     FunctionResponsePart,
     Part,
 )
-from alhena.wire.dialects.conversation import Conversation, DialectRequest, ToolNames
+from alhena.wire.dialects.conversation import ConversationBuilder, DialectRequest, ToolNameMap
 from alhena.wire.dialects.fields import (
     DialectError,
     Fields,
     limit_of,
+    mark_redacted,
     of_next_part,
     own_signature,
-    redacted,
     refuse,
     strings,
     unknown,
@@ -53,7 +53,7 @@ def read_request(body: object) -> DialectRequest:
     for key in _REFUSED:
         refuse(fields, key, "Gemini has nothing like it")
     _refuse_edits(fields)
-    names = ToolNames()
+    names = ToolNameMap()
     tools = tuple(_declaration(tool, names) for tool in fields.objects("tools"))
     return DialectRequest(
         model=fields.required_text("model"),
@@ -87,10 +87,10 @@ def _refuse_edits(fields: Fields) -> None:
             raise unknown(edit, "type", kind, "there are edits that only clear")
 
 
-def _contents(fields: Fields, names: ToolNames) -> tuple[Content, ...]:
+def _contents(fields: Fields, names: ToolNameMap) -> tuple[Content, ...]:
     if fields.array("messages") is None:
         raise fields.fail("messages", "is missing.")
-    conversation = Conversation(names)
+    conversation = ConversationBuilder(names)
     for at, message in enumerate(fields.objects("messages")):
         role = message.required_text("role")
         blocks = _blocks(message)
@@ -115,7 +115,7 @@ def _blocks(message: Fields) -> list[Fields]:
     return message.objects("content")
 
 
-def _add_user(conversation: Conversation, blocks: list[Fields], path: str) -> None:
+def _add_user(conversation: ConversationBuilder, blocks: list[Fields], path: str) -> None:
     """Adds results first, then the user's text (V2)."""
     prompt: list[Part] = []
     for block in blocks:
@@ -198,7 +198,7 @@ def _text_document(source: Fields) -> Blob:
     return Blob(mime_type="text/plain", data=data)
 
 
-def _model_parts(conversation: Conversation, blocks: list[Fields]) -> Iterator[Part]:
+def _model_parts(conversation: ConversationBuilder, blocks: list[Fields]) -> Iterator[Part]:
     """The parts of an answer. A signature block precedes its part; without a following part, the
     signature is put on an empty text part (S2)."""
     signature: str | None = None
@@ -211,15 +211,15 @@ def _model_parts(conversation: Conversation, blocks: list[Fields]) -> Iterator[P
             if thought is not None:
                 yield thought
             continue
-        part = _said(conversation, block, kind)
+        part = _read_block(conversation, block, kind)
         if part is not None:
-            yield part if signature is None else _signed(part, signature)
+            yield part if signature is None else _add_signature(part, signature)
             signature = None
     if signature is not None:
         yield Part(text="", thought_signature=signature)
 
 
-def _signed(part: Part, signature: str) -> Part:
+def _add_signature(part: Part, signature: str) -> Part:
     return Part(text=part.text, function_call=part.function_call, thought_signature=signature)
 
 
@@ -230,14 +230,14 @@ def _thought(block: Fields, kind: str) -> tuple[Part | None, str | None]:
         signature = of_next_part(data)
         if signature is not None:
             return None, signature
-        return Part(text="", thought=True, thought_signature=redacted(data)), None
+        return Part(text="", thought=True, thought_signature=mark_redacted(data)), None
     text = block.text("thinking") or ""
     opaque = block.text("signature") or ""
     thought = Part(text=text, thought=True, thought_signature=own_signature(opaque))
     return thought, of_next_part(opaque)
 
 
-def _said(conversation: Conversation, block: Fields, kind: str) -> Part | None:
+def _read_block(conversation: ConversationBuilder, block: Fields, kind: str) -> Part | None:
     if kind == "text":
         return next(iter(_text_part(block)), None)
     if kind != "tool_use":
@@ -260,7 +260,7 @@ def _system(fields: Fields) -> Content | None:
     return Content(role=USER, parts=parts) if parts else None
 
 
-def _declaration(tool: Fields, names: ToolNames) -> FunctionDeclaration:
+def _declaration(tool: Fields, names: ToolNameMap) -> FunctionDeclaration:
     kind = tool.text("type") or "custom"
     if kind != "custom":
         raise unknown(tool, "type", kind, "only tools of the client (custom) can be called")
@@ -272,7 +272,7 @@ def _declaration(tool: Fields, names: ToolNames) -> FunctionDeclaration:
     )
 
 
-def _tool_config(fields: Fields, names: ToolNames) -> ToolConfig | None:
+def _tool_config(fields: Fields, names: ToolNameMap) -> ToolConfig | None:
     choice = fields.object("tool_choice")
     if choice is None:
         return None

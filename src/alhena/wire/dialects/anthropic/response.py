@@ -12,9 +12,9 @@ from typing import Any
 
 from alhena.wire.content import Part, encode_value
 from alhena.wire.dialects.conversation import (
-    Ending,
+    AnswerEnd,
     NewId,
-    ToolNames,
+    ToolNameMap,
     ending_of,
     unique_id,
 )
@@ -36,7 +36,7 @@ class BlockWriter:
     part with a signature is its own block (S2), and so is each part when the parts are `whole`. Ids
     of calls are unique."""
 
-    def __init__(self, names: ToolNames, new_id: NewId, *, whole: bool = False) -> None:
+    def __init__(self, names: ToolNameMap, new_id: NewId, *, whole: bool = False) -> None:
         self._names = names
         self._whole_parts = whole
         self._new_id = new_id
@@ -137,7 +137,7 @@ class BlockWriter:
 
 
 def blocks_of(
-    parts: Iterable[Part], names: ToolNames, new_id: NewId, *, joined: bool = False
+    parts: Iterable[Part], names: ToolNameMap, new_id: NewId, *, joined: bool = False
 ) -> list[dict[str, Any]]:
     """The complete content blocks of parts: one for each, or, `joined`, with adjacent texts merged
     as in a stream."""
@@ -168,11 +168,11 @@ def _build(blocks: list[dict[str, Any]], event: Event) -> None:
 
 
 def write_response(
-    response: GenerateContentResponse, *, model: str, names: ToolNames, new_id: NewId
+    response: GenerateContentResponse, *, model: str, names: ToolNameMap, new_id: NewId
 ) -> dict[str, Any]:
     """Converts an answer to a message. `model` is the client's name of the model.
 
-    Raises UnusableAnswerError for an answer that ended with an unusable call.
+    Raises InexpressibleAnswerError for an answer that ended with an unusable call.
     """
     blocks = blocks_of(response.parts, names, new_id, joined=True)
     has_calls = any(block["type"] == "tool_use" for block in blocks)
@@ -187,7 +187,7 @@ def write_response(
 class EventWriter:
     """Converts a streamed answer to the events of a message stream. Each has its name as `type`."""
 
-    def __init__(self, *, model: str, names: ToolNames, new_id: NewId) -> None:
+    def __init__(self, *, model: str, names: ToolNameMap, new_id: NewId) -> None:
         self._model = model
         self._blocks = BlockWriter(names, new_id)
         self._usage: UsageMetadata | None = None
@@ -222,7 +222,7 @@ class EventWriter:
         return self._blocks.with_text(text)
 
     def finish(self) -> list[Event]:
-        """The final events. Raises UnusableAnswerError like `write_response`."""
+        """The final events. Raises InexpressibleAnswerError like `write_response`."""
         events = [] if self._started else self.feed(GenerateContentResponse())
         events += self._blocks.close()
         reason = stop_reason(self._last, has_calls=self._blocks.has_calls)
@@ -238,11 +238,11 @@ class EventWriter:
 def stop_reason(last: GenerateContentResponse, *, has_calls: bool) -> str:
     """The stop reason of an answer."""
     match ending_of(last):
-        case Ending.FILTERED:
+        case AnswerEnd.FILTERED:
             return "refusal"
-        case Ending.LENGTH:
+        case AnswerEnd.LENGTH:
             return "max_tokens"
-        case Ending.DONE:
+        case AnswerEnd.DONE:
             return "tool_use" if has_calls else "end_turn"
 
 

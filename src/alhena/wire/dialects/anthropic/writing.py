@@ -19,7 +19,7 @@ from alhena.wire.dialects.anthropic.response import blocks_of
 from alhena.wire.dialects.conversation import (
     DialectRequest,
     NewId,
-    ToolNames,
+    ToolNameMap,
     answer_schema,
     cut_call,
     declared_functions,
@@ -36,10 +36,10 @@ from alhena.wire.dialects.fields import (
     answered_arguments,
     count,
     inner,
+    mark_redacted,
     number,
     of_next_part,
     own_signature,
-    redacted,
     redacted_data,
     unknown,
     word,
@@ -96,7 +96,7 @@ def _tier(tier: ServiceTier | None) -> dict[str, str]:
 
 
 def _messages(
-    contents: tuple[Content, ...], names: ToolNames, new_id: NewId
+    contents: tuple[Content, ...], names: ToolNameMap, new_id: NewId
 ) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     for content in contents:
@@ -169,10 +169,10 @@ def _data_block(data: Blob) -> dict[str, Any] | None:
     return {"type": kind, "source": source}
 
 
-def _tools(config: GenerateContentConfig, names: ToolNames) -> list[dict[str, Any]]:
+def _tools(config: GenerateContentConfig, names: ToolNameMap) -> list[dict[str, Any]]:
     """The tools; only the allowed ones if one of several must be called, because the dialect cannot
     express that otherwise."""
-    only = {names.original(name) for name in _allowed(config)}
+    only = {names.original(name) for name in _allowed_functions(config)}
     return [
         {"name": name, "description": description, "input_schema": schema}
         for name, description, schema in declared_functions(config, names)
@@ -180,14 +180,14 @@ def _tools(config: GenerateContentConfig, names: ToolNames) -> list[dict[str, An
     ]
 
 
-def _allowed(config: GenerateContentConfig) -> tuple[str, ...]:
+def _allowed_functions(config: GenerateContentConfig) -> tuple[str, ...]:
     calling = config.tool_config.function_calling_config if config.tool_config else None
     if calling is None or calling.mode is not FunctionCallingMode.ANY:
         return ()
     return calling.allowed_function_names or ()
 
 
-def _tool_choice(config: GenerateContentConfig, names: ToolNames) -> dict[str, Any] | None:
+def _tool_choice(config: GenerateContentConfig, names: ToolNameMap) -> dict[str, Any] | None:
     calling = config.tool_config.function_calling_config if config.tool_config else None
     if calling is None or calling.mode is None:
         return None
@@ -195,7 +195,7 @@ def _tool_choice(config: GenerateContentConfig, names: ToolNames) -> dict[str, A
         case FunctionCallingMode.NONE:
             return {"type": "none"}
         case FunctionCallingMode.ANY:
-            only = _allowed(config)
+            only = _allowed_functions(config)
             if len(only) == 1:
                 return {"type": "tool", "name": names.original(only[0])}
             return {"type": "any"}
@@ -234,7 +234,7 @@ def _thinking(budget: int) -> dict[str, Any]:
     return {"type": "enabled", "budget_tokens": budget}
 
 
-class _Block(msgspec.Struct):
+class _OpenBlock(msgspec.Struct):
     """An open block: its start event, its arguments so far, the signature of its thought."""
 
     start: Fields
@@ -247,9 +247,9 @@ class EventReader:
     invalid arguments of a call end the answer as in `read_response`. Blocks may be interleaved and
     need no end event."""
 
-    def __init__(self, names: ToolNames, new_id: NewId) -> None:
-        self._calls = Calls(names, new_id)
-        self._blocks: dict[int, _Block] = {}
+    def __init__(self, names: ToolNameMap, new_id: NewId) -> None:
+        self._calls = CallBuilder(names, new_id)
+        self._blocks: dict[int, _OpenBlock] = {}
         self._last = 0
         self._signature: str | None = None
         self._empty: Part | None = None
@@ -325,7 +325,7 @@ class EventReader:
         self._empty = None
         self._last_broken = False
         start = inner(event, "content_block")
-        block = self._blocks[self._last] = _Block(start)
+        block = self._blocks[self._last] = _OpenBlock(start)
         match word(start, "type"):
             case "text":
                 parts += self._text(word(start, "text") or "")
@@ -366,7 +366,7 @@ class EventReader:
     def _thought(self, text: str) -> list[Part]:
         return [Part(text=text, thought=True)] if text else []
 
-    def _sign(self, block: _Block, opaque: str) -> None:
+    def _sign(self, block: _OpenBlock, opaque: str) -> None:
         if opaque:
             self._signature = of_next_part(opaque)
             block.own = own_signature(opaque)
@@ -461,10 +461,10 @@ def end_of(finish: FinishReason | None, broken: str | None, *, last: bool) -> Ca
     return cut_call(broken) if cut else malformed_call(broken)
 
 
-class Calls:
+class CallBuilder:
     """Builds the calls of an answer, with unique ids."""
 
-    def __init__(self, names: ToolNames, new_id: NewId) -> None:
+    def __init__(self, names: ToolNameMap, new_id: NewId) -> None:
         self._names = names
         self._new_id = new_id
         self._taken: set[str] = set()
@@ -493,10 +493,10 @@ def hidden_thought(block: Fields) -> tuple[Part | None, str | None]:
     signature = of_next_part(data)
     if signature is not None or not data:
         return None, signature
-    return Part(text="", thought=True, thought_signature=redacted(data)), None
+    return Part(text="", thought=True, thought_signature=mark_redacted(data)), None
 
 
-def read_response(body: object, names: ToolNames, new_id: NewId) -> GenerateContentResponse:
+def read_response(body: object, names: ToolNameMap, new_id: NewId) -> GenerateContentResponse:
     """Converts a message to Gemini's types, as its events would be. Raises DialectError for an
     invalid body.
 

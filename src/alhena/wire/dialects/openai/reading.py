@@ -15,10 +15,10 @@ from alhena.wire.content import (
     Part,
 )
 from alhena.wire.dialects.conversation import (
-    Conversation,
+    ConversationBuilder,
     DialectRequest,
     NewId,
-    ToolNames,
+    ToolNameMap,
     answer_schema,
     declared_functions,
     system_texts,
@@ -68,7 +68,7 @@ _REFUSED = {
 }
 
 
-def read_tools(fields: Fields, names: ToolNames) -> tuple[Tool, ...] | None:
+def read_tools(fields: Fields, names: ToolNameMap) -> tuple[Tool, ...] | None:
     """Reads the callable functions."""
     if fields.value("functions") is not None:
         raise fields.fail("functions", "is not supported; use tools.")
@@ -91,7 +91,7 @@ def read_tools(fields: Fields, names: ToolNames) -> tuple[Tool, ...] | None:
     return (Tool(function_declarations=tuple(declarations)),) if declarations else None
 
 
-def read_tool_choice(fields: Fields, names: ToolNames, *, any_tools: bool) -> ToolConfig | None:
+def read_tool_choice(fields: Fields, names: ToolNameMap, *, any_tools: bool) -> ToolConfig | None:
     """Reads the function calling mode and the allowed names. Without functions, a choice that
     requires a call is an error, and any other is ignored."""
     choice = _choice(fields, names)
@@ -103,7 +103,7 @@ def read_tool_choice(fields: Fields, names: ToolNames, *, any_tools: bool) -> To
     return None
 
 
-def _choice(fields: Fields, names: ToolNames) -> ToolConfig | None:
+def _choice(fields: Fields, names: ToolNameMap) -> ToolConfig | None:
     value = fields.value("tool_choice")
     if value is None:
         return None
@@ -131,7 +131,7 @@ def _choice(fields: Fields, names: ToolNames) -> ToolConfig | None:
     raise unknown(choice, "type", kind, "there are function and allowed_tools")
 
 
-def _function(choice: Fields, names: ToolNames) -> str:
+def _function(choice: Fields, names: ToolNameMap) -> str:
     function = choice.object("function")
     if function is None:
         raise choice.fail("function", "is missing.")
@@ -243,7 +243,7 @@ def read_request(body: object) -> DialectRequest:
     `verbosity`, `prediction`, names of participants).
     """
     fields = Fields(body)
-    names = ToolNames()
+    names = ToolNameMap()
     options = fields.object("stream_options")
     tools = read_tools(fields, names)
     system, contents = _read_messages(fields, names)
@@ -263,10 +263,12 @@ def read_request(body: object) -> DialectRequest:
     )
 
 
-def _read_messages(fields: Fields, names: ToolNames) -> tuple[Content | None, tuple[Content, ...]]:
+def _read_messages(
+    fields: Fields, names: ToolNameMap
+) -> tuple[Content | None, tuple[Content, ...]]:
     if fields.array("messages") is None:
         raise fields.fail("messages", "is missing.")
-    conversation = Conversation(names)
+    conversation = ConversationBuilder(names)
     system: list[Part] = []
     begun = False
     for message in fields.objects("messages"):
@@ -373,7 +375,7 @@ def _inline(mime: str, data: str) -> FunctionResponsePart:
     return FunctionResponsePart(inline_data=Blob(mime_type=mime, data=data))
 
 
-def _model_parts(conversation: Conversation, message: Fields) -> Iterator[Part]:
+def _model_parts(conversation: ConversationBuilder, message: Fields) -> Iterator[Part]:
     thought = message.text("reasoning_content")
     if thought:
         yield Part(text=thought, thought=True)
@@ -399,7 +401,7 @@ def _model_parts(conversation: Conversation, message: Fields) -> Iterator[Part]:
         yield _call(conversation, call)
 
 
-def _call(conversation: Conversation, call: Fields) -> Part:
+def _call(conversation: ConversationBuilder, call: Fields) -> Part:
     kind = call.text("type") or "function"
     function = call.object("function")
     if kind != "function" or function is None:
@@ -450,7 +452,7 @@ def write_request(request: DialectRequest, *, new_id: NewId) -> dict[str, Any]:
     return body
 
 
-def _messages(content: Content, names: ToolNames, new_id: NewId) -> list[dict[str, Any]]:
+def _messages(content: Content, names: ToolNameMap, new_id: NewId) -> list[dict[str, Any]]:
     if content.role == MODEL:
         message = message_of(content.parts, names, new_id)
         del message["refusal"]
@@ -472,10 +474,14 @@ def _result(answer: FunctionResponse) -> dict[str, Any]:
         else _media_or_words(piece.inline_data, piece.file_data)
         for piece in pieces
     ]
-    return {"role": "tool", "tool_call_id": answer.id, "content": _written_content(_joined(parts))}
+    return {
+        "role": "tool",
+        "tool_call_id": answer.id,
+        "content": _written_content(_merge_texts(parts)),
+    }
 
 
-def _joined(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _merge_texts(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The parts of a result with adjacent texts merged, because the division is not preserved."""
     made: list[dict[str, Any]] = []
     for part in parts:
@@ -522,7 +528,7 @@ def _media_or_words(data: Blob | None, file: FileData | None) -> dict[str, Any]:
     return {"type": "file", "file": {"file_data": url}}
 
 
-def _tools(config: GenerateContentConfig, names: ToolNames) -> list[dict[str, Any]]:
+def _tools(config: GenerateContentConfig, names: ToolNameMap) -> list[dict[str, Any]]:
     declared = declared_functions(config, names)
     return [
         {
@@ -533,7 +539,7 @@ def _tools(config: GenerateContentConfig, names: ToolNames) -> list[dict[str, An
     ]
 
 
-def _tool_choice(config: GenerateContentConfig, names: ToolNames) -> str | dict[str, Any] | None:
+def _tool_choice(config: GenerateContentConfig, names: ToolNameMap) -> str | dict[str, Any] | None:
     calling = config.tool_config.function_calling_config if config.tool_config else None
     if calling is None or calling.mode is None:
         return None
@@ -543,14 +549,17 @@ def _tool_choice(config: GenerateContentConfig, names: ToolNames) -> str | dict[
         case FunctionCallingMode.AUTO | FunctionCallingMode.VALIDATED:
             return "auto"
         case FunctionCallingMode.ANY:
-            only = [_named(names.original(name)) for name in calling.allowed_function_names or ()]
+            only = [
+                _function_choice(names.original(name))
+                for name in calling.allowed_function_names or ()
+            ]
             if len(only) < 2:
                 return only[0] if only else "required"
             allowed = {"mode": "required", "tools": only}
             return {"type": "allowed_tools", "allowed_tools": allowed}
 
 
-def _named(name: str) -> dict[str, Any]:
+def _function_choice(name: str) -> dict[str, Any]:
     return {"type": "function", "function": {"name": name}}
 
 

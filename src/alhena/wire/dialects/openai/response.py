@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from alhena.wire.content import MODEL, Content, FunctionCall, Part
 from alhena.wire.dialects.conversation import (
-    Ending,
+    AnswerEnd,
     NewId,
-    ToolNames,
+    ToolNameMap,
     cut_call,
     ending_of,
     malformed_call,
@@ -34,7 +34,7 @@ from alhena.wire.response import Candidate, FinishReason, GenerateContentRespons
 _NAMELESS = "a tool without a name"
 
 
-class _Call(msgspec.Struct):
+class _PendingCall(msgspec.Struct):
     """A call under assembly."""
 
     id: str = ""
@@ -77,15 +77,15 @@ class _Piece(msgspec.Struct, frozen=True):
         return answered_arguments(self.text) if self.text.strip() else None
 
 
-class Calls:
+class CallAssembler:
     """The calls of an answer."""
 
-    def __init__(self, names: ToolNames, new_id: NewId) -> None:
+    def __init__(self, names: ToolNameMap, new_id: NewId) -> None:
         self._names = names
         self._new_id = new_id
-        self._calls: list[_Call] = []
-        self._at: dict[int, _Call] = {}
-        self._by_id: dict[str, _Call] = {}
+        self._calls: list[_PendingCall] = []
+        self._at: dict[int, _PendingCall] = {}
+        self._by_id: dict[str, _PendingCall] = {}
 
     def feed(self, elements: Iterable[Fields]) -> None:
         """Adds the pieces of a chunk, or complete calls. Raises DialectError for arguments that are
@@ -97,7 +97,7 @@ class Calls:
         touched: set[int] = set()
         for element in elements:
             piece = _piece(element)
-            call = self._found(piece)
+            call = self._find_call(piece)
             if call is None or not self._continues(call, piece, again=id(call) in touched):
                 call = self._begin()
             self._take(call, piece)
@@ -125,7 +125,7 @@ class Calls:
             parts.append(Part(function_call=made, thought_signature=call.signature))
         return parts, end
 
-    def _found(self, piece: _Piece) -> _Call | None:
+    def _find_call(self, piece: _Piece) -> _PendingCall | None:
         """The call that a piece may belong to."""
         if piece.index is not None:
             found = self._at.get(piece.index)
@@ -137,7 +137,7 @@ class Calls:
                 return known
         return self._calls[-1] if self._calls else None
 
-    def _continues(self, call: _Call, piece: _Piece, *, again: bool) -> bool:
+    def _continues(self, call: _PendingCall, piece: _Piece, *, again: bool) -> bool:
         """True when a piece continues the call it may belong to. `again`: the same chunk had a
         piece of that call."""
         if not piece.name or not call.name:
@@ -155,12 +155,12 @@ class Calls:
             return False
         return not piece.begun or (bool(piece.id) and args in ({}, piece.args))
 
-    def _begin(self) -> _Call:
-        call = _Call()
+    def _begin(self) -> _PendingCall:
+        call = _PendingCall()
         self._calls.append(call)
         return call
 
-    def _take(self, call: _Call, piece: _Piece) -> None:
+    def _take(self, call: _PendingCall, piece: _Piece) -> None:
         if piece.index is not None:
             self._at[piece.index] = call
         if piece.id:
@@ -210,13 +210,13 @@ def write_response(
     response: GenerateContentResponse,
     *,
     model: str,
-    names: ToolNames,
+    names: ToolNameMap,
     new_id: NewId,
     created: int,
 ) -> dict[str, Any]:
     """Converts an answer to a chat completion. `created` is in seconds since 1970.
 
-    Raises UnusableAnswerError for an answer that ended with an unusable call.
+    Raises InexpressibleAnswerError for an answer that ended with an unusable call.
     """
     message = message_of(response.parts, names, new_id)
     reason = finish_reason(response, has_calls="tool_calls" in message)
@@ -231,7 +231,7 @@ def write_response(
     }
 
 
-def message_of(parts: tuple[Part, ...], names: ToolNames, new_id: NewId) -> dict[str, Any]:
+def message_of(parts: tuple[Part, ...], names: ToolNameMap, new_id: NewId) -> dict[str, Any]:
     """The message of an assistant. The signature of a text is stored in the message, that of a call
     in the call."""
     thoughts = "".join(words_for(part) for part in parts if part.thought)
@@ -242,7 +242,7 @@ def message_of(parts: tuple[Part, ...], names: ToolNames, new_id: NewId) -> dict
         message["reasoning_content"] = thoughts
     signature = next((p.thought_signature for p in reversed(texts) if p.thought_signature), None)
     if signature:
-        message |= signed(signature)
+        message |= signature_field(signature)
     taken: set[str] = set()
     calls = [
         tool_call(
@@ -260,15 +260,15 @@ def message_of(parts: tuple[Part, ...], names: ToolNames, new_id: NewId) -> dict
 
 
 def tool_call(
-    call: FunctionCall, signature: str | None, names: ToolNames, call_id: str
+    call: FunctionCall, signature: str | None, names: ToolNameMap, call_id: str
 ) -> dict[str, Any]:
     """One element of `tool_calls`."""
     function = {"name": names.original(call.name), "arguments": write_arguments(call.args)}
     made = {"id": call_id, "type": "function", "function": function}
-    return made | (signed(signature) if signature else {})
+    return made | (signature_field(signature) if signature else {})
 
 
-def signed(signature: str) -> dict[str, Any]:
+def signature_field(signature: str) -> dict[str, Any]:
     """The field with a thought signature."""
     return {"extra_content": {"google": {"thought_signature": signature}}}
 
@@ -276,11 +276,11 @@ def signed(signature: str) -> dict[str, Any]:
 def finish_reason(last: GenerateContentResponse, *, has_calls: bool) -> str:
     """The finish reason of an answer."""
     match ending_of(last):
-        case Ending.FILTERED:
+        case AnswerEnd.FILTERED:
             return "content_filter"
-        case Ending.LENGTH:
+        case AnswerEnd.LENGTH:
             return "length"
-        case Ending.DONE:
+        case AnswerEnd.DONE:
             return "tool_calls" if has_calls else "stop"
 
 
@@ -314,7 +314,7 @@ def usage_from(fields: Fields, key: str = "usage") -> UsageMetadata | None:
     )
 
 
-def read_response(body: object, names: ToolNames, new_id: NewId) -> GenerateContentResponse:
+def read_response(body: object, names: ToolNameMap, new_id: NewId) -> GenerateContentResponse:
     """Converts a chat completion to Gemini's types. Raises DialectError for an invalid body.
 
     A call whose arguments are not a JSON object ends the answer with MALFORMED_FUNCTION_CALL, or
@@ -397,7 +397,7 @@ class EventWriter:
         self,
         *,
         model: str,
-        names: ToolNames,
+        names: ToolNameMap,
         new_id: NewId,
         created: int,
         include_usage: bool = False,
@@ -440,7 +440,7 @@ class EventWriter:
         return self._chunk(delta)
 
     def finish(self) -> list[Chunk]:
-        """The final chunks. Raises UnusableAnswerError like `write_response`."""
+        """The final chunks. Raises InexpressibleAnswerError like `write_response`."""
         chunks = [] if self._id else self.feed(GenerateContentResponse())
         reason = finish_reason(self._last, has_calls=self._calls > 0)
         chunks.append(self._chunk({}, reason))
@@ -460,7 +460,7 @@ class EventWriter:
         if part.thought:
             return {"reasoning_content": text} if text else {}
         delta: dict[str, Any] = {"content": text} if text else {}
-        return delta | (signed(part.thought_signature) if part.thought_signature else {})
+        return delta | (signature_field(part.thought_signature) if part.thought_signature else {})
 
     def _chunk(self, delta: dict[str, Any], reason: str | None = None) -> Chunk:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
@@ -471,8 +471,8 @@ class EventReader:
     """Converts chunks to Gemini's. Text is passed on as it arrives, calls at the end of the answer;
     invalid arguments of a call end it as in `read_response`."""
 
-    def __init__(self, names: ToolNames, new_id: NewId) -> None:
-        self._calls = Calls(names, new_id)
+    def __init__(self, names: ToolNameMap, new_id: NewId) -> None:
+        self._calls = CallAssembler(names, new_id)
         self._usage: UsageMetadata | None = None
         self._finish: FinishReason | None = None
         self._said = False

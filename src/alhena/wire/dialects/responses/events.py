@@ -7,10 +7,10 @@ import msgspec
 
 from alhena.wire.content import SIGNATURE_SENTINEL, Part
 from alhena.wire.dialects.conversation import (
+    AnswerEnd,
     DialectRequest,
-    Ending,
     NewId,
-    ToolNames,
+    ToolNameMap,
     ending_of,
     unique_id,
 )
@@ -40,7 +40,7 @@ class ItemWriter:
     """Converts parts to output items and their events. Text and thoughts are passed on as they
     arrive; a signed text is its own message. `scope` makes the ids of items unique."""
 
-    def __init__(self, names: ToolNames, new_id: NewId, scope: str = "answer") -> None:
+    def __init__(self, names: ToolNameMap, new_id: NewId, scope: str = "answer") -> None:
         self.items: list[Item] = []
         self._names = names
         self._new_id = new_id
@@ -177,7 +177,7 @@ def _output_text(text: str) -> Item:
     return {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class ResponseFields(msgspec.Struct, frozen=True, kw_only=True):
     """The fields of an answer that are known before it. `created` is in seconds since 1970."""
 
     id: str
@@ -187,9 +187,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     parallel_calls: bool = True
 
 
-def answer_to(request: DialectRequest, answer_id: str, created: int) -> Answer:
+def answer_to(request: DialectRequest, answer_id: str, created: int) -> ResponseFields:
     """The known fields of the answer to a request."""
-    return Answer(
+    return ResponseFields(
         id=answer_id,
         model=request.model,
         created=created,
@@ -201,7 +201,7 @@ def answer_to(request: DialectRequest, answer_id: str, created: int) -> Answer:
 class EventWriter:
     """Converts a streamed answer to events. The last one has the whole answer."""
 
-    def __init__(self, answer: Answer, *, names: ToolNames, new_id: NewId) -> None:
+    def __init__(self, answer: ResponseFields, *, names: ToolNameMap, new_id: NewId) -> None:
         self._answer = answer
         self._items = ItemWriter(names, new_id, answer.id)
         self._usage: UsageMetadata | None = None
@@ -225,12 +225,14 @@ class EventWriter:
         return events
 
     def finish(self) -> list[Event]:
-        """The final events. Raises UnusableAnswerError for an answer that ended with an unusable
-        call."""
+        """The final events. Raises InexpressibleAnswerError for an answer that ended with an
+        unusable call."""
         ending = ending_of(self._last)
         events = self._begin()
         events += map(self._number_event, self._items.close())
-        reason = {Ending.LENGTH: "max_output_tokens", Ending.FILTERED: "content_filter"}.get(ending)
+        reason = {AnswerEnd.LENGTH: "max_output_tokens", AnswerEnd.FILTERED: "content_filter"}.get(
+            ending
+        )
         status = "incomplete" if reason else "completed"
         done = self._response(
             status,
@@ -275,10 +277,10 @@ class EventWriter:
 
 
 def write_response(
-    response: GenerateContentResponse, answer: Answer, *, names: ToolNames, new_id: NewId
+    response: GenerateContentResponse, answer: ResponseFields, *, names: ToolNameMap, new_id: NewId
 ) -> dict[str, Any]:
-    """Converts an answer to a whole response. Raises UnusableAnswerError for an answer that ended
-    with an unusable call."""
+    """Converts an answer to a whole response. Raises InexpressibleAnswerError for an answer that
+    ended with an unusable call."""
     writer = EventWriter(answer, names=names, new_id=new_id)
     writer.feed(response)
     return writer.finish()[-1]["response"]

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from alhena.wire.content import FunctionCall, encode_value
-from alhena.wire.dialects.conversation import ToolNames
+from alhena.wire.dialects.conversation import ToolNameMap
 from alhena.wire.dialects.fields import RESPONSES, Fields, word, write_arguments
 from alhena.wire.json_values import as_array, as_object, scrub
 
@@ -31,7 +31,7 @@ class ToolForm(msgspec.Struct, frozen=True):
     custom: bool = False
 
 
-class ClientTools(ToolNames):
+class ClientTools(ToolNameMap):
     """The names of a client's tools, with their forms."""
 
     def __init__(self) -> None:
@@ -49,12 +49,12 @@ class ClientTools(ToolNames):
         return self._forms.get(sent) or ToolForm(self.original(sent))
 
 
-def form_of(names: ToolNames, sent: str) -> ToolForm:
+def form_of(names: ToolNameMap, sent: str) -> ToolForm:
     """The form of the tool that is sent as `sent`; names of another dialect have functions only."""
     return names.form(sent) if isinstance(names, ClientTools) else ToolForm(names.original(sent))
 
 
-def write_call(call: FunctionCall, call_id: str, names: ToolNames) -> Item:
+def write_call(call: FunctionCall, call_id: str, names: ToolNameMap) -> Item:
     """The item of a call, in the form of its tool."""
     form = form_of(names, call.name)
     item: Item = {"type": "function_call", "call_id": call_id, "name": form.name}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from alhena.wire.content import USER, Content, FunctionCall, FunctionResponsePart, Part
-from alhena.wire.dialects.conversation import Conversation, DialectRequest
+from alhena.wire.dialects.conversation import ConversationBuilder, DialectRequest
 from alhena.wire.dialects.fields import (
     Fields,
     answered_arguments,
@@ -290,7 +290,7 @@ class _Items:
 
     def __init__(self, names: ClientTools) -> None:
         self._names = names
-        self._conversation = Conversation(names)
+        self._conversation = ConversationBuilder(names)
         self._system: list[Part] = []
         self._begun = False
         self._parts: list[Part] = []

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from alhena.wire.content import MODEL, Content, FunctionCall, Part
 from alhena.wire.dialects.conversation import (
     NewId,
-    ToolNames,
+    ToolNameMap,
     cut_call,
     malformed_call,
     unique_id,
@@ -77,7 +77,7 @@ class EventReader:
     when its item is complete; an incomplete call, or one with invalid arguments, is dropped and
     determines the end of the answer."""
 
-    def __init__(self, names: ToolNames, new_id: NewId) -> None:
+    def __init__(self, names: ToolNameMap, new_id: NewId) -> None:
         self._names = names
         self._new_id = new_id
         self._items: dict[int, _Item] = {}
@@ -244,7 +244,7 @@ class EventReader:
         )
 
 
-def read_response(body: object, names: ToolNames, new_id: NewId) -> GenerateContentResponse:
+def read_response(body: object, names: ToolNameMap, new_id: NewId) -> GenerateContentResponse:
     """Converts a whole answer to Gemini's types. Raises DialectError for an invalid body, and for
     an answer that failed or is not finished."""
     fields = Fields(body)

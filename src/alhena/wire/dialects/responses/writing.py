@@ -6,7 +6,7 @@ from alhena.wire.content import MODEL, Blob, Content, FileData, FunctionResponse
 from alhena.wire.dialects.conversation import (
     DialectRequest,
     NewId,
-    ToolNames,
+    ToolNameMap,
     answer_schema,
     declared_functions,
     system_texts,
@@ -65,7 +65,7 @@ def write_request(request: DialectRequest, *, new_id: NewId) -> dict[str, Any]:
     return body | ({"stream": True} if request.stream else {})
 
 
-def _model_items(content: Content, names: ToolNames, new_id: NewId) -> list[Item]:
+def _model_items(content: Content, names: ToolNameMap, new_id: NewId) -> list[Item]:
     """The items of an answer. Only reasoning items keep an id, because nothing is stored."""
     writer = ItemWriter(names, new_id)
     for part in content.parts:
@@ -87,7 +87,7 @@ def _strip_item(item: Item) -> Item:
     return kept
 
 
-def _user_items(content: Content, names: ToolNames) -> list[Item]:
+def _user_items(content: Content, names: ToolNameMap) -> list[Item]:
     answers = [part.function_response for part in content.parts if part.function_response]
     items = [_result(answer, names) for answer in answers]
     said = [piece for part in content.parts if (piece := _user_piece(part)) is not None]
@@ -96,7 +96,7 @@ def _user_items(content: Content, names: ToolNames) -> list[Item]:
     return items
 
 
-def _result(answer: FunctionResponse, names: ToolNames) -> Item:
+def _result(answer: FunctionResponse, names: ToolNameMap) -> Item:
     """The output of a call: a text, or pieces if it has media."""
     pieces, _ = from_response(answer)
     output: str | list[Item]
@@ -143,7 +143,7 @@ def _media(data: Blob | None, file: FileData | None) -> Item:
     return {"type": "input_file", "filename": name, "file_data": url}
 
 
-def _tools(config: GenerateContentConfig, names: ToolNames) -> list[Item]:
+def _tools(config: GenerateContentConfig, names: ToolNameMap) -> list[Item]:
     return [
         {
             "type": "function",
@@ -156,7 +156,7 @@ def _tools(config: GenerateContentConfig, names: ToolNames) -> list[Item]:
     ]
 
 
-def _tool_choice(config: GenerateContentConfig, names: ToolNames) -> str | Item | None:
+def _tool_choice(config: GenerateContentConfig, names: ToolNameMap) -> str | Item | None:
     calling = config.tool_config.function_calling_config if config.tool_config else None
     if calling is None or calling.mode is None:
         return None
