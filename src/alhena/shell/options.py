@@ -273,9 +273,6 @@ def split_settings(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, 
 ANYTHING = Word("", WordKind.EXPANSION, "…", split=True)
 """A word that may turn out to be any words."""
 
-INPUT_IN_ARGUMENTS = frozenset({"xargs", "gxargs", "parallel"})
-"""Wrappers that put what they read behind the words of the command."""
-
 
 class Runs(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A command that another may run. One of: `words`, a command; `code`, words that joined with
@@ -452,7 +449,7 @@ def wrapped(words: tuple[Word, ...]) -> Iterator[Runs]:
         yield from _split_string(words, inner)
     if not inner.certain:
         yield Runs(via=via)
-    if via in INPUT_IN_ARGUMENTS:
+    if via in listed("adds_input"):
         words = (*with_unknown(words, _replaced(words)), ANYTHING)
     sure = not inner.wrapper.remote
     for start, likely in inner.starts:
@@ -467,12 +464,12 @@ def wrapped(words: tuple[Word, ...]) -> Iterator[Runs]:
 def _opens_a_shell(words: tuple[Word, ...]) -> bool:
     """With options alone, does this wrapper start a shell, or read commands?"""
     name = base_name(words[0].text)
-    if name in {"sudo", "doas", "pkexec"}:
+    if name in listed("root_shells"):
         flags = "".join(w.text for w in words[1:] if w.text[:2] != "--")
         return any(letter in flags for letter in "sie") or any(
             w.text in {"--shell", "--login", "--edit"} for w in words
         )
-    return name in {"chroot", "unshare", "nsenter", "setarch", "fakeroot", "parallel", "xvfb-run"}
+    return name in listed("opens_shell")
 
 
 def _split_string(words: tuple[Word, ...], inner: Inner) -> Iterator[Runs]:
