@@ -71,6 +71,9 @@ def compile_tables(tables: dict[str, Any]) -> dict[str, Any]:
     for name in [name for name in programs if " " in name]:
         first = programs.setdefault(name.partition(" ")[0], {})
         first.setdefault("subcommands", []).append(name)
+        above = name.rpartition(" ")[0]
+        if " " in above and above not in first.setdefault("deeper", []):
+            first["deeper"].append(above)
         if "wraps" in programs[name]:
             first.setdefault("runners", []).append(name)
             first["runners"].sort(key=len, reverse=True)

@@ -2,8 +2,6 @@
 table, by which `hazards.Reading` walks over the arguments."""
 
 from alhena.shell.hazards import Reading, any_subcommand, fed, script_effect
-from alhena.shell.languages.git_arguments import git_hazard
-from alhena.shell.languages.operands import OPERANDS
 from alhena.shell.languages.sed_awk import could_be_awk
 from alhena.shell.options import (
     ANYTHING,
@@ -97,6 +95,8 @@ def _hazard(words: tuple[Word, ...], count: int, part: Part | None = None) -> st
     if unsure is not None and unsure >= count:
         return any_subcommand(words[unsure], name)
     if name == "git":
+        from alhena.shell.languages.git_arguments import git_hazard
+
         return git_hazard(words, count)
     for key in command_keys(name, words):
         table = program(key)
@@ -108,7 +108,11 @@ def _hazard(words: tuple[Word, ...], count: int, part: Part | None = None) -> st
 def _read(
     key: str, words: tuple[Word, ...], count: int, table: Program, part: Part | None
 ) -> str | None:
-    operand = OPERANDS[table.operand] if table.operand else None
+    operand = None
+    if table.operand:
+        from alhena.shell.languages.operands import OPERANDS
+
+        operand = OPERANDS[table.operand]
     reading = Reading(key, words, count, table, operand)
     found = reading.hazard() or (_input(reading, part) if part else None)
     if table.operand == "awk":

@@ -108,7 +108,7 @@ def unknown_subcommand(words: Sequence[Word]) -> int | None:
         return None
     path = name
     for at in first_operands(words, global_options(name), 2):
-        if not any(key.startswith(f"{path} ") for key in table.subcommands):
+        if not table.has_below(path):
             return None
         if not words[at].literal:
             return at
@@ -133,7 +133,7 @@ def command_keys(name: str, words: Sequence[Word]) -> list[str]:
     subcommands, the longest first, then the program's own."""
     table = program(name)
     keys, start, known = [name], 0, global_options(name)
-    while table is not None and any(key.startswith(f"{keys[0]} ") for key in table.subcommands):
+    while table is not None and table.has_below(keys[0]):
         found = first_operands(words[start:], known, 2)
         if not found:
             break
