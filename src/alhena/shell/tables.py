@@ -149,8 +149,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     the table does not have. `files`: options by the part they play in which files are read
     (`FileRole`), `*` when no option is needed. `letters` and `long`: one-letter options with a
     value in any subcommand, and long names of letters. `operand` and `check` name the functions
-    that judge operands. `subcommands`: those with a table; `deeper`: those of them with subcommands
-    of their own.
+    that judge operands. `subcommands`: those with a table; `deeper`: the
+    beginnings of these that have two words or more (`az vm`).
     """
 
     options: dict[str, Option] = {}
