@@ -76,6 +76,10 @@ def compile_tables(tables: dict[str, Any]) -> dict[str, Any]:
     for name in [name for name in programs if " " in name]:
         first = programs.setdefault(name.partition(" ")[0], {})
         first.setdefault("subcommands", []).append(name)
+        words = name.split(" ")
+        above = {" ".join(words[:count]) for count in range(2, len(words))}
+        if above:
+            first["deeper"] = sorted({*first.get("deeper", ()), *above})
         if "wraps" in programs[name]:
             first.setdefault("runners", []).append(name)
             first["runners"].sort(key=len, reverse=True)

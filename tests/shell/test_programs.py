@@ -90,8 +90,8 @@ def test_every_table_can_be_decoded_and_other_names_lead_to_it() -> None:
 
 
 def test_what_a_table_names_exists() -> None:
+    from alhena.shell.languages.operands import OPERANDS
     from alhena.shell.languages.reading_checks import CHECKS
-    from alhena.shell.operands import OPERANDS
 
     for name in all_programs():
         table = program(name)

@@ -121,3 +121,20 @@ def test_a_directory_makes_paths_absolute(tmp_path: Path) -> None:
     tmp_path.joinpath("away").symlink_to("/etc")
     assert destroys(read("rm away/x", cwd=tmp_path))
     assert not destroys(read("rm a/x", cwd=tmp_path))
+
+
+def test_a_line_of_three_commands_is_judged_in_few_calls() -> None:
+    calls = 0
+
+    def count(_frame: object, event: str, _arg: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    assert reads_only(read("cd src && git log -1 | head"))  # loads the tables
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        reads_only(read("cd src && git log -1 | head"))
+    finally:
+        sys.setprofile(before)
+    assert 0 < calls <= 120

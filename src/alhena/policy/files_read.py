@@ -11,11 +11,13 @@ from itertools import islice, pairwise
 import msgspec
 
 from alhena.policy.surroundings import Surroundings
-from alhena.policy.trees import DIVIDING, Reach, exposed, may_hold_secrets
-from alhena.shell.languages.builtins import one_word
+from alhena.policy.trees import DIVIDING, Reach, exposed
+from alhena.shell.command import FILES, Role, operands_of, options_of, plays
+from alhena.shell.languages.listings import lists_names
 from alhena.shell.options import base_name
 from alhena.shell.parse.model import Effect, Part, Word, WordKind
 from alhena.shell.readonly import Arguments, not_read_only, read_strictly
+from alhena.shell.secret_files import may_match_secret
 from alhena.shell.tables import FileRole, listed
 
 _KNOWN = {"HOME": "~", "?": "", "#": ""}
@@ -30,7 +32,7 @@ _PLAIN_GLOB = re.compile(r"[\w.*?-]+")
 _MANY = 10_000
 _MAX_UNKNOWN = 256
 _MAX_WORD = 4096
-_FILTERS = frozenset({"sort", "uniq", "head", "tail"})
+_TEXTS = frozenset({Role.PATTERN, Role.SCRIPT})
 
 
 def leaves_workspace(
@@ -104,9 +106,7 @@ class _FilesRead:
         return self.refuse_trees([word for word, _ in words]) or self._refuse_listed(unknown)
 
     def has(self, role: FileRole) -> bool:
-        given = self.arguments
-        options = given.table.files.get(role, ()) if given else ()
-        return given is not None and (options == ("*",) or given.given.has(*options))
+        return self.arguments is not None and plays(self.arguments, role)
 
     def _shown_credentials(self) -> str | None:
         """The file with credentials of git that the command may show."""
@@ -139,26 +139,14 @@ class _FilesRead:
             if each.effect is not Effect.NONE and each.target:
                 yield each.target, False
 
-    def _operands(self, arguments: Arguments) -> Sequence[Word]:
-        """The operands without the pattern or script."""
-        given, operands = arguments.given, arguments.given.operands
-        pattern = arguments.table.files.get(FileRole.PATTERN)
-        if pattern is None or not operands or given.has(*pattern):
-            return operands
-        # A word that is not literal may be nothing, several words or an option.
-        sure = operands[0].literal or (given.ended == 0 and one_word(operands[0]))
-        return operands[1:] if sure else operands
-
     def _of_table(self, arguments: Arguments) -> Iterator[tuple[Word, bool]]:
-        given, files, form = arguments.given, arguments.table.files, arguments.table.form
-        operands = self._operands(arguments)
-        first = len(given.operands) - len(operands)
-        for at, word in enumerate(operands, start=first):
-            yield word, at < given.ended and "guarded" not in form
-        texts = files.get(FileRole.TEXTS, ())
-        for option, value in given.options:
-            if value is not None and (option not in texts or not _attached_or_one(option, value)):
-                yield _value(option, value), not _attached_or_one(option, value)
+        given, form = arguments.given, arguments.table.form
+        for at, operand in enumerate(operands_of(arguments)):
+            if operand.role not in _TEXTS:
+                yield operand.word, at < given.ended and "guarded" not in form
+        for option in options_of(arguments):
+            if option.value is not None and option.role in FILES:
+                yield option.value, not option.sure
         yield from ((value, False) for value in given.late)
 
     def _refuse(self, word: Word, *, free: bool) -> str | None:
@@ -204,7 +192,7 @@ class _FilesRead:
         source = word.source
         listed_names = ("$(" in source or "`" in source) and not self.only_text
         dashed = word.text[:1] == "-" and not self.only_text
-        if dashed or (listed_names and not all(_lists_names(e) for e in self.parts if e.nested)):
+        if dashed or (listed_names and not all(lists_names(e) for e in self.parts if e.nested)):
             return None
         if word.kind is WordKind.PATTERN:
             return None if "{" in source else [_unquoted(source)]
@@ -280,7 +268,7 @@ class _FilesRead:
                 outside = (climbs or there) and not facts.contains(real)
                 if outside or f"{real}/".startswith(_SYSTEM) or (content and real == "/"):
                     return "is outside the workspace"
-                if content and there and any(map(may_hold_secrets, _below(real, place))):
+                if content and there and any(map(may_match_secret, _below(real, place))):
                     return "leads to what may hold secrets"
         return None
 
@@ -331,7 +319,8 @@ class _FilesRead:
 
     def _may_begin_here(self, given: Arguments, found: Sequence[str]) -> bool:
         """May the program go through the working directory, no other being named?"""
-        operands, files = self._operands(given), given.table.files
+        files = given.table.files
+        operands = [each.word for each in operands_of(given) if each.role not in _TEXTS]
         if FileRole.TRACKED in files or ("expression" in given.table.form and not found):
             return True
         # The first word that is not literal may be the pattern, and one that may be nothing counts
@@ -346,13 +335,13 @@ class _FilesRead:
         files = given.table.files
         only: list[str] = []
         without: list[str] = []
-        for option, value in given.given.options:
-            if value is None:
+        for option in options_of(given):
+            if option.value is None:
                 continue
-            plain = self._glob(_value(option, value)).removeprefix("!")
-            if option in files.get(FileRole.WITHOUT, ()) or value.text[:1] == "!":
+            plain = self._glob(option.value).removeprefix("!")
+            if option.name in files.get(FileRole.WITHOUT, ()) or option.value.text[:1] == "!":
                 without.append(plain)
-            elif option in files.get(FileRole.ONLY, ()):
+            elif option.name in files.get(FileRole.ONLY, ()):
                 name = plain.rpartition("/")[2]
                 only.append(name if _PLAIN_GLOB.fullmatch(name) else "*")
         if only:
@@ -384,7 +373,7 @@ class _FilesRead:
             return None
         for part in self.parts:
             name = base_name(part.words[0].text) if part.words else ""
-            if part.nested and self.facts is not None and name not in _FILTERS:
+            if part.nested and self.facts is not None and name not in listed("sorts_names"):
                 refusal = self._refuse_list(name, part, self.facts)
                 if refusal is not None:
                     return f"among the names that {part.text} lists, {refusal}"
@@ -437,51 +426,6 @@ def _chosen(relative: str, place: str, operands: Sequence[Word]) -> bool:
         ):
             return True
     return not operands
-
-
-def _attached_or_one(option: str, value: Word) -> bool:
-    """Is the value surely the option's, and no other word? A glob attached to it is."""
-    glob = value.kind is WordKind.PATTERN and value.source.startswith(f"{option}=")
-    return one_word(value) or glob
-
-
-def _value(option: str, value: Word) -> Word:
-    """The value of an option as a word of its own."""
-    source = value.source.removeprefix(f"{option}=")
-    return Word(value.text, value.kind, source, value.split)
-
-
-_LISTING = frozenset(
-    {"-c", "-d", "-m", "-o", "-z", "--", "--cached", "--deleted", "--modified", "--others"}
-    | {"--exclude-standard"}
-)
-"""Options with which `git ls-files` lists names and nothing else."""
-
-
-def _lists_names(part: Part) -> bool:
-    """True when a part writes nothing but names of files below where it runs, or what it is fed."""
-    name = base_name(part.words[0].text) if part.words else ""
-    texts = [each.text for each in part.words[1:]]
-    if name in _FILTERS:
-        return part.stdin_piped and all(each[:1] == "-" or each.isdigit() for each in texts)
-    flags = {letter for each in texts if each[:1] == "-" != each[1:2] for letter in each[1:]}
-    options = {each for each in texts if each[:1] == "-"}
-    match name:
-        case "git":
-            return texts[:1] == ["ls-files"] and options <= _LISTING
-        case "find":
-            wanted = [v for o, v in pairwise(texts) if o in {"-name", "-iname"}]
-            return (
-                bool(wanted)
-                and not any(map(may_hold_secrets, wanted))
-                and not (any("printf" in each for each in texts) or "-ls" in texts)
-            )
-        case "ls":
-            return flags <= set("1dfrtS") and not any(each[:2] == "--" for each in options)
-        case "fd":
-            return not flags & set("aAHu") and not any("hidden" in e for e in texts)
-        case _:
-            return False
 
 
 def _paths(text: str) -> Iterator[str]:
@@ -554,7 +498,7 @@ def _names(place: str) -> list[str]:
 
 def _is_secret(path: str) -> bool:
     names = path.split("/")
-    return any(map(may_hold_secrets, names)) or names[-2:] == [".git", "config"]
+    return any(map(may_match_secret, names)) or names[-2:] == [".git", "config"]
 
 
 def _lies_somewhere(path: str) -> bool:

@@ -23,8 +23,6 @@ _MAX_LETTERS = 8
 _APART = re.compile(r"""[\s'"`$(){}<>|&;=:,@\\\[\]!^*?]+""")
 _SIGNS = re.compile(r"[=,@;<]|:(?!\s)")
 _TEXTS = re.compile(r"""(["'`])([^"'`\n]+)\1""")
-_FED = frozenset({"cpio", "parallel", "pax", "rsync", "tar", "xargs", "gxargs", "zip"})
-"""Programs that take names of files from their input, with some options."""
 
 
 class NamedFiles:
@@ -151,7 +149,8 @@ class _Names:
             if several and not _takes_code(name):
                 self.surely.update(dict.fromkeys(_pieces(part.text)))
         self._redirections(part.redirections)
-        fed = {name, *(base_name(command.words[0].text) for command in reach.commands)} & _FED
+        names = {name, *(base_name(command.words[0].text) for command in reach.commands)}
+        fed = names & listed("reads_names")
         if fed and part.stdin_piped:
             self.unknown = True
             for other in parts:

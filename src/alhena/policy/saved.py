@@ -13,10 +13,10 @@ from alhena.policy.load import MAX_FILE_BYTES
 from alhena.policy.model import PolicyRule
 from alhena.policy.parse import rule_fields
 from alhena.shell.beyond import hazard
+from alhena.shell.languages.runners import names_command
 from alhena.shell.options import base_name, first_operands, is_option, split_settings
 from alhena.shell.parse.model import Analysis, Effect, Part, Word
 from alhena.shell.prefix import allows
-from alhena.shell.reach import names_command
 from alhena.shell.tables import global_options, interpreter, listed, main_name, narrow, wrapper
 
 LOCK_NAME = ".auto-saved.lock"
@@ -112,9 +112,6 @@ def _new_fields(rule: PolicyRule, tables: list[Any]) -> dict[str, Any] | None:
 
 
 _NEED_NO_RULE = frozenset({"true", "false", ":", "exit", "break", "continue"})
-_PROJECT_RUNNERS = frozenset({"uv run", "poetry run", "bundle exec"})
-_TASKS = frozenset({"make", "gradle", "mvn"})
-"""Programs that do one task after the other; a rule names all of them."""
 
 
 def always_prefix(part: Part) -> tuple[str, ...] | None:
@@ -266,12 +263,12 @@ def _with_subcommand(words: tuple[Word, ...], name: str) -> int | None:
             return None
         start += found[0]
         text = words[start].text
-        if name in _TASKS:
+        if name in listed("tasks"):
             return _all_tasks(words, name)
         if not _is_narrow(path, text):
             return None
         path = f"{path} {text}"
-        if path in _PROJECT_RUNNERS:
+        if path.replace(" ", "-") in listed("project_runners"):
             rest = words[start + 1 :]
             inner = _length(rest) if rest and not is_option(rest[0]) else None
             return None if inner is None else start + 1 + inner

@@ -4,20 +4,18 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
-from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from alhena.policy.surroundings import Surroundings
-from alhena.shell.secret_files import NAMES, is_secret_name
+from alhena.shell.secret_files import is_secret_name, may_match_secret
 from alhena.values import Value
 
 if TYPE_CHECKING:
     from alhena.system.ignore import DirectoryRules, IgnoreRules
 
-_VARIANTS = (".env.local", ".env.production", ".env.development.local")
 _CREDENTIALS = re.compile(r"https?://[^/\s]+@|extraheader|password|token|secret", re.IGNORECASE)
 _IGNORE_FILES = (".gitignore", ".ignore", ".rgignore")
 DIVIDING = frozenset(" \t\n*?[\\")
@@ -27,14 +25,6 @@ _MOST_READ = 1024 * 1024
 _PLAIN_SETTING = re.compile(
     r"\s*|[;#][^=:]*|(?!.*(?:auth|cert|key|pass|secret|token|user))[a-z-]+ *= *[\w./:^~-]{0,60}"
 )
-
-
-def may_hold_secrets(name: str) -> bool:
-    """Is this the name of a file, in any case, or a pattern for names, that may hold secrets?"""
-    name = name.lower()
-    if name.strip("*") and has_magic(name):
-        return any(fnmatchcase(each, name) for each in (*NAMES, *_VARIANTS))
-    return is_secret_name(name)
 
 
 class Reach(Value, frozen=True, kw_only=True):
@@ -71,8 +61,8 @@ class Reach(Value, frozen=True, kw_only=True):
         if link and os.path.lexists(real) and not facts.contains(real):
             return f"{relative} leads out of the workspace"
         above = [*relative.split("/")[:-1], *(_inside(real, facts) if link else ())]
-        private = private or any(map(may_hold_secrets, above)) or holds_credentials(real)
-        private = private or (may_hold_secrets(name) and not _is_public(real))
+        private = private or any(map(may_match_secret, above)) or holds_credentials(real)
+        private = private or (may_match_secret(name) and not _is_public(real))
         return f"{relative} may hold secrets" if self.content and private else None
 
 
@@ -147,7 +137,7 @@ class _Walk:
         return self.rules[root].rules_of(Path(path))
 
     def _is_private(self, path: str) -> bool:
-        return any(map(may_hold_secrets, _inside(path, self.facts)))
+        return any(map(may_match_secret, _inside(path, self.facts)))
 
     def _refuse(
         self, entry: os.DirEntry[str], private: bool, waiting: list[tuple[str, bool]]
@@ -219,4 +209,4 @@ def _shows_hidden(path: str) -> bool:
     if not path.endswith("/.gitignore"):
         return bool(shown)
     names = (line.rstrip("/").rpartition("/")[2] for line in shown)
-    return any(name and (not name.strip("*") or may_hold_secrets(name)) for name in names)
+    return any(name and (not name.strip("*") or may_match_secret(name)) for name in names)

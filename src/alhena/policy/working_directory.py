@@ -8,12 +8,11 @@ from alhena.policy.files_read import leaves_workspace
 from alhena.policy.model import PolicyCall
 from alhena.policy.surroundings import GitUse, Surroundings
 from alhena.shell.destruction import Destruction
-from alhena.shell.languages.git_reading import refuse_git
 from alhena.shell.options import base_name, first_operands, global_options, option_values
 from alhena.shell.parse.model import Effect, Part, Word
-from alhena.shell.readonly import not_read_only
+from alhena.shell.readonly import not_read_only, refuse_program
 from alhena.shell.shell_changes import ShellChanges
-from alhena.shell.tables import tells_version
+from alhena.shell.tables import listed, tells_version
 
 if TYPE_CHECKING:
     from alhena.shell.reach import Reach
@@ -23,14 +22,6 @@ MAX_PLACES = 16
 GIT = "git"
 TRUST = "to trust it: alhena trust"
 _WRITE_NOTHING = frozenset({"cd", "[[", "exit", "break", "continue"})
-_GIT_WRITES = frozenset(
-    {
-        *("add", "branch", "checkout", "commit", "fetch", "merge", "pull", "push", "reset"),
-        *("restore", "rm", "stash", "switch", "tag"),
-    }
-)
-_WRITES_INDEX = frozenset({"add", "diff", "rm", "status"})
-"""Subcommands of git that run no hook but post-index-change."""
 
 
 class Places:
@@ -159,7 +150,7 @@ def _may_write(part: Part, *, moved: bool) -> bool:
     references and tracked files may do so only for a git that then runs `moved` elsewhere."""
     texts = [word.text if word.literal else "" for word in part.words[:2]]
     harmless = texts[0] in _WRITE_NOTHING if texts else False
-    if not moved and len(texts) > 1 and texts[0] == GIT and texts[1] in _GIT_WRITES:
+    if not moved and len(texts) > 1 and texts[0] == GIT and texts[1] in listed("git_writes"):
         harmless = not part.assignments
     if harmless:
         return any(item.effect is Effect.WRITE for item in part.redirections)
@@ -192,9 +183,9 @@ def _use(words: tuple[Word, ...]) -> GitUse:
     found = first_operands(words, global_options(GIT), 1)
     sub = words[found[0]] if found else None
     name = sub.text if sub is not None and sub.literal else None
-    if name in _WRITES_INDEX:
+    if name in listed("git_index"):
         return GitUse(name, frozenset({"post-index-change"}))
-    return GitUse(name, frozenset() if refuse_git(words[1:]) is None else None)
+    return GitUse(name, frozenset() if refuse_program(GIT, words[1:]) is None else None)
 
 
 def _git_directories(words: tuple[Word, ...]) -> list[str] | None:

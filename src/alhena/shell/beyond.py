@@ -2,12 +2,9 @@
 table, by which `hazards.Reading` walks over the arguments."""
 
 from alhena.shell.hazards import Reading, any_subcommand, fed, script_effect
-from alhena.shell.languages.git_arguments import git_hazard
 from alhena.shell.languages.sed_awk import could_be_awk
-from alhena.shell.operands import OPERANDS
 from alhena.shell.options import (
     ANYTHING,
-    INPUT_IN_ARGUMENTS,
     base_name,
     command_keys,
     first_operands,
@@ -20,7 +17,16 @@ from alhena.shell.options import (
     unknown_subcommand,
 )
 from alhena.shell.parse.model import Part, Word
-from alhena.shell.tables import Arity, Effect, Program, Style, global_options, main_name, program
+from alhena.shell.tables import (
+    Arity,
+    Effect,
+    Program,
+    Style,
+    global_options,
+    listed,
+    main_name,
+    program,
+)
 
 
 def _hidden_program(words: tuple[Word, ...]) -> str | None:
@@ -66,7 +72,7 @@ def hazard(part: Part, prefix: tuple[str, ...]) -> str | None:
         found = _hazard(words[:start] if sure else words, count)
         if found is not None or inner.wrapper.remote:
             return found
-        extra = (ANYTHING,) if inner.via in INPUT_IN_ARGUMENTS else ()
+        extra = (ANYTHING,) if inner.via in listed("adds_input") else ()
         words, count = (*words[start:], *extra), max(count - start, 0)
     return "it is wrapped too deeply to be looked through"
 
@@ -80,10 +86,7 @@ def known_as(head: str) -> str:
         if table is not None and (table.judged or table.subcommands):
             return main_name(known)
     last = name.rstrip("0123456789.-").rpartition("-")[2]
-    return last if last in _CROSS else name
-
-
-_CROSS = frozenset({"ar", "as", "cpp", "g++", "gcc", "gdb", "ld", "nm", "objcopy", "objdump"})
+    return last if last in listed("cross_tools") else name
 
 
 def _hazard(words: tuple[Word, ...], count: int, part: Part | None = None) -> str | None:
@@ -92,6 +95,8 @@ def _hazard(words: tuple[Word, ...], count: int, part: Part | None = None) -> st
     if unsure is not None and unsure >= count:
         return any_subcommand(words[unsure], name)
     if name == "git":
+        from alhena.shell.languages.git_arguments import git_hazard
+
         return git_hazard(words, count)
     for key in command_keys(name, words):
         table = program(key)
@@ -103,7 +108,11 @@ def _hazard(words: tuple[Word, ...], count: int, part: Part | None = None) -> st
 def _read(
     key: str, words: tuple[Word, ...], count: int, table: Program, part: Part | None
 ) -> str | None:
-    operand = OPERANDS[table.operand] if table.operand else None
+    operand = None
+    if table.operand:
+        from alhena.shell.languages.operands import OPERANDS
+
+        operand = OPERANDS[table.operand]
     reading = Reading(key, words, count, table, operand)
     found = reading.hazard() or (_input(reading, part) if part else None)
     if table.operand == "awk":
@@ -159,9 +168,6 @@ def runs_value(words: tuple[Word, ...], at: int) -> bool:
     return False
 
 
-_ATTACHING = frozenset({"git", "scp", "sftp", "ssh"})
-
-
 def may_run_more(words: tuple[Word, ...], at: int) -> bool:
     """May this word, if it begins with a dash, be an option with code attached to it?"""
     before = words[at - 1]
@@ -169,7 +175,7 @@ def may_run_more(words: tuple[Word, ...], at: int) -> bool:
         last = list(options_in(table, before)) if is_option(before) else []
         if any(f.value is None and any(map(table.takes_next, f.names)) for f in last[-1:]):
             return False
-        runs = known_as(words[0].text) in _ATTACHING and any(
+        runs = known_as(words[0].text) in listed("attaching") and any(
             option.effect is Effect.RUNS and option.arity is not Arity.FLAG
             for name, option in table.options.items()
             if name not in table.harmless

@@ -39,12 +39,14 @@ class Role(StrEnum):
 
 class Option(msgspec.Struct, frozen=True):
     """An option: its name in the table or, where there is none, as written; its value with the role
-    of that; its entry in the table, None for an unknown option."""
+    of that; its entry in the table, None for an unknown option. `sure` is false when the value may
+    be a word of its own, or several."""
 
     name: str
     value: Word | None = None
     role: Role = Role.NAME
     entry: Entry | None = None
+    sure: bool = True
 
 
 class Operand(msgspec.Struct, frozen=True):
@@ -152,11 +154,13 @@ def options_of(arguments: Arguments) -> Iterator[Option]:
             yield Option(name, entry=entry)
             continue
         role = Role.LIST if name in table.files.get(FileRole.LISTS, ()) else Role.READS
-        if name in table.files.get(FileRole.TEXTS, ()) and _is_one(name, value):
+        sure = _is_one(name, value)
+        if sure and name in table.files.get(FileRole.TEXTS, ()):
             chooses = any(name in table.files.get(each, ()) for each in patterns)
             role = _pattern_role(table) if chooses else Role.NAME
         source = value.source.removeprefix(f"{name}=")
-        yield Option(name, Word(value.text, value.kind, source, value.split), role, entry)
+        word = Word(value.text, value.kind, source, value.split)
+        yield Option(name, word, role, entry, sure)
 
 
 def plays(arguments: Arguments, role: FileRole) -> bool:

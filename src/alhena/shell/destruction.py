@@ -14,16 +14,15 @@ from typing import Protocol
 
 from alhena.shell.languages.git_commands import git_place
 from alhena.shell.languages.interpreters import awk_programs, sed_scripts
+from alhena.shell.languages.listings import lists_or_passes, search_roots, tells_name
 from alhena.shell.languages.sed_awk import files_of_script
 from alhena.shell.options import (
     ANYTHING,
-    INPUT_IN_ARGUMENTS,
     base_name,
     option_values,
 )
 from alhena.shell.outputs import (
     Removal,
-    letters_of,
     operands_in,
     option_outputs,
     removals_of,
@@ -41,19 +40,10 @@ _TEMPORARY = ("/tmp/", "/var/tmp/")  # noqa: S108 - what is below is made to be 
 _TOPS = ("/", "/tmp", "/var", "/var/tmp")  # noqa: S108
 _MANY = 1000
 _FEW = 16
-_NAMES_ONLY = frozenset({"date", "hostname", "id", "nproc", "seq", "uname", "whoami"})
-_FILTERS = frozenset({"cd", "grep", "head", "mkdir", "sort", "tail", "true", "uniq", "[", "test"})
-_LISTS_NAMES = frozenset(f"-{letter}" for letter in "1AdrtSUvX")
-_REMOTE = frozenset({"cp", "rsync", "scp", "sftp", "sync", "copy", "move"})
 _EXPANSION = re.compile(r"\$\w+|\$\{[^{}]*\}|^\"|\"$")
 _FROM_HERE = re.compile(rf"\.{{0,2}}/|\.\.?\Z|{PLACE}")
 _GIT_PLACES = ("GIT_WORK_TREE", "GIT_DIR")
 _GIT_SETTINGS = ("GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_GLOBAL")
-_GIT_LISTS = re.compile(r"git ls-files\b|git diff (?!.*--no-index).*--name-only(?: [\w@^-]+)*\Z")
-_GIT_NAMES = re.compile(
-    r"git (?:rev-parse(?: --(?:short|abbrev-ref|verify)(?:=\d+)?)+(?: [\w@~^-]+)?"
-    r"|describe(?: --?[a-z-]+(?:=\d+)?)*|branch --show-current|rev-parse [\w@~^][\w@~^-]*)"
-)
 _NOWHERE = "/\ue003"
 _HOME = re.compile(r"(?:~|\$HOME|\$\{HOME\})(?:/|\Z)")
 
@@ -223,7 +213,7 @@ class Destruction:
     def _searched(self, words: tuple[Word, ...], shown: str) -> str | None:
         if any(word.text in {"-L", "-follow", "--follow"} for word in words):
             return f"{shown} follows links, wherever they lead"
-        refusals = (self._refused(root, shown, "reaches") for root in _roots(words))
+        refusals = (self._refused(root, shown, "reaches") for root in search_roots(words))
         return next(filter(None, refusals), None)
 
     def _of_unknown(self, words: tuple[Word, ...]) -> str | None:
@@ -277,11 +267,13 @@ class Destruction:
         part, reach = around
         via = command.via.split(" ")[0]
         if not word.literal and (word is ANYTHING or "{" in word.source):
-            if via in INPUT_IN_ARGUMENTS and not self._lists(part, reach):
+            if via in listed("adds_input") and not self._lists(part, reach):
                 return f"{key} removes what it reads the names of, which are not known"
-            if via in INPUT_IN_ARGUMENTS or via in listed("finders"):
+            if via in listed("adds_input") or via in listed("finders"):
                 return self._beside_found(word, key)
-        if key.rsplit(" ", maxsplit=1)[-1] in _REMOTE and re.match(r"[^/]*:", word.text):
+        if key.rsplit(" ", maxsplit=1)[-1] in listed("copies_remotely") and re.match(
+            r"[^/]*:", word.text
+        ):
             deletes = key == "rsync" and any(w.text.startswith("--del") for w in command.words)
             return f"rsync removes files at {word.text}" if deletes else None
         return self._refused(word, key, "removes or overwrites", entry=entry)
@@ -487,12 +479,7 @@ class Destruction:
         if name == "basename":
             given = (text for word in words[1:] for text in self._known.texts(word))
             return not any(".." in text or text == "/" for text in given)
-        if not all(word.literal for word in words):
-            return False
-        if name == "git":
-            return _GIT_NAMES.fullmatch(" ".join(word.text for word in words)) is not None
-        dotted = any("." in w.text or "/" in w.text for w in words[1:])
-        return name in _NAMES_ONLY and not dotted
+        return tells_name(words)
 
     def _top(self, place: str) -> str:
         while not os.path.lexists(os.path.join(place, ".git")):
@@ -513,21 +500,13 @@ class Destruction:
 
     def _lists_inside(self, part: Part) -> bool:
         """True when a part writes nothing but names of files of the workspace, or what it reads."""
-        words = part.words
-        name = base_name(words[0].text) if words else ""
-        if name in _FILTERS:
-            return name != "grep" or part.stdin_piped
-        if name == "git":
-            return _GIT_LISTS.match(" ".join(word.text for word in words)) is not None
-        if name not in listed("finders") | {"ls"} or any("printf" in w.text for w in words):
-            return False
-        if name == "ls" and not _LISTS_NAMES.issuperset(
-            o for o in letters_of(words) if len(o) == 2
-        ):
-            return False
+        found = lists_or_passes(part)
+        if found is not None:
+            return found
+        words, name = part.words, base_name(part.words[0].text)
         before, self._places = self._places, {self._start}
         self._places = self._moved(part.directories)
-        roots = _roots(words)
+        roots = search_roots(words)
         found = all(self._refused(root, name, "reaches") is None for root in roots)
         self._places = before
         return found
@@ -542,25 +521,3 @@ def _expanded(word: Word) -> Word:
 def _may_climb(name: str) -> bool:
     """May a pattern match the directory above? Old versions of bash look for it, too."""
     return STAR in name and name[0] == "." and fnmatchcase("..", name.replace(STAR, "*"))
-
-
-def _roots(words: tuple[Word, ...]) -> list[Word]:
-    """The directories that find, fd or ls looks through."""
-    name = base_name(words[0].text)
-    if name in {"fd", "fdfind"}:
-        stop = next(
-            (at for at, w in enumerate(words) if w.text in listed("find_actions")), len(words)
-        )
-        valued = frozenset({"-e", "-E", "-t", "-d", "-j", "-S", "-c"})
-        roots = operands_in(words[:stop], valued)[1:]
-        return [*roots, *option_values(words[:stop], "", "search-path base-directory")] or [
-            Word(".")
-        ]
-    roots: list[Word] = []
-    for word in words[1:]:
-        if word.text[:1] in {"-", "(", "!", ")"} and word.text not in {"-H", "-L", "-P"}:
-            if name != "ls":
-                break
-            continue
-        roots += [] if word.text[:1] == "-" else [word]
-    return roots or [Word(".")]

@@ -108,7 +108,7 @@ def unknown_subcommand(words: Sequence[Word]) -> int | None:
         return None
     path = name
     for at in first_operands(words, global_options(name), 2):
-        if not any(key.startswith(f"{path} ") for key in table.subcommands):
+        if not table.has_below(path):
             return None
         if not words[at].literal:
             return at
@@ -133,7 +133,7 @@ def command_keys(name: str, words: Sequence[Word]) -> list[str]:
     subcommands, the longest first, then the program's own."""
     table = program(name)
     keys, start, known = [name], 0, global_options(name)
-    while table is not None and any(key.startswith(f"{keys[0]} ") for key in table.subcommands):
+    while table is not None and table.has_below(keys[0]):
         found = first_operands(words[start:], known, 2)
         if not found:
             break
@@ -272,9 +272,6 @@ def split_settings(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, 
 
 ANYTHING = Word("", WordKind.EXPANSION, "…", split=True)
 """A word that may turn out to be any words."""
-
-INPUT_IN_ARGUMENTS = frozenset({"xargs", "gxargs", "parallel"})
-"""Wrappers that put what they read behind the words of the command."""
 
 
 class Runs(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -452,7 +449,7 @@ def wrapped(words: tuple[Word, ...]) -> Iterator[Runs]:
         yield from _split_string(words, inner)
     if not inner.certain:
         yield Runs(via=via)
-    if via in INPUT_IN_ARGUMENTS:
+    if via in listed("adds_input"):
         words = (*with_unknown(words, _replaced(words)), ANYTHING)
     sure = not inner.wrapper.remote
     for start, likely in inner.starts:
@@ -467,12 +464,12 @@ def wrapped(words: tuple[Word, ...]) -> Iterator[Runs]:
 def _opens_a_shell(words: tuple[Word, ...]) -> bool:
     """With options alone, does this wrapper start a shell, or read commands?"""
     name = base_name(words[0].text)
-    if name in {"sudo", "doas", "pkexec"}:
+    if name in listed("root_shells"):
         flags = "".join(w.text for w in words[1:] if w.text[:2] != "--")
         return any(letter in flags for letter in "sie") or any(
             w.text in {"--shell", "--login", "--edit"} for w in words
         )
-    return name in {"chroot", "unshare", "nsenter", "setarch", "fakeroot", "parallel", "xvfb-run"}
+    return name in listed("opens_shell")
 
 
 def _split_string(words: tuple[Word, ...], inner: Inner) -> Iterator[Runs]:

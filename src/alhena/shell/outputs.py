@@ -3,11 +3,14 @@
 from collections.abc import Iterator
 from functools import lru_cache
 
+from alhena.shell.arguments import Kind, walk_arguments
 from alhena.shell.options import base_name, first_operands, is_option, options_in
 from alhena.shell.parse.model import Word
 from alhena.shell.tables import (
     ONE_DASH,
+    Arity,
     Effect,
+    Option,
     Program,
     global_options,
     listed,
@@ -52,10 +55,24 @@ class Removal(Value, frozen=True):
 
     def applies(self, words: tuple[Word, ...]) -> bool:
         """Does a command with these words remove or overwrite anything in this way?"""
+        if self.unless:
+            surely = self._surely_given(words)
+            if any(_is_given(each, surely) for each in self.unless):
+                return False
         given = set(letters_of(words))
-        if any(_is_given(each, given) for each in self.unless):
-            return False
         return not self.needs or any(_is_given(each, given) for each in self.needs)
+
+    def _surely_given(self, words: tuple[Word, ...]) -> set[str]:
+        """The options of a command that can be nothing else, such as the value of another."""
+        known = {name: Option(Arity.VALUE) for name in self.valued | self.written}
+        groups = tuple(name for name in known if len(name) > 2 and name[1] != "-")
+        table = Program(options=known, letter_groups=groups)
+        found: set[str] = set()
+        for argument in walk_arguments(table, dash_letters(words)):
+            if argument.kind is Kind.OPTION and not argument.repeated:
+                found.add(argument.word.text.partition("=")[0])
+                found |= {each.shown for each in argument.options}
+        return found
 
     def operands_of(self, words: tuple[Word, ...]) -> list[Word]:
         """The words that are no options, nor values of options."""
@@ -69,7 +86,7 @@ class Removal(Value, frozen=True):
                 return operands[:1]
             case "archive" if not operands or not _ARCHIVE_CHANGES & set(operands[0].text):
                 return []
-            case "last" if given & {"-t", "--target-directory"}:
+            case "last" if self._surely_given(words) & {"-t", "--target-directory"}:
                 return []
             case "last" if len(operands) < 2 and all(each.literal for each in operands):
                 return []

@@ -11,7 +11,6 @@ import msgspec
 from alhena.shell.languages.interpreters import shell_arguments
 from alhena.shell.options import (
     ANYTHING,
-    INPUT_IN_ARGUMENTS,
     Takes,
     base_name,
     first_operands,
@@ -111,7 +110,7 @@ def unreached(words: tuple[Word, ...], length: int) -> str | None:
         name = base_name(head.text)
         if not head.literal or not head.text or name in listed("evaluators") | listed("opaque"):
             return f"{name or 'an empty word'} makes later words mean something else"
-        if head.text in listed("code_in_data") - _HARMLESS_BUILTINS:
+        if head.text in listed("code_in_data") - listed("plain_builtins"):
             return f"{name} can run code hidden in its arguments"
         if name in listed("shells"):
             return _shell_reaches(rest, length - start)
@@ -129,7 +128,7 @@ def unreached(words: tuple[Word, ...], length: int) -> str | None:
             # More than one reading: all of them have to be in the prefix to their end.
             return None if len(rest) == length - start else f"{inner.via} can be read in two ways"
         start += last
-        if inner.via in INPUT_IN_ARGUMENTS:
+        if inner.via in listed("adds_input"):
             words = (*words, ANYTHING)
 
 
@@ -152,9 +151,6 @@ def _actions_reach(words: tuple[Word, ...], length: int) -> str | None:
             if found is not None or left < 1:
                 return found or f"{word.text} runs a command that the prefix does not name"
     return None
-
-
-_HARMLESS_BUILTINS = frozenset({"[", "test", "printf", "wait", "jobs"})
 
 
 def _shell_reaches(words: tuple[Word, ...], length: int) -> str | None:
@@ -316,7 +312,9 @@ class _Compared(msgspec.Struct, frozen=True):
         text = word.text
         if not ended and text == "--":
             return [(1, found, True, True)]
-        skipped = (at == 1 and text[:1] == "+") or (self.name in _MAKES and is_setting(text))
+        skipped = (at == 1 and text[:1] == "+") or (
+            self.name in listed("makes") and is_setting(text)
+        )
         if skipped and text != want:
             return [(1, found, ended, True)]
         if not ended and is_option(word):
@@ -448,9 +446,6 @@ class _Compared(msgspec.Struct, frozen=True):
             elif _may_be_option(word):
                 best = Match.MAYBE
         return best
-
-
-_MAKES = frozenset({"make", "gmake", "bmake"})
 
 
 def _value(wanted: str, values: Iterator[Word], words: Sequence[Word]) -> Match:

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from alhena.shell.languages.git_reading import git_table, refuse_git
+from alhena.shell.languages.git_reading import refuse_git
 from alhena.shell.languages.reading_checks import CHECKS, LANGUAGES
 from alhena.shell.parse.model import Effect, Part, Word
 from alhena.shell.strict_reading import Given, read_words, refuse_by_patterns
 from alhena.shell.tables import (
     Program,
+    listed,
     main_name,
     program,
     tells_version,
@@ -21,7 +22,6 @@ _CONDITION = "[["
 _INERT = frozenset({_MOVES, _CONDITION, "true", "false", ":", "exit", "break", "continue"})
 
 _PLACES = ("/bin/", "/usr/bin/", "/usr/local/bin/")
-_SAYS_ONLY = frozenset(["echo", "expr", "true", "false", ":"])
 
 
 def is_inert(part: Part) -> bool:
@@ -62,13 +62,13 @@ def not_read_only(part: Part) -> str | None:
     name = program_name(first.text) if first.literal else None
     if name is None:
         return f"{first.source or first.text} is not the plain name of a program"
-    return _refuse_program(name, part.words[1:])
+    return refuse_program(name, part.words[1:])
 
 
 def folder_may_run(part: Part) -> str | None:
     """The reason why the working directory's files can make a command that only reads run a
     program, as one clause, or None. Where a folder is not trusted, such a command is no read. For
-    git that depends on whether there is a repository (`policy.places`)."""
+    git that depends on whether there is a repository (`policy.working_directory`)."""
     words = part.words
     name = program_name(words[0].text) if words and words[0].literal else None
     if name == "go":
@@ -83,32 +83,24 @@ def program_name(text: str) -> str | None:
     return None if "/" in text or not text else text
 
 
-def _refuse_program(name: str, words: Sequence[Word]) -> str | None:
+def refuse_program(name: str, words: Sequence[Word]) -> str | None:
+    """The reason why a program with these words may do more than read, as one clause, or None."""
     texts = [word.text for word in words if word.literal]
-    if name in _SAYS_ONLY or (len(texts) == len(words) == 1 and tells_version(name, texts[0])):
+    if name in listed("only_says") or (
+        len(texts) == len(words) == 1 and tells_version(name, texts[0])
+    ):
         return None
     name = main_name(name)
-    if name == "git":
-        return refuse_git(words)
     if name in LANGUAGES:
         return LANGUAGES[name](words)
-    key, table, words = _table_of(name, words)
-    if table is None or not table.reads:
-        if table is not None and texts and words[0].literal and any(map(_reads, table.subcommands)):
-            return f"{name} {texts[0]} is not in the list of commands that only read"
-        return why_absent(name)
-    return _refuse_by_table(key, table, words)
-
-
-def _table_of(name: str, words: Sequence[Word]) -> tuple[str, Program | None, Sequence[Word]]:
-    """The program or its subcommand, with its table and the words that belong to it."""
-    table = program(name)
-    if table is not None and table.subcommands and words and words[0].literal:
-        key = f"{name} {words[0].text}"
-        inner = program(key)
-        if inner is not None and inner.reads:
-            return key, inner, words[1:]
-    return name, table, words
+    found = _divide(name, words)
+    if isinstance(found, str):
+        return found
+    refusal = refuse_by_patterns(found.table, found.given)
+    if refusal is None and found.key.startswith("git "):
+        refusal = refuse_git(found.key, found.given)
+    check = found.table.check
+    return refusal or (CHECKS[check](found.given) if check else None)
 
 
 class Arguments(msgspec.Struct, frozen=True):
@@ -123,33 +115,62 @@ class Arguments(msgspec.Struct, frozen=True):
 
 def read_strictly(part: Part) -> Arguments | None:
     """The arguments of a command that only reads; None without a table that divides them."""
-    words = part.words[1:]
     head = part.words[0] if part.words else None
     name = main_name(program_name(head.text) or "") if head and head.literal else ""
-    table = program(name)
-    moves: tuple[str, ...] = ()
-    if name != "git" or table is None:
-        key, table, words = _table_of(name, words)
-    else:
+    found = _divide(name, part.words[1:])
+    return None if isinstance(found, str) else found
+
+
+def _divide(name: str, words: Sequence[Word]) -> Arguments | str:
+    """The arguments of a program, or one clause saying why they are not surely harmless."""
+    table, moves, key = program(name), (), name
+    if table is not None and "subcommand" in table.form:
         before = read_words(table, name, words)
-        if isinstance(before, str) or not before.operands:
-            return None
+        if isinstance(before, str):
+            return before
+        if not all(word.literal for word in before.values("-C")):
+            return f"the directory after {name} -C is not known"
+        if before.has("--version", "-v"):
+            return Arguments(name, table, before)
+        if not before.operands:
+            return f"{name} needs a subcommand"
         moves = tuple(word.text for word in before.values("-C"))
-        key, table, words = git_table(before.operands)
-    given = read_words(table, key, words) if table is not None and table.reads else ""
-    if table is None or isinstance(given, str):
-        return None
-    return Arguments(key, table, given, moves)
+        key, table, words = _subcommand(name, before.operands)
+    elif table is not None and table.subcommands and words and words[0].literal:
+        inner = program(f"{name} {words[0].text}")
+        if inner is not None and inner.reads:
+            key, table, words = f"{name} {words[0].text}", inner, words[1:]
+    if table is None or not table.reads:
+        return _why_refused(name, key, words)
+    given = read_words(table, key, words)
+    return given if isinstance(given, str) else Arguments(key, table, given, moves)
+
+
+def _subcommand(name: str, words: Sequence[Word]) -> tuple[str, Program | None, Sequence[Word]]:
+    """The subcommand at the head of `words`, with its table and what follows."""
+    key = f"{name} {words[0].text}"
+    if len(words) > 1 and words[1].literal:
+        longer = f"{key} {words[1].text}"
+        table = program(longer)
+        if table is not None and table.reads:
+            return longer, table, words[2:]
+    return key, program(key), words[1:]
+
+
+def _why_refused(name: str, key: str, words: Sequence[Word]) -> str:
+    table = program(name)
+    if key != name:
+        network = key.removeprefix(f"{name} ") in listed("git_network")
+        return f"{key} {'uses the network' if network else _UNLISTED.format('subcommands')}"
+    subcommands = table.subcommands if table is not None else ()
+    if words and words[0].literal and any(map(_reads, subcommands)):
+        return f"{name} {words[0].text} {_UNLISTED.format('commands')}"
+    return why_absent(name)
+
+
+_UNLISTED = "is not in the list of {} that only read"
 
 
 def _reads(name: str) -> bool:
     table = program(name)
     return table is not None and table.reads
-
-
-def _refuse_by_table(name: str, table: Program, words: Sequence[Word]) -> str | None:
-    given = read_words(table, name, words)
-    if isinstance(given, str):
-        return given
-    refusal = refuse_by_patterns(table, given)
-    return refusal or (CHECKS[table.check](given) if table.check else None)

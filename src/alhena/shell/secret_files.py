@@ -5,6 +5,7 @@ leave it out, and memory does not import it. Upper and lower case are the same.
 """
 
 import re
+from fnmatch import fnmatchcase
 
 NAMES = frozenset(
     {
@@ -14,6 +15,7 @@ NAMES = frozenset(
 )
 """Names of files, and of directories with all that is below."""
 
+_VARIANTS = (".env.local", ".env.production", ".env.development.local")
 _BEGINNINGS = ("id_rsa", "id_dsa", "id_ecdsa", "id_ed25519")
 _ENDINGS = (".pem", ".p12", ".pfx", ".key")
 _VARIABLES = re.compile(r"\.env[^a-z].*")
@@ -41,6 +43,14 @@ def is_secret_name(name: str) -> bool:
         or lowered.endswith(_ENDINGS)
         or _VARIABLES.fullmatch(lowered) is not None
     )
+
+
+def may_match_secret(name: str) -> bool:
+    """True for the name of a file that may hold secrets, and for a glob that matches such names."""
+    name = name.lower()
+    if name.strip("*") and set(name) & set("*?["):
+        return any(fnmatchcase(each, name) for each in (*NAMES, *_VARIANTS))
+    return is_secret_name(name)
 
 
 def may_hold_secrets(path: str) -> bool:

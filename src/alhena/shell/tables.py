@@ -149,7 +149,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     the table does not have. `files`: options by the part they play in which files are read
     (`FileRole`), `*` when no option is needed. `letters` and `long`: one-letter options with a
     value in any subcommand, and long names of letters. `operand` and `check` name the functions
-    that judge operands.
+    that judge operands. `subcommands`: those with a table; `deeper`: the
+    beginnings of these that have two words or more (`az vm`).
     """
 
     options: dict[str, Option] = {}
@@ -183,7 +184,12 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     unknown: str | None = None
     check: str = ""
     subcommands: tuple[str, ...] = ()
+    deeper: frozenset[str] = frozenset()
     runners: tuple[str, ...] = ()
+
+    def has_below(self, path: str) -> bool:
+        """Has a program with these words (`npm run`) subcommands in the tables?"""
+        return path in self.deeper if " " in path else bool(self.subcommands)
 
     def effect_of(self, name: str) -> Effect:
         """The effect of an option; none for an unknown one."""

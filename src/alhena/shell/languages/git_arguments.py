@@ -1,7 +1,7 @@
 """Arguments by which git does more than a rule names."""
 
 from alhena.shell.hazards import Reading, named, unknown
-from alhena.shell.operands import OPERANDS
+from alhena.shell.languages.operands import OPERANDS
 from alhena.shell.options import first_operands, is_option
 from alhena.shell.parse.model import Word
 from alhena.shell.tables import Effect, global_options, matches, program

@@ -1,53 +1,21 @@
-"""Does a git command only read?"""
+"""Forms and formats of git's subcommands that do more than read."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from alhena.shell.parse.model import Word
-from alhena.shell.strict_reading import Given, read_words, refuse_by_patterns
+from alhena.shell.strict_reading import Given, refuse_by_patterns
 from alhena.shell.tables import (
-    Program,
     program,
 )
 
 _LISTING = ("--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
-_NETWORK = frozenset(["clone", "fetch", "ls-remote", "pull", "push", "remote-http", "send-pack"])
 
 
-def refuse_git(words: Sequence[Word]) -> str | None:
-    """The reason why the words after `git` may do more than read, as one clause, or None."""
-    table = program("git")
-    given = read_words(table, "git", words) if table else "git is not known"
-    if isinstance(given, str):
-        return given
-    if not all(word.literal for word in given.values("-C")):
-        return "the directory after git -C is not known"
-    if given.has("--version", "-v"):
-        return None
-    if not given.operands:
-        return "git needs a subcommand"
-    key, table, words = git_table(given.operands)
-    if table is None or not table.reads:
-        if key.removeprefix("git ") in _NETWORK:
-            return f"{key} uses the network"
-        return f"{key} is not in the list of subcommands that only read"
-    given = read_words(table, key, words)
-    if isinstance(given, str):
-        return given
+def refuse_git(key: str, given: Given) -> str | None:
+    """The reason why a subcommand of git that only reads may do more with these words, as one
+    clause, or None."""
     check = _FORMS.get(key)
-    refusal = refuse_by_patterns(table, given) or _refuse_formats(given)
-    return refusal or (check(given) if check else None)
-
-
-def git_table(words: Sequence[Word]) -> tuple[str, Program | None, Sequence[Word]]:
-    """The subcommand at the head of `words`, with its table and what follows."""
-    key = f"git {words[0].text}"
-    if len(words) > 1 and words[1].literal:
-        longer = f"{key} {words[1].text}"
-        table = program(longer)
-        if table is not None and table.reads:
-            return longer, table, words[2:]
-    return key, program(key), words[1:]
+    return _refuse_formats(given) or (check(given) if check else None)
 
 
 def _refuse_formats(given: Given) -> str | None:

@@ -11,9 +11,9 @@ from alhena.shell.hazards import (
     named,
     script_effect,
 )
+from alhena.shell.languages.runners import names_command
 from alhena.shell.languages.sed_awk import writes_as_sed
 from alhena.shell.parse.model import Word, WordKind
-from alhena.shell.reach import names_command
 from alhena.shell.tables import Effect
 
 _GIVES_SCRIPT = frozenset({"-e", "--expression", "-f", "--file"})

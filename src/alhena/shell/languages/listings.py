@@ -1,0 +1,96 @@
+"""Programs that list files, and those that write names: git, find, fd, ls and others."""
+
+import re
+from itertools import pairwise
+
+from alhena.shell.options import base_name, option_values
+from alhena.shell.outputs import letters_of, operands_in
+from alhena.shell.parse.model import Part, Word
+from alhena.shell.secret_files import may_match_secret
+from alhena.shell.tables import listed
+
+_GIT_LISTS = re.compile(r"git ls-files\b|git diff (?!.*--no-index).*--name-only(?: [\w@^-]+)*\Z")
+_GIT_NAMES = re.compile(
+    r"git (?:rev-parse(?: --(?:short|abbrev-ref|verify)(?:=\d+)?)+(?: [\w@~^-]+)?"
+    r"|describe(?: --?[a-z-]+(?:=\d+)?)*|branch --show-current|rev-parse [\w@~^][\w@~^-]*)"
+)
+_LISTS_NAMES = frozenset(f"-{letter}" for letter in "1AdrtSUvX")
+_LISTING = frozenset(
+    {"-c", "-d", "-m", "-o", "-z", "--", "--cached", "--deleted", "--modified", "--others"}
+    | {"--exclude-standard"}
+)
+"""Options with which `git ls-files` lists names and nothing else."""
+
+
+def lists_names(part: Part) -> bool:
+    """True when a part writes nothing but names of files below where it runs, or what it is fed."""
+    name = base_name(part.words[0].text) if part.words else ""
+    texts = [each.text for each in part.words[1:]]
+    if name in listed("sorts_names"):
+        return part.stdin_piped and all(each[:1] == "-" or each.isdigit() for each in texts)
+    flags = {letter for each in texts if each[:1] == "-" != each[1:2] for letter in each[1:]}
+    options = {each for each in texts if each[:1] == "-"}
+    match name:
+        case "git":
+            return texts[:1] == ["ls-files"] and options <= _LISTING
+        case "find":
+            wanted = [v for o, v in pairwise(texts) if o in {"-name", "-iname"}]
+            return (
+                bool(wanted)
+                and not any(map(may_match_secret, wanted))
+                and not (any("printf" in each for each in texts) or "-ls" in texts)
+            )
+        case "ls":
+            return flags <= set("1dfrtS") and not any(each[:2] == "--" for each in options)
+        case "fd":
+            return not flags & set("aAHu") and not any("hidden" in e for e in texts)
+        case _:
+            return False
+
+
+def lists_or_passes(part: Part) -> bool | None:
+    """True when a part writes nothing but what it reads, or names of files that git knows; None
+    when it writes names of the files below the directories that it looks through; else False."""
+    words = part.words
+    name = base_name(words[0].text) if words else ""
+    if name in listed("passes_names"):
+        return name != "grep" or part.stdin_piped
+    if name == "git":
+        return _GIT_LISTS.match(" ".join(word.text for word in words)) is not None
+    if name not in listed("finders") | {"ls"} or any("printf" in w.text for w in words):
+        return False
+    others = {o for o in letters_of(words) if len(o) == 2} - _LISTS_NAMES if name == "ls" else ()
+    return False if others else None
+
+
+def tells_name(words: tuple[Word, ...]) -> bool:
+    """Does a command surely write a name without slashes that is not `..`?"""
+    if not all(word.literal for word in words):
+        return False
+    name = base_name(words[0].text)
+    if name == "git":
+        return _GIT_NAMES.fullmatch(" ".join(word.text for word in words)) is not None
+    dotted = any("." in w.text or "/" in w.text for w in words[1:])
+    return name in listed("tells_name") and not dotted
+
+
+def search_roots(words: tuple[Word, ...]) -> list[Word]:
+    """The directories that find, fd or ls looks through."""
+    name = base_name(words[0].text)
+    if name in {"fd", "fdfind"}:
+        stop = next(
+            (at for at, w in enumerate(words) if w.text in listed("find_actions")), len(words)
+        )
+        valued = frozenset({"-e", "-E", "-t", "-d", "-j", "-S", "-c"})
+        roots = operands_in(words[:stop], valued)[1:]
+        return [*roots, *option_values(words[:stop], "", "search-path base-directory")] or [
+            Word(".")
+        ]
+    roots: list[Word] = []
+    for word in words[1:]:
+        if word.text[:1] in {"-", "(", "!", ")"} and word.text not in {"-H", "-L", "-P"}:
+            if name != "ls":
+                break
+            continue
+        roots += [] if word.text[:1] == "-" else [word]
+    return roots or [Word(".")]
