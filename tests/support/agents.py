@@ -6,8 +6,9 @@ from msgspec.structs import replace
 
 from alhena.agent.runner import SessionRunner
 from alhena.library.agent import Agent
-from alhena.library.options import AgentOptions, Limits, session_options
+from alhena.library.options import AgentOptions, session_options
 from alhena.models.generator import ContentGenerator
+from alhena.values import Limits
 
 _ARGUMENTS = frozenset(
     {"instructions", "tools", "approval_mode", "policy", "cwd", "resume", "history"}

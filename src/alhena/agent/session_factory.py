@@ -318,7 +318,7 @@ def _open_links(
         step=begun.step,
         approver=access.approver,
         ask=access.ask,
-        turns=TurnLimits(options.max_turns, settings.model.max_session_turns, access.ask),
+        turns=TurnLimits(options.limits.turns, settings.model.max_session_turns, access.ask),
         fallback=access.fallback(settings),
         opening=opening.for_subagents,
         memory=opening.memory,

@@ -25,7 +25,6 @@ from alhena.library.options import (
     AgentOptions,
     Arguments,
     Hook,
-    Limits,
     Server,
     Subagent,
     agents_of,
@@ -49,6 +48,7 @@ from alhena.scheduler.question import Answer, Approver, ConfirmationRequest, Ver
 from alhena.tools.contract import Tool, ToolConfirmationOutcome
 from alhena.tools.function import DepsT, Image
 from alhena.tools.value_types import schema_of, value_from_json
+from alhena.values import Limits
 from alhena.wire.content import Content, Part
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ them."""
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 
@@ -24,7 +24,7 @@ from alhena.tools.contract import Tool
 from alhena.tools.function import as_tool
 from alhena.tools.registry import BUILT_IN, declared_name, is_declarable
 from alhena.tools.value_types import schema_of
-from alhena.values import Value
+from alhena.values import Limits, Value
 from alhena.wire.content import Content
 
 HERE = "(in this process)"
@@ -110,16 +110,6 @@ def entries_of(servers: Mapping[str, Server]) -> dict[str, Any]:
 
 
 T = TypeVar("T")
-
-
-class Limits(Value, frozen=True, kw_only=True):
-    """Limits of an agent: model `turns` per prompt, `seconds` per run, `tokens` and `cost` (US
-    dollars) per session. None: no limit but that of the settings; -1 turns: not even that."""
-
-    turns: Annotated[int, msgspec.Meta(ge=-1)] | None = None
-    tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    cost: Annotated[float, msgspec.Meta(gt=0)] | None = None
 
 
 class AgentOptions(Value, frozen=True, kw_only=True):
@@ -436,10 +426,7 @@ def session_options(given: Arguments, home: str | None = None) -> SessionOptions
         in_process_servers={
             name: each.server for name, each in here if isinstance(each, InProcessServer)
         },
-        max_turns=-1 if limits.turns is None else limits.turns,
-        max_tokens=limits.tokens,
-        max_seconds=limits.seconds,
-        max_cost=limits.cost,
+        limits=limits,
         history=given.history,
         resume=given.resume,
         **{name: getattr(more, name) for name in _SAME},

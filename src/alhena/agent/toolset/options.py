@@ -11,7 +11,7 @@ from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode, PolicyRule
 from alhena.system.workspace import current_directory
 from alhena.tools.contract import Program, Tool
-from alhena.values import Value
+from alhena.values import Limits, Value
 from alhena.wire.content import Content
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class SessionOptions(Value, frozen=True, kw_only=True):
     serves the tools that it wrote; `servers`: connect to MCP servers, of which `in_process_servers`
     are objects of the SDK by name; `extensions`: those in use;
     `held_servers`: blocked ones with the reason; `acceptance` is asked before other ones start;
-    `named` replaces secret values by their variables for display; `max_turns` -1: no limit;
+    `named` replaces secret values by their variables for display;
     `wrap` puts something between the session and the service, `disk` writes its journal; with
     `proceeds` the first prompt of a resumed session continues at the step its journal ends with;
     `spent` counts against the limits from the start;
@@ -83,10 +83,7 @@ class SessionOptions(Value, frozen=True, kw_only=True):
     held_servers: Mapping[str, str] = {}
     acceptance: "Acceptance | None" = None
     named: Callable[[tuple[str, ...], Any], Any] | None = None
-    max_turns: int = -1
-    max_tokens: int | None = None
-    max_seconds: float | None = None
-    max_cost: float | None = None
+    limits: Limits = Limits()
     history: tuple[Content, ...] = ()
     resume: str | None = None
     session_id: str | None = None
