@@ -38,4 +38,9 @@ def scripted_agent(
     if not of_session:
         return agent.session
     given = agent._given  # pyright: ignore[reportPrivateUsage]
-    return SessionRunner(replace(session_options(given), **of_session))
+    session = session_options(given)
+    for group in ("people", "client"):
+        value = getattr(session, group)
+        names = of_session.keys() & set(value.__struct_fields__)
+        of_session[group] = replace(value, **{name: of_session.pop(name) for name in names})
+    return SessionRunner(replace(session, **of_session))

@@ -97,7 +97,7 @@ def session_generator(
         fake_responses=options.fake_responses,
         fake_strict=options.fake_strict,
         record_responses=options.record_responses,
-        is_terminal=options.is_terminal,
+        is_terminal=options.client.is_terminal,
         retry=retry_policy(settings.general),
         private_files=partial(login_files, environ),
         tell=lambda text: channel.emit(WarningEvent(message=text)),
@@ -461,19 +461,20 @@ def _find_people(
 ) -> "tuple[Approver | None, Ask | None]":
     """Finds the approver and the function that answers questions of the model; imports nothing if
     no person can be asked. Raises InputError."""
-    if options.approve is not None and options.bus is not None:
+    people = options.people
+    if people.approve is not None and people.bus is not None:
         raise InputError("approve and bus would both confirm calls.", remedy="Give one of the two.")
-    if options.approve is not None:
+    if people.approve is not None:
         from alhena.agent.toolset.approval import serialize_approver
 
-        return serialize_approver(options.approve), options.ask
-    if options.bus is not None:
+        return serialize_approver(people.approve), people.ask
+    if people.bus is not None:
         from alhena.scheduler.bus_approver import BusApprover
 
-        listeners = BusApprover(options.bus)
+        listeners = BusApprover(people.bus)
         channel.subscribe(listeners.feed)
-        return listeners.approve, options.ask or listeners.ask
-    return None, options.ask
+        return listeners.approve, people.ask or listeners.ask
+    return None, people.ask
 
 
 def _watch(settings: Settings, environ: Mapping[str, str], cwd: Path) -> "TelemetryOptions | None":

@@ -185,7 +185,7 @@ def config_record(told: Told, *, texts: bool) -> Record:
         "worktree_active": False,
     }
     return Record(
-        "config", "CLI configuration loaded.", attributes | dict(told.bench.options.facts)
+        "config", "CLI configuration loaded.", attributes | dict(told.bench.options.client.facts)
     )
 
 

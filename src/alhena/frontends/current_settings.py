@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from alhena.agent.toolset.options import SessionOptions, of_place
+from alhena.agent.toolset.options import Client, SessionOptions, of_place
 from alhena.config.effective_settings import (
     FolderTrust,
     Place,
@@ -106,7 +106,6 @@ def session_options(
         fake_responses=arguments.fake_responses,
         fake_strict=arguments.fake_strict,
         record_responses=arguments.record_responses,
-        is_terminal=is_terminal(sys.stdin) and is_terminal(sys.stdout),
         settings=settings,
         environ=place.environ,
         allowed_tools=arguments.allowed_tools,
@@ -115,10 +114,13 @@ def session_options(
         resume=arguments.resume,
         session_id=arguments.session_id,
         full_context=arguments.all_files,
-        facts={
-            "output_format": arguments.output_format or settings.output.format,
-            "debug_mode": arguments.debug,
-        },
+        client=Client(
+            is_terminal=is_terminal(sys.stdin) and is_terminal(sys.stdout),
+            facts={
+                "output_format": arguments.output_format or settings.output.format,
+                "debug_mode": arguments.debug,
+            },
+        ),
         **of_place(place),
     )
     return msgspec.structs.replace(options, notices=(*options.notices, *missing))

@@ -430,7 +430,8 @@ class Agent(Generic[DepsT]):
 
     def _options(self) -> SessionOptions:
         options = session_options(self._given, None if self._home is None else self._home.name)
-        return msgspec.structs.replace(options, program=self._program)
+        client = msgspec.structs.replace(options.client, program=self._program)
+        return msgspec.structs.replace(options, client=client)
 
     async def _open(self) -> None:
         try:

@@ -10,7 +10,13 @@ import msgspec
 
 from alhena.agent.subagents import AgentDefinition, builtin_agents
 from alhena.agent.subagents.remote import RemoteAgent
-from alhena.agent.toolset.options import PolicySource, SessionOptions, of_place, workspace_directory
+from alhena.agent.toolset.options import (
+    People,
+    PolicySource,
+    SessionOptions,
+    of_place,
+    workspace_directory,
+)
 from alhena.config.effective_settings import open_place
 from alhena.config.settings import Settings, with_tier
 from alhena.errors import ConfigError
@@ -419,7 +425,7 @@ def session_options(given: Arguments, home: str | None = None) -> SessionOptions
         agents=given.agents,
         remote_agents=given.remote_agents,
         builtin_tools=given.builtin_tools,
-        approve=given.approve,
+        people=People(approve=given.approve, ask=more.ask, edit=more.edit, bus=more.bus),
         approval_mode=given.approval_mode,
         policy=given.policy,
         hooks=given.hooks,
@@ -437,5 +443,5 @@ def session_options(given: Arguments, home: str | None = None) -> SessionOptions
 _SAME = tuple(
     name
     for name in AgentOptions.__struct_fields__
-    if name not in ("settings", "environ", "service_tier")
+    if name not in ("settings", "environ", "service_tier", *People.__struct_fields__)
 )

@@ -32,21 +32,43 @@ T = TypeVar("T")
 PolicySource = str | PathLike[str] | PolicyRule
 
 
+class People(Value, frozen=True, kw_only=True):
+    """The ways to the people of a session: `approve` confirms calls, `ask` answers questions of the
+    model, `edit` lets a person change a proposed edit; the listeners of `bus` do the first two."""
+
+    approve: "Approver | None" = None
+    ask: "Ask | None" = None
+    edit: "Edit | None" = None
+    bus: "MessageBus | None" = None
+
+
+class Client(Value, frozen=True, kw_only=True):
+    """The capabilities of a front end: `editor` shows files, `terminal` runs commands, `console`
+    is lent to them, `program` serves the tools that it wrote; `is_terminal`: a person sits at
+    it. `facts` go to telemetry (output_format, debug_mode)."""
+
+    console: "Console | None" = None
+    editor: "EditorFiles | None" = None
+    terminal: "Terminal | None" = None
+    program: Program | None = None
+    is_terminal: bool = False
+    facts: Mapping[str, str | bool] = {}
+
+
 class SessionOptions(Value, frozen=True, kw_only=True):
     """Everything a session is opened with.
 
     Beside what `Agent` and `AgentOptions` describe: `environ` and `settings` are loaded for `cwd`;
     `generator` answers instead of the one chosen by model and credentials; `builtin_tools`: the
     only ones declared; `agents` and `remote_agents`: beside the built-in ones; `interactive`:
-    someone can be asked; `editor` shows files and `terminal` runs commands for a client, `program`
-    serves the tools that it wrote; `servers`: connect to MCP servers, of which `in_process_servers`
+    someone can be asked; `servers`: connect to MCP servers, of which `in_process_servers`
     are objects of the SDK by name; `extensions`: those in use;
     `held_servers`: blocked ones with the reason; `acceptance` is asked before other ones start;
     `named` replaces secret values by their variables for display;
     `wrap` puts something between the session and the service, `disk` writes its journal; with
     `proceeds` the first prompt of a resumed session continues at the step its journal ends with;
     `spent` counts against the limits from the start;
-    `facts` go to telemetry (output_format, debug_mode), `notices` to the person with the first run.
+    `notices` go to the person with the first run.
     """
 
     cwd: Path
@@ -59,14 +81,8 @@ class SessionOptions(Value, frozen=True, kw_only=True):
     builtin_tools: tuple[str, ...] | None = None
     agents: "tuple[AgentDefinition, ...]" = ()
     remote_agents: "tuple[RemoteAgent, ...]" = ()
-    approve: "Approver | None" = None
-    ask: "Ask | None" = None
-    edit: "Edit | None" = None
-    console: "Console | None" = None
-    editor: "EditorFiles | None" = None
-    terminal: "Terminal | None" = None
-    program: Program | None = None
-    bus: "MessageBus | None" = None
+    people: People = People()
+    client: Client = Client()
     interactive: bool = False
     approval_mode: ApprovalMode = ApprovalMode.DEFAULT
     may_act: bool = True
@@ -96,8 +112,6 @@ class SessionOptions(Value, frozen=True, kw_only=True):
     disk: "Disk | None" = None
     proceeds: bool = False
     spent: "Spent | None" = None
-    is_terminal: bool = False
-    facts: Mapping[str, str | bool] = {}
     notices: tuple[str, ...] = ()
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from alhena.agent.between_prompts import compress, switch_model
 from alhena.agent.runner import SessionRunner
-from alhena.agent.toolset.options import SessionOptions
+from alhena.agent.toolset.options import People, SessionOptions
 from alhena.chat.turn import InvalidResponseError
 from alhena.commands import Source
 from alhena.config.effective_settings import open_place
@@ -86,13 +86,15 @@ class EditorSession:
     ) -> None:
         self.questions = Questions(self, connection, client)
         files = ClientFiles(self, client)
+        able = client.get("terminal") is True
+        terminal = ClientTerminal(self, connection) if able else None
         options = msgspec.structs.replace(
             given,
-            approve=self.questions.approve,
-            ask=self.questions.put,
+            people=People(approve=self.questions.approve, ask=self.questions.put),
             interactive=True,
-            editor=files if files.any else None,
-            terminal=ClientTerminal(self, connection) if client.get("terminal") is True else None,
+            client=msgspec.structs.replace(
+                given.client, editor=files if files.any else None, terminal=terminal
+            ),
         )
         self._connection = connection
         self._sources = sources
