@@ -39,7 +39,7 @@ def scripted_agent(
         return agent.session
     given = agent._given  # pyright: ignore[reportPrivateUsage]
     session = session_options(given)
-    for group in ("people", "client"):
+    for group in ("people", "client", "record"):
         value = getattr(session, group)
         names = of_session.keys() & set(value.__struct_fields__)
         of_session[group] = replace(value, **{name: of_session.pop(name) for name in names})

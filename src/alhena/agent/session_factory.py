@@ -123,12 +123,12 @@ def open_session(
     """A session ready for its first prompt; nothing is sent. `source` is its kind of start, for
     hooks. Raises ConfigError, InputError (SessionError), CredentialsError, JournalError."""
     begun = begin(
-        options.resume,
+        options.record.resume,
         (options.cwd, options.environ, options.settings),
         channel.emit,
-        record=options.record,
-        session_id=options.session_id,
-        disk=options.disk,
+        record=options.record.enabled,
+        session_id=options.record.session_id,
+        disk=options.record.disk,
     )
     try:
         session = _open(options, channel, begun, source)
@@ -208,10 +208,10 @@ def open_contents(
         skip=options.skip_trust,
         extensions=options.extensions,
     )
-    given = imported(options.history, model)
+    given = imported(options.record.history, model)
     first = begun.opening_contents or given or first_contents(workspace, place, memory.project_text)
     memory.began_with([entry.content for entry in begun.contents] or first)
-    length = 0 if options.history else len(first)
+    length = 0 if options.record.history else len(first)
     return Opening(
         begun.contents or first,
         begun.opening if begun.contents else length,
@@ -267,7 +267,7 @@ def _open(
     at_once = bench.hooks is not None  # hooks may read the record
     begun.attach(chat, channel, opening.length, at_once=at_once)
     _tell_checkers(bench, chat, opening.length)
-    again = bool(options.history or begun.contents)
+    again = bool(options.record.history or begun.contents)
     hooks = _prompt_hooks(bench, chat, "resume" if again else source, opening.length)
     if hooks is not None and bench.hooks is not None:
         processes.when_killed(bench.hooks.kill)
@@ -337,7 +337,7 @@ def _find_notices(
     yield from _end_notices(access.chosen.model, options.environ)
     yield from _temperature_problems(bench.agents.local, access.chosen.model)
     yield from () if bench.memory is None else bench.memory.memory.warnings
-    if options.full_context and (options.history or begun.contents):
+    if options.full_context and (options.record.history or begun.contents):
         yield "--all-files tells nothing here: the conversation has begun already."
 
 
@@ -362,8 +362,8 @@ def _open_first_prompt(
     hooks: "PromptHooks | None",
     late: _LateParts,
 ) -> FirstPrompt:
-    proceeds = options.proceeds and len(begun.contents) > begun.opening
-    if not options.full_context or options.history or begun.contents:
+    proceeds = options.record.proceeds and len(begun.contents) > begun.opening
+    if not options.full_context or options.record.history or begun.contents:
         return FirstPrompt(proceeds=proceeds)
     chat, bench = late.get()
     return FirstPrompt(proceeds=proceeds, work=partial(tell_files, bench, chat, hooks, links.emit))

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from alhena.agent.limits.budget import Spent
-from alhena.agent.toolset.options import SessionOptions
+from alhena.agent.toolset.options import RecordOptions, SessionOptions
 from alhena.batch.engine import Admission, RunConfig, TaskQueue
 from alhena.batch.errors import LostLeaseError, QueueError, SharedLimitError
 from alhena.batch.limits import GatedGenerator, Limiter
@@ -308,12 +308,13 @@ class Worker:
                 PROJECT_TEMP: str(folder),
                 BATCH_TASK: task.id,
             },
-            record=True,
-            resume=session_id if resumes else None,
-            session_id=None if resumes else session_id,
-            proceeds=resumes,
+            record=RecordOptions(
+                resume=session_id if resumes else None,
+                session_id=None if resumes else session_id,
+                proceeds=resumes,
+                disk=self._disk(lease, folder / "sessions" / f"{session_id}.jsonl"),
+            ),
             wrap=wrap,
-            disk=self._disk(lease, folder / "sessions" / f"{session_id}.jsonl"),
             spent=_spent(self._usage(token)),
             fake_responses=options.fake_responses or self._config.fake_responses,
         )

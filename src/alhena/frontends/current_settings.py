@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from alhena.agent.toolset.options import Client, SessionOptions, of_place
+from alhena.agent.toolset.options import Client, RecordOptions, SessionOptions, of_place
 from alhena.config.effective_settings import (
     FolderTrust,
     Place,
@@ -111,8 +111,7 @@ def session_options(
         allowed_tools=arguments.allowed_tools,
         skip_trust=arguments.skip_trust,
         sandbox=arguments.sandbox,
-        resume=arguments.resume,
-        session_id=arguments.session_id,
+        record=RecordOptions(resume=arguments.resume, session_id=arguments.session_id),
         full_context=arguments.all_files,
         client=Client(
             is_terminal=is_terminal(sys.stdin) and is_terminal(sys.stdout),

@@ -13,6 +13,7 @@ from alhena.agent.subagents.remote import RemoteAgent
 from alhena.agent.toolset.options import (
     People,
     PolicySource,
+    RecordOptions,
     SessionOptions,
     of_place,
     workspace_directory,
@@ -433,8 +434,12 @@ def session_options(given: Arguments, home: str | None = None) -> SessionOptions
             name: each.server for name, each in here if isinstance(each, InProcessServer)
         },
         limits=limits,
-        history=given.history,
-        resume=given.resume,
+        record=RecordOptions(
+            enabled=more.record,
+            resume=given.resume,
+            session_id=more.session_id,
+            history=given.history,
+        ),
         **{name: getattr(more, name) for name in _SAME},
         **found,
     )
@@ -443,5 +448,13 @@ def session_options(given: Arguments, home: str | None = None) -> SessionOptions
 _SAME = tuple(
     name
     for name in AgentOptions.__struct_fields__
-    if name not in ("settings", "environ", "service_tier", *People.__struct_fields__)
+    if name
+    not in (
+        "settings",
+        "environ",
+        "service_tier",
+        "record",
+        "session_id",
+        *People.__struct_fields__,
+    )
 )

@@ -55,6 +55,19 @@ class Client(Value, frozen=True, kw_only=True):
     facts: Mapping[str, str | bool] = {}
 
 
+class RecordOptions(Value, frozen=True, kw_only=True):
+    """The record of a session: `resume` one, or continue a given `history`; with `enabled` it is
+    written by `disk`, a new one under `session_id`. With `proceeds` the first prompt of a resumed
+    session continues at the step its journal ends with."""
+
+    enabled: bool = True
+    resume: str | None = None
+    session_id: str | None = None
+    history: tuple[Content, ...] = ()
+    disk: "Disk | None" = None
+    proceeds: bool = False
+
+
 class SessionOptions(Value, frozen=True, kw_only=True):
     """Everything a session is opened with.
 
@@ -65,8 +78,7 @@ class SessionOptions(Value, frozen=True, kw_only=True):
     are objects of the SDK by name; `extensions`: those in use;
     `held_servers`: blocked ones with the reason; `acceptance` is asked before other ones start;
     `named` replaces secret values by their variables for display;
-    `wrap` puts something between the session and the service, `disk` writes its journal; with
-    `proceeds` the first prompt of a resumed session continues at the step its journal ends with;
+    `wrap` puts something between the session and the service;
     `spent` counts against the limits from the start;
     `notices` go to the person with the first run.
     """
@@ -100,17 +112,12 @@ class SessionOptions(Value, frozen=True, kw_only=True):
     acceptance: "Acceptance | None" = None
     named: Callable[[tuple[str, ...], Any], Any] | None = None
     limits: Limits = Limits()
-    history: tuple[Content, ...] = ()
-    resume: str | None = None
-    session_id: str | None = None
-    record: bool = True
+    record: RecordOptions = RecordOptions()
     full_context: bool = False
     fake_responses: str | None = None
     fake_strict: bool = True
     record_responses: str | None = None
     wrap: Callable[[ContentGenerator], ContentGenerator] | None = None
-    disk: "Disk | None" = None
-    proceeds: bool = False
     spent: "Spent | None" = None
     notices: tuple[str, ...] = ()
 

@@ -100,7 +100,7 @@ class EditorSession:
         self._sources = sources
         self._lock = asyncio.Lock()
         self.cancelled = self._busy = False
-        self.resumed = given.resume is not None
+        self.resumed = given.record.resume is not None
         self._switching = False
         self._showing: asyncio.TimerHandle | None = None
         self.runner = SessionRunner(options)
