@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         Hook,
         HttpServer,
         InProcessServer,
-        Limits,
         Server,
         StdioServer,
         Subagent,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from alhena.scheduler.question import Answer, Approver, ConfirmationRequest
     from alhena.tools.contract import Kind, Tool, ToolResult
     from alhena.tools.function import Image, ToolContext, call_tool, tool
+    from alhena.values import Limits
     from alhena.wire.content import Content, Part
 
 __all__ = [
@@ -99,7 +99,7 @@ _HOMES = {
     "InProcessServer": "alhena.library.options",
     "Kind": "alhena.tools.contract",
     "LimitError": "alhena.agent.limits",
-    "Limits": "alhena.library.options",
+    "Limits": "alhena.values",
     "Model": "alhena.models.generator",
     "OutputError": "alhena.agent.final_answer",
     "Part": "alhena.wire.content",

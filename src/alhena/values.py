@@ -1,4 +1,4 @@
-"""`Value`, the base of value classes that callers construct."""
+"""`Value`, the base of value classes that callers construct, and the limits of a run."""
 
 from enum import Enum
 from functools import lru_cache, reduce
@@ -145,3 +145,22 @@ def fold_name(name: str) -> str:
 def fold_names(names: tuple[str, ...]) -> frozenset[str]:
     """These names in the form in which those of built-in tools are compared."""
     return frozenset(map(fold_name, names))
+
+
+class Limits(Value, frozen=True, kw_only=True):
+    """Limits of an agent: model `turns` per prompt, `seconds` per run, `tokens` and `cost` (US
+    dollars) per session. None: no limit but that of the settings; -1 turns: not even that."""
+
+    turns: Annotated[int, msgspec.Meta(ge=-1)] | None = None
+    tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    cost: Annotated[float, msgspec.Meta(gt=0)] | None = None
+
+    def fill(self, others: "Limits") -> "Limits":
+        """These limits, and where there is none the other one."""
+        return Limits(
+            turns=others.turns if self.turns is None else self.turns,
+            tokens=others.tokens if self.tokens is None else self.tokens,
+            seconds=others.seconds if self.seconds is None else self.seconds,
+            cost=others.cost if self.cost is None else self.cost,
+        )

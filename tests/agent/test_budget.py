@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.agent.limits import CostLimitError, LimitError, TimeLimitError, TokenLimitError
+from alhena.agent.limits import (
+    CostLimitError,
+    LimitError,
+    TimeLimitError,
+    TokenLimitError,
+    read_limits,
+)
 from alhena.agent.limits.budget import BudgetedGenerator, Ledger
 from alhena.config.settings import BudgetSettings, settings_of
 from alhena.errors import ConfigError, NetworkError, ServerFaultError
@@ -18,7 +24,7 @@ from alhena.models.retry import RetryingGenerator, RetryPolicy
 from alhena.policy.model import ApprovalMode
 from alhena.tools.builtin.ask_user import Answers
 from alhena.tools.contract import Question
-from alhena.values import FieldError
+from alhena.values import FieldError, Limits
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import UsageMetadata
 from tests.agent.kit import agent, conforming, events_of
@@ -172,7 +178,9 @@ async def test_the_turn_limits_ask_too(project: Path):
 
 
 def ledger(clock: list[float], ask: Any = None, **limits: Any) -> Ledger:
-    return Ledger(BudgetSettings(**limits), Prices({}), ask, lambda: clock[0])
+    return Ledger(
+        read_limits(Limits(), BudgetSettings(**limits)), Prices({}), ask, lambda: clock[0]
+    )
 
 
 STARTED = RunStartedEvent(session_id="s", model="m", cwd="/")

@@ -9,9 +9,9 @@ import pytest
 
 from alhena.agent.limits import CostLimitError, TokenLimitError
 from alhena.agent.limits.budget import BudgetedGenerator, Ledger
-from alhena.config.settings import BudgetSettings
 from alhena.errors import NetworkError
 from alhena.models.prices import Prices
+from alhena.values import Limits
 from alhena.wire.content import USER, EncodedContent, text_content
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse
@@ -34,7 +34,7 @@ def answer(usage: dict[str, int] | None, finish: str | None = "STOP") -> dict[st
 
 
 def charged(inner: ScriptedGenerator) -> tuple[BudgetedGenerator, Ledger]:
-    ledger = Ledger(BudgetSettings(max_tokens=1_000_000), Prices({}))
+    ledger = Ledger(Limits(tokens=1_000_000), Prices({}))
     return BudgetedGenerator(inner, ledger), ledger
 
 

@@ -13,6 +13,7 @@ from alhena.events import LoopDetectedEvent
 from alhena.frontends.headless.output import is_news, loop_words
 from alhena.frontends.shared.arguments import RunArguments, parse_run
 from alhena.frontends.terminal.drawing.view import View
+from alhena.values import Limits
 from alhena.wire.conformance.json_body import check_json
 from alhena.wire.errors import Severity
 from tests.frontends.terminal.kit import played
@@ -102,9 +103,9 @@ def test_a_limit_that_is_none_is_wrong_usage(flag: str, value: str):
 
 def test_limits_are_read_as_they_are_given():
     given = parse_run(["--max-turns", "3", "--max-seconds", "1.5", "--max-cost", "0.25"])
-    assert given == RunArguments(max_turns=3, max_seconds=1.5, max_cost=0.25)
+    assert given == RunArguments(limits=Limits(turns=3, seconds=1.5, cost=0.25))
     assert parse_run(["x"]) == RunArguments(prompt="x", words=("x",))
-    assert parse_run(["x", "--max-turns", "-1"]) == parse_run(["x"])
+    assert parse_run(["x", "--max-turns", "-1"]).limits == Limits(turns=-1)
 
 
 def test_a_limit_of_time_ends_an_answer_that_goes_on_for_ever(server: ScriptedServer):

@@ -6,8 +6,9 @@ from msgspec.structs import replace
 
 from alhena.agent.runner import SessionRunner
 from alhena.library.agent import Agent
-from alhena.library.options import AgentOptions, Limits, session_options
+from alhena.library.options import AgentOptions, session_options
 from alhena.models.generator import ContentGenerator
+from alhena.values import Limits
 
 _ARGUMENTS = frozenset(
     {"instructions", "tools", "approval_mode", "policy", "cwd", "resume", "history"}
@@ -37,4 +38,9 @@ def scripted_agent(
     if not of_session:
         return agent.session
     given = agent._given  # pyright: ignore[reportPrivateUsage]
-    return SessionRunner(replace(session_options(given), **of_session))
+    session = session_options(given)
+    for group in ("people", "client", "record"):
+        value = getattr(session, group)
+        names = of_session.keys() & set(value.__struct_fields__)
+        of_session[group] = replace(value, **{name: of_session.pop(name) for name in names})
+    return SessionRunner(replace(session, **of_session))

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from alhena.agent.limits import wants_more
+from alhena.agent.limits import read_limits, wants_more
 from alhena.agent.run import wait_until_done
 from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.toolset import SessionLinks, at_once
 from alhena.chat.chat import Chat
 from alhena.chat.turn import AnswerCollector, ChantingError
-from alhena.config.settings import BudgetSettings, Settings
+from alhena.config.settings import Settings
 from alhena.events import Event
 from alhena.models.providers.select import ChosenGenerator
 from alhena.tools.contract import ToolErrorType
@@ -239,23 +239,19 @@ def within_budget(
     """Wraps the generator and the confirmation callback so that the budget holds; imports nothing
     without a budget. Raises ConfigError for limits that cannot be enforced and for invalid
     prices."""
-    set_by = settings.model.budget
-    budget = BudgetSettings(
-        max_tokens=set_by.max_tokens if given.max_tokens is None else given.max_tokens,
-        max_seconds=set_by.max_seconds if given.max_seconds is None else given.max_seconds,
-        max_cost=set_by.max_cost if given.max_cost is None else given.max_cost,
-    )
+    limits = read_limits(given.limits, settings.model.budget)
+    unlimited = limits.tokens is limits.seconds is limits.cost is None
     own = settings.model.prices
-    if budget == BudgetSettings() and not own:
+    if unlimited and not own:
         return chosen, ask, None
     from alhena.models.prices import Prices
 
     prices = Prices(own)
-    if budget == BudgetSettings():
+    if unlimited:
         return chosen, ask, None
     from alhena.agent.limits.budget import Ledger, budgeted
 
-    ledger = Ledger(budget, prices, ask, spent=given.spent)
+    ledger = Ledger(limits, prices, ask, spent=given.spent)
     ledger.require_price(chosen.model)
     channel.subscribe(ledger.feed)
     generator = budgeted(chosen.generator, ledger)

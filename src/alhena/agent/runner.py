@@ -472,12 +472,13 @@ class SessionRunner:
         with `resume` (as in `__init__`) one that another run left. Raises SessionError, and then
         the session continues."""
         session = await self._idle()
+        options = self._read_options()
         options = msgspec.structs.replace(
-            self._read_options(),
+            options,
             approval_mode=session.bench.authority.modes.mode,
-            history=(),
-            resume=resume,
-            session_id=None,
+            record=msgspec.structs.replace(
+                options.record, history=(), resume=resume, session_id=None
+            ),
         )
         channel = EventChannel()
         opened = open_session(options, channel, source="clear")

@@ -97,7 +97,7 @@ def session_generator(
         fake_responses=options.fake_responses,
         fake_strict=options.fake_strict,
         record_responses=options.record_responses,
-        is_terminal=options.is_terminal,
+        is_terminal=options.client.is_terminal,
         retry=retry_policy(settings.general),
         private_files=partial(login_files, environ),
         tell=lambda text: channel.emit(WarningEvent(message=text)),
@@ -123,12 +123,12 @@ def open_session(
     """A session ready for its first prompt; nothing is sent. `source` is its kind of start, for
     hooks. Raises ConfigError, InputError (SessionError), CredentialsError, JournalError."""
     begun = begin(
-        options.resume,
+        options.record.resume,
         (options.cwd, options.environ, options.settings),
         channel.emit,
-        record=options.record,
-        session_id=options.session_id,
-        disk=options.disk,
+        record=options.record.enabled,
+        session_id=options.record.session_id,
+        disk=options.record.disk,
     )
     try:
         session = _open(options, channel, begun, source)
@@ -208,10 +208,10 @@ def open_contents(
         skip=options.skip_trust,
         extensions=options.extensions,
     )
-    given = import_contents(options.history, model)
+    given = import_contents(options.record.history, model)
     first = begun.opening_contents or given or first_contents(workspace, place, memory.project_text)
     memory.began_with([entry.content for entry in begun.contents] or first)
-    length = 0 if options.history else len(first)
+    length = 0 if options.record.history else len(first)
     return Opening(
         begun.contents or first,
         begun.opening if begun.contents else length,
@@ -267,7 +267,7 @@ def _open(
     at_once = bench.hooks is not None  # hooks may read the record
     begun.attach(chat, channel, opening.length, at_once=at_once)
     _tell_checkers(bench, chat, opening.length)
-    again = bool(options.history or begun.contents)
+    again = bool(options.record.history or begun.contents)
     hooks = _prompt_hooks(bench, chat, "resume" if again else source, opening.length)
     if hooks is not None and bench.hooks is not None:
         processes.when_killed(bench.hooks.kill)
@@ -318,7 +318,7 @@ def _open_links(
         step=begun.step,
         approver=access.approver,
         ask=access.ask,
-        turns=TurnLimits(options.max_turns, settings.model.max_session_turns, access.ask),
+        turns=TurnLimits(options.limits.turns, settings.model.max_session_turns, access.ask),
         fallback=access.fallback(settings),
         opening=opening.for_subagents,
         memory=opening.memory,
@@ -337,7 +337,7 @@ def _find_notices(
     yield from _end_notices(access.chosen.model, options.environ)
     yield from _temperature_problems(bench.agents.local, access.chosen.model)
     yield from () if bench.memory is None else bench.memory.memory.warnings
-    if options.full_context and (options.history or begun.contents):
+    if options.full_context and (options.record.history or begun.contents):
         yield "--all-files tells nothing here: the conversation has begun already."
 
 
@@ -362,8 +362,8 @@ def _open_first_prompt(
     hooks: "PromptHooks | None",
     late: _LateParts,
 ) -> FirstPrompt:
-    proceeds = options.proceeds and len(begun.contents) > begun.opening
-    if not options.full_context or options.history or begun.contents:
+    proceeds = options.record.proceeds and len(begun.contents) > begun.opening
+    if not options.full_context or options.record.history or begun.contents:
         return FirstPrompt(proceeds=proceeds)
     chat, bench = late.get()
     return FirstPrompt(proceeds=proceeds, work=partial(tell_files, bench, chat, hooks, links.emit))
@@ -461,19 +461,20 @@ def _find_people(
 ) -> "tuple[Approver | None, Ask | None]":
     """Finds the approver and the function that answers questions of the model; imports nothing if
     no person can be asked. Raises InputError."""
-    if options.approve is not None and options.bus is not None:
+    people = options.people
+    if people.approve is not None and people.bus is not None:
         raise InputError("approve and bus would both confirm calls.", remedy="Give one of the two.")
-    if options.approve is not None:
+    if people.approve is not None:
         from alhena.agent.toolset.approval import serialize_approver
 
-        return serialize_approver(options.approve), options.ask
-    if options.bus is not None:
+        return serialize_approver(people.approve), people.ask
+    if people.bus is not None:
         from alhena.scheduler.bus_approver import BusApprover
 
-        listeners = BusApprover(options.bus)
+        listeners = BusApprover(people.bus)
         channel.subscribe(listeners.feed)
-        return listeners.approve, options.ask or listeners.ask
-    return None, options.ask
+        return listeners.approve, people.ask or listeners.ask
+    return None, people.ask
 
 
 def _watch(settings: Settings, environ: Mapping[str, str], cwd: Path) -> "TelemetryOptions | None":

@@ -193,7 +193,7 @@ def config_record(told: Told, *, texts: bool) -> TelemetryRecord:
         "worktree_active": False,
     }
     return TelemetryRecord(
-        "config", "CLI configuration loaded.", attributes | dict(told.bench.options.facts)
+        "config", "CLI configuration loaded.", attributes | dict(told.bench.options.client.facts)
     )
 
 

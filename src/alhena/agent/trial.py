@@ -71,11 +71,12 @@ def _models(options: SessionOptions, _groups: ProcessGroups) -> Iterable[str]:
 
 
 def _budget(options: SessionOptions, _groups: ProcessGroups) -> Iterable[str]:
+    from alhena.agent.limits import read_limits
     from alhena.agent.limits.budget import Ledger
     from alhena.models.prices import Prices
 
     model = options.settings.model
-    ledger = Ledger(model.budget, Prices(model.prices))
+    ledger = Ledger(read_limits(options.limits, model.budget), Prices(model.prices))
     ledger.require_price(SessionModels(None, options.environ, options.settings).name)
     return ()
 

@@ -8,8 +8,7 @@ import msgspec
 
 from alhena.batch.queue import Claim, Ended
 from alhena.batch.store import Place
-from alhena.batch.tasks import TaskLimits
-from alhena.values import Value
+from alhena.values import Limits, Value
 from alhena.wire.response import UsageMetadata
 
 
@@ -40,7 +39,7 @@ class RunConfig(Value, frozen=True, kw_only=True, omit_defaults=True):
     model: str | None = None
     service_tier: Literal["flex", "standard", "priority"] | None = None
     approval_mode: str = "default"
-    limits: TaskLimits = TaskLimits()
+    limits: Limits = Limits()
     policy: tuple[str, ...] = ()
     allowed_tools: tuple[str, ...] = ()
     include_directories: tuple[str, ...] = ()

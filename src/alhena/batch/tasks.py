@@ -12,20 +12,12 @@ from typing import Annotated, Any, BinaryIO, Literal, cast
 import msgspec
 
 from alhena.batch.errors import TaskFileError
+from alhena.values import Limits
 
 MAX_PROBLEMS = 20
 """Most problems that one message lists."""
 _JSON_COLUMNS = ("limits", "output_schema", "env")
 _OTHER_NAMES = {"serviceTier": "service_tier"}
-
-
-class TaskLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Limits of one task: model turns (-1: none), tokens, seconds, US dollars."""
-
-    turns: Annotated[int, msgspec.Meta(ge=-1)] | None = None
-    tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    cost: Annotated[float, msgspec.Meta(gt=0)] | None = None
 
 
 class Task(
@@ -42,7 +34,7 @@ class Task(
     model: Annotated[str, msgspec.Meta(pattern=r"\S")] | None = None
     service_tier: Literal["flex", "standard", "priority"] | None = None
     approval_mode: Literal["default", "auto_edit", "yolo", "plan"] | None = None
-    limits: TaskLimits | None = None
+    limits: Limits | None = None
     output_schema: dict[str, Any] | None = None
     env: dict[str, str] | None = None
 

@@ -20,20 +20,20 @@ from typing import Any
 import msgspec
 
 from alhena.agent.limits.budget import Spent
-from alhena.agent.toolset.options import SessionOptions
+from alhena.agent.toolset.options import RecordOptions, SessionOptions
 from alhena.batch.engine import Admission, RunConfig, TaskQueue
 from alhena.batch.errors import LostLeaseError, QueueError, SharedLimitError
 from alhena.batch.limits import GatedGenerator, Limiter
 from alhena.batch.overview import usage_of_task
 from alhena.batch.queue import Claim, Queue
 from alhena.batch.results import TaskResult, lost_task, with_usage
-from alhena.batch.tasks import Task, TaskLimits
+from alhena.batch.tasks import Task
 from alhena.batch.worktree import Tree, find_earlier_tree, open_tree, remove_tree
 from alhena.config.effective_settings import open_place
 from alhena.config.home import BATCH_TASK, PROJECT_TEMP
 from alhena.errors import AlhenaError, InputError, InterruptedRunError
 from alhena.library.agent import Agent
-from alhena.library.options import AgentOptions, Limits
+from alhena.library.options import AgentOptions
 from alhena.library.result import Result
 from alhena.models.errors import CredentialsError
 from alhena.models.generator import ContentGenerator
@@ -308,12 +308,13 @@ class Worker:
                 PROJECT_TEMP: str(folder),
                 BATCH_TASK: task.id,
             },
-            record=True,
-            resume=session_id if resumes else None,
-            session_id=None if resumes else session_id,
-            proceeds=resumes,
+            record=RecordOptions(
+                resume=session_id if resumes else None,
+                session_id=None if resumes else session_id,
+                proceeds=resumes,
+                disk=self._disk(lease, folder / "sessions" / f"{session_id}.jsonl"),
+            ),
             wrap=wrap,
-            disk=self._disk(lease, folder / "sessions" / f"{session_id}.jsonl"),
             spent=_spent(self._usage(token)),
             fake_responses=options.fake_responses or self._config.fake_responses,
         )
@@ -340,12 +341,11 @@ class Worker:
 
 def agent_of(config: RunConfig, task: Task, cwd: Path) -> Agent:
     """The agent of a task by the flags of a run. Raises ConfigError, InputError, TypeError."""
-    limits = merge_limits(config.limits, task.limits)
     return Agent(
         task.model or config.model,
         approval_mode=task.approval_mode or config.approval_mode,
         policy=config.policy,
-        limits=Limits(**msgspec.structs.asdict(limits)),
+        limits=config.limits if task.limits is None else task.limits.fill(config.limits),
         cwd=cwd,
         options=AgentOptions(
             allowed_tools=config.allowed_tools,
@@ -378,14 +378,6 @@ def _spent(taken: Mapping[str, Any]) -> Spent:
         tokens=sum(taken.get(name, 0) for name in names),
         seconds=taken.get("duration", 0.0),
         cost=taken.get("cost") or 0.0,
-    )
-
-
-def merge_limits(given: TaskLimits, own: TaskLimits | None) -> TaskLimits:
-    """The limits of a task: its own, and where it has none the given ones."""
-    stated: Mapping[str, Any] = {} if own is None else msgspec.structs.asdict(own)
-    return msgspec.structs.replace(
-        given, **{name: value for name, value in stated.items() if value is not None}
     )
 
 

@@ -25,7 +25,6 @@ from alhena.library.options import (
     AgentArguments,
     AgentOptions,
     Hook,
-    Limits,
     Server,
     Subagent,
     agents_of,
@@ -49,6 +48,7 @@ from alhena.scheduler.question import Answer, Approver, ConfirmationRequest, Ver
 from alhena.tools.contract import Tool, ToolConfirmationOutcome
 from alhena.tools.function import DepsT, Image
 from alhena.tools.value_types import schema_of, value_from_json
+from alhena.values import Limits
 from alhena.wire.content import Content, Part
 
 if TYPE_CHECKING:
@@ -430,7 +430,8 @@ class Agent(Generic[DepsT]):
 
     def _options(self) -> SessionOptions:
         options = session_options(self._given, None if self._home is None else self._home.name)
-        return msgspec.structs.replace(options, program=self._program)
+        client = msgspec.structs.replace(options.client, program=self._program)
+        return msgspec.structs.replace(options, client=client)
 
     async def _open(self) -> None:
         try:

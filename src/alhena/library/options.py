@@ -4,13 +4,20 @@ them."""
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 
 from alhena.agent.subagents import AgentDefinition, builtin_agents
 from alhena.agent.subagents.remote import RemoteAgent
-from alhena.agent.toolset.options import PolicySource, SessionOptions, of_place, workspace_directory
+from alhena.agent.toolset.options import (
+    People,
+    PolicySource,
+    RecordOptions,
+    SessionOptions,
+    of_place,
+    workspace_directory,
+)
 from alhena.config.effective_settings import open_place
 from alhena.config.settings import Settings, with_tier
 from alhena.errors import ConfigError
@@ -24,7 +31,7 @@ from alhena.tools.contract import Tool
 from alhena.tools.function import as_tool
 from alhena.tools.registry import BUILT_IN, declared_name, is_declarable
 from alhena.tools.value_types import schema_of
-from alhena.values import Value
+from alhena.values import Limits, Value
 from alhena.wire.content import Content
 
 HERE = "(in this process)"
@@ -110,16 +117,6 @@ def entries_of(servers: Mapping[str, Server]) -> dict[str, Any]:
 
 
 T = TypeVar("T")
-
-
-class Limits(Value, frozen=True, kw_only=True):
-    """Limits of an agent: model `turns` per prompt, `seconds` per run, `tokens` and `cost` (US
-    dollars) per session. None: no limit but that of the settings; -1 turns: not even that."""
-
-    turns: Annotated[int, msgspec.Meta(ge=-1)] | None = None
-    tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    cost: Annotated[float, msgspec.Meta(gt=0)] | None = None
 
 
 class AgentOptions(Value, frozen=True, kw_only=True):
@@ -429,19 +426,20 @@ def session_options(given: AgentArguments, home: str | None = None) -> SessionOp
         agents=given.agents,
         remote_agents=given.remote_agents,
         builtin_tools=given.builtin_tools,
-        approve=given.approve,
+        people=People(approve=given.approve, ask=more.ask, edit=more.edit, bus=more.bus),
         approval_mode=given.approval_mode,
         policy=given.policy,
         hooks=given.hooks,
         in_process_servers={
             name: each.server for name, each in here if isinstance(each, InProcessServer)
         },
-        max_turns=-1 if limits.turns is None else limits.turns,
-        max_tokens=limits.tokens,
-        max_seconds=limits.seconds,
-        max_cost=limits.cost,
-        history=given.history,
-        resume=given.resume,
+        limits=limits,
+        record=RecordOptions(
+            enabled=more.record,
+            resume=given.resume,
+            session_id=more.session_id,
+            history=given.history,
+        ),
         **{name: getattr(more, name) for name in _SAME},
         **found,
     )
@@ -450,5 +448,13 @@ def session_options(given: AgentArguments, home: str | None = None) -> SessionOp
 _SAME = tuple(
     name
     for name in AgentOptions.__struct_fields__
-    if name not in ("settings", "environ", "service_tier")
+    if name
+    not in (
+        "settings",
+        "environ",
+        "service_tier",
+        "record",
+        "session_id",
+        *People.__struct_fields__,
+    )
 )

@@ -3,12 +3,12 @@
 `budget` has those of tokens, time and money."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from alhena.config.settings import LONG_PROMPT, PriceSettings
-from alhena.errors import AlhenaError
+from alhena.config.settings import LONG_PROMPT, BudgetSettings, PriceSettings
+from alhena.errors import AlhenaError, ConfigError
 from alhena.events import ApiRequestEvent, ApiResponseEvent, Event, ToolCallResponseEvent
-from alhena.values import Value
+from alhena.values import Limits, Value
 
 if TYPE_CHECKING:
     from asyncio import Lock
@@ -65,14 +65,30 @@ class BusyError(AlhenaError):
     kind = "busy"
 
 
+def read_limits(given: Limits, budget: BudgetSettings) -> Limits:
+    """The `given` limits, and where there is none that of the settings. Raises ConfigError for one
+    that cannot be kept."""
+    found: dict[str, Any] = {
+        name: getattr(given, name) or getattr(budget, f"max_{name}")
+        for name in ("tokens", "seconds", "cost")
+    }
+    for name, limit in found.items():
+        if limit is not None and not 0 < limit < float("inf"):
+            raise ConfigError(
+                f"the budget's max {name} is {limit}.", remedy="Give a number above 0, or none."
+            )
+    return Limits(turns=given.turns, **found)
+
+
 class TurnLimits:
     """Counts model turns, those of subagents included, against a limit per prompt and one per
     session (-1: none). With `ask`, a reached limit is a question, put once a prompt: a yes allows
     as many turns again."""
 
     def __init__(
-        self, per_prompt: int = -1, per_session: int = -1, ask: "Ask | None" = None
+        self, per_prompt: int | None = None, per_session: int = -1, ask: "Ask | None" = None
     ) -> None:
+        per_prompt = -1 if per_prompt is None else per_prompt
         self.session_turns = 0
         self.prompt_turns = 0
         self._ask = ask

@@ -16,14 +16,14 @@ from alhena.agent.limits import (
     wants_more,
 )
 from alhena.chat.estimates import config_tokens, content_tokens, part_tokens
-from alhena.config.settings import LONG_PROMPT, BudgetSettings
+from alhena.config.settings import LONG_PROMPT
 from alhena.errors import AlhenaError, ConfigError
 from alhena.events import Event, RunFinishedEvent, RunStartedEvent, ToolCallUpdateEvent
 from alhena.models.generator import ContentGenerator
 from alhena.models.prices import Prices, Tokens
 from alhena.models.retry import RetryingGenerator
 from alhena.tools.contract import Question
-from alhena.values import Value
+from alhena.values import Limits, Value
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import EmbedContentResponse, GenerateContentResponse, UsageMetadata
@@ -79,24 +79,17 @@ class Ledger:
 
     def __init__(
         self,
-        budget: BudgetSettings,
+        limits: Limits,
         prices: Prices,
         ask: "Ask | None" = None,
         clock: Callable[[], float] = time.monotonic,
         spent: Spent | None = None,
     ) -> None:
         spent = spent or Spent()
-        for name in budget.__struct_fields__:
-            limit = getattr(budget, name)
-            if limit is not None and not 0 < limit < float("inf"):
-                raise ConfigError(
-                    f"the budget's {name.replace('_', ' ')} is {limit}.",
-                    remedy="Give a number above 0, or none.",
-                )
         self.tokens = spent.tokens
         self.cost = spent.cost
-        self._step = budget
-        self._limits = msgspec.structs.asdict(budget)
+        self._step = limits
+        self._limits = msgspec.structs.asdict(limits)
         self._prices = prices
         self._ask = None if ask is None else self.untimed(ask)
         self._clock = clock
@@ -113,7 +106,7 @@ class Ledger:
     @property
     def times(self) -> bool:
         """True when runs have a limit of time."""
-        return self._step.max_seconds is not None
+        return self._step.seconds is not None
 
     @property
     def seconds(self) -> float:
@@ -122,9 +115,9 @@ class Ledger:
 
     def require_price(self, model: str) -> None:
         """Raises ConfigError for a model whose cost could not be counted."""
-        if self._step.max_cost is not None and self._prices.of(model) is None:
+        if self._step.cost is not None and self._prices.of(model) is None:
             raise ConfigError(
-                f"the limit of ${self._step.max_cost:g} cannot be kept: the price of {model} is not"
+                f"the limit of ${self._step.cost:g} cannot be kept: the price of {model} is not"
                 " known.",
                 remedy=_PRICE_REMEDY,
             )
@@ -142,7 +135,7 @@ class Ledger:
         """Returns when the run's time is up and is not extended."""
         while True:
             await self._ticking.wait()
-            left = (self._limits["max_seconds"] or float("inf")) - self.seconds
+            left = (self._limits["seconds"] or float("inf")) - self.seconds
             if left > 0:
                 await asyncio.sleep(left)  # a clock that stood still meanwhile is looked at again
                 continue
@@ -177,7 +170,7 @@ class Ledger:
         if not self._running:
             self._running, self._before, self._refused = True, self._earlier, None
             self._earlier = 0.0
-            self._limits["max_seconds"] = self._step.max_seconds
+            self._limits["seconds"] = self._step.seconds
             self._waiting.clear()
             self._set_clock()
 
@@ -225,7 +218,7 @@ class Ledger:
         """As `_breach`, for the time, and for a wait that is about to begin."""
         if self._refused is not None:
             return None, self._refused
-        seconds = self._limits["max_seconds"]
+        seconds = self._limits["seconds"]
         if seconds is None or self.seconds + wait < seconds:
             return None
         limit = f"the limit of {seconds:g} second{'' if seconds == 1 else 's'} for one run"
@@ -235,23 +228,23 @@ class Ledger:
                 f"would reach {limit}: the request could be sent again in {wait:.1f} seconds"
                 f" ({reason.message.removesuffix('.')})."
             )
-        return "max_seconds", TimeLimitError(
+        return "seconds", TimeLimitError(
             told, remedy="Raise --max-seconds or model.budget.maxSeconds."
         )
 
     def _breach(self, model: str) -> Breach | None:
         if self._refused is not None:
             return None, self._refused
-        tokens, cost = self._limits["max_tokens"], self._limits["max_cost"]
+        tokens, cost = self._limits["tokens"], self._limits["cost"]
         if tokens is not None and self.tokens >= tokens:
-            return "max_tokens", TokenLimitError(
+            return "tokens", TokenLimitError(
                 f"reached the limit of {tokens:,} tokens for this session.",
                 remedy="Raise --max-tokens or model.budget.maxTokens.",
             )
         if (late := self._time_up()) is not None or cost is None:
             return late
         if self.cost >= cost:
-            return "max_cost", CostLimitError(
+            return "cost", CostLimitError(
                 f"reached the limit of ${cost:g} for this session.",
                 remedy="Raise --max-cost or model.budget.maxCost.",
             )

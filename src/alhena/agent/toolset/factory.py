@@ -247,9 +247,9 @@ def open_folders(options: SessionOptions, session_id: str) -> Folders:
         options.cwd,
         (_directory(options.cwd, item) for item in options.include_directories),
         readable=(outputs.directory, plans, temp / IMAGE_FOLDER),
-        console=options.console,
-        editor=options.editor,
-        terminal=options.terminal,
+        console=options.client.console,
+        editor=options.client.editor,
+        terminal=options.client.terminal,
     )
     return Folders(workspace, outputs, plans)
 
@@ -397,8 +397,9 @@ def _is_tool(bench: Toolset, name: str) -> bool:
 def open_elsewhere(bench: Toolset, cwd: Path) -> Toolset:
     """A toolset for another directory: its own tools without MCP servers, everything else that of
     the session."""
+    client = msgspec.structs.replace(bench.options.client, editor=None, terminal=None)
     there = msgspec.structs.replace(
-        bench.options, cwd=cwd, servers=False, include_directories=(), editor=None, terminal=None
+        bench.options, cwd=cwd, servers=False, include_directories=(), client=client
     )
     own = open_toolset(there, bench.links, bench.host.groups)
     return msgspec.structs.replace(

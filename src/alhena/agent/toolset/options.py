@@ -10,8 +10,8 @@ from alhena.errors import InputError
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode, PolicyRule
 from alhena.system.workspace import current_directory
-from alhena.tools.contract import HostProgram, Tool
-from alhena.values import Value
+from alhena.tools.contract import Tool
+from alhena.values import Limits, Value
 from alhena.wire.content import Content
 
 if TYPE_CHECKING:
@@ -25,11 +25,47 @@ if TYPE_CHECKING:
     from alhena.scheduler.confirmation import Edit
     from alhena.scheduler.question import Approver
     from alhena.session.journal import Disk
-    from alhena.system.workspace import EditorFiles, Terminal, TerminalProvider
+    from alhena.system.workspace import EditorFiles, Terminal
     from alhena.tools.builtin.ask_user import Ask
 
 T = TypeVar("T")
 PolicySource = str | PathLike[str] | PolicyRule
+
+
+class People(Value, frozen=True, kw_only=True):
+    """The ways to the people of a session: `approve` confirms calls, `ask` answers questions of the
+    model, `edit` lets a person change a proposed edit; the listeners of `bus` do the first two."""
+
+    approve: "Approver | None" = None
+    ask: "Ask | None" = None
+    edit: "Edit | None" = None
+    bus: "MessageBus | None" = None
+
+
+class Client(Value, frozen=True, kw_only=True):
+    """The capabilities of a front end: `editor` shows files, `terminal` runs commands, `console`
+    is lent to them, `program` serves the tools that it wrote; `is_terminal`: a person sits at
+    it. `facts` go to telemetry (output_format, debug_mode)."""
+
+    console: "TerminalProvider | None" = None
+    editor: "EditorFiles | None" = None
+    terminal: "Terminal | None" = None
+    program: HostProgram | None = None
+    is_terminal: bool = False
+    facts: Mapping[str, str | bool] = {}
+
+
+class RecordOptions(Value, frozen=True, kw_only=True):
+    """The record of a session: `resume` one, or continue a given `history`; with `enabled` it is
+    written by `disk`, a new one under `session_id`. With `proceeds` the first prompt of a resumed
+    session continues at the step its journal ends with."""
+
+    enabled: bool = True
+    resume: str | None = None
+    session_id: str | None = None
+    history: tuple[Content, ...] = ()
+    disk: "Disk | None" = None
+    proceeds: bool = False
 
 
 class SessionOptions(Value, frozen=True, kw_only=True):
@@ -38,15 +74,13 @@ class SessionOptions(Value, frozen=True, kw_only=True):
     Beside what `Agent` and `AgentOptions` describe: `environ` and `settings` are loaded for `cwd`;
     `generator` answers instead of the one chosen by model and credentials; `builtin_tools`: the
     only ones declared; `agents` and `remote_agents`: beside the built-in ones; `interactive`:
-    someone can be asked; `editor` shows files and `terminal` runs commands for a client, `program`
-    serves the tools that it wrote; `servers`: connect to MCP servers, of which `in_process_servers`
+    someone can be asked; `servers`: connect to MCP servers, of which `in_process_servers`
     are objects of the SDK by name; `extensions`: those in use;
     `held_servers`: blocked ones with the reason; `acceptance` is asked before other ones start;
-    `named` replaces secret values by their variables for display; `max_turns` -1: no limit;
-    `wrap` puts something between the session and the service, `disk` writes its journal; with
-    `proceeds` the first prompt of a resumed session continues at the step its journal ends with;
+    `named` replaces secret values by their variables for display;
+    `wrap` puts something between the session and the service;
     `spent` counts against the limits from the start;
-    `facts` go to telemetry (output_format, debug_mode), `notices` to the person with the first run.
+    `notices` go to the person with the first run.
     """
 
     cwd: Path
@@ -59,14 +93,8 @@ class SessionOptions(Value, frozen=True, kw_only=True):
     builtin_tools: tuple[str, ...] | None = None
     agents: "tuple[AgentDefinition, ...]" = ()
     remote_agents: "tuple[RemoteAgent, ...]" = ()
-    approve: "Approver | None" = None
-    ask: "Ask | None" = None
-    edit: "Edit | None" = None
-    console: "TerminalProvider | None" = None
-    editor: "EditorFiles | None" = None
-    terminal: "Terminal | None" = None
-    program: HostProgram | None = None
-    bus: "MessageBus | None" = None
+    people: People = People()
+    client: Client = Client()
     interactive: bool = False
     approval_mode: ApprovalMode = ApprovalMode.DEFAULT
     may_act: bool = True
@@ -83,24 +111,14 @@ class SessionOptions(Value, frozen=True, kw_only=True):
     held_servers: Mapping[str, str] = {}
     acceptance: "Acceptance | None" = None
     named: Callable[[tuple[str, ...], Any], Any] | None = None
-    max_turns: int = -1
-    max_tokens: int | None = None
-    max_seconds: float | None = None
-    max_cost: float | None = None
-    history: tuple[Content, ...] = ()
-    resume: str | None = None
-    session_id: str | None = None
-    record: bool = True
+    limits: Limits = Limits()
+    record: RecordOptions = RecordOptions()
     full_context: bool = False
     fake_responses: str | None = None
     fake_strict: bool = True
     record_responses: str | None = None
     wrap: Callable[[ContentGenerator], ContentGenerator] | None = None
-    disk: "Disk | None" = None
-    proceeds: bool = False
     spent: "Spent | None" = None
-    is_terminal: bool = False
-    facts: Mapping[str, str | bool] = {}
     notices: tuple[str, ...] = ()
 
 

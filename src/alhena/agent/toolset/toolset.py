@@ -174,14 +174,14 @@ class Toolset(msgspec.Struct, kw_only=True, eq=False):
                 approver,
                 self.authority,
                 emit,
-                edit=self.options.edit,
+                edit=self.options.people.edit,
                 lasting=not self.settings.security.disable_always_allow,
             )
         known_as: Callable[[str], str] = str if caller is None else caller.call_id
         services = CallServices(
             durable=self.links.durable,
             keep=self.links.keep,
-            program=self.options.program,
+            program=self.options.client.program,
             traceparent=lambda call_id: self.trace_of(known_as(call_id)),
             discover=None if self.memory is None else self.memory.conversation(),
         )

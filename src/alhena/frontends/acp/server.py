@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from alhena.agent.toolset.options import RecordOptions
 from alhena.errors import AlhenaError, ConfigError
 from alhena.frontends.acp.connection import (
     INTERNAL,
@@ -374,9 +375,7 @@ class EditorServer:
             options = msgspec.structs.replace(
                 options,
                 settings=settings,
-                resume=resume,
-                session_id=None,
-                history=history,
+                record=RecordOptions(resume=resume, history=history),
                 notices=notices,
             )
             folder = Folder(lambda: self._place(params["cwd"]), "alhena trust")

@@ -14,7 +14,7 @@ import msgspec
 
 from alhena.agent.between_prompts import compress, switch_model
 from alhena.agent.runner import SessionRunner
-from alhena.agent.toolset.options import SessionOptions
+from alhena.agent.toolset.options import People, SessionOptions
 from alhena.agent.toolset.toolset import Toolset
 from alhena.chat.turn import InvalidResponseError
 from alhena.commands import sources_of
@@ -88,19 +88,21 @@ class EditorSession:
     ) -> None:
         self.questions = Questions(self, connection, client)
         files = ClientFiles(self, client)
+        able = client.get("terminal") is True
+        terminal = ClientTerminal(self, connection) if able else None
         options = msgspec.structs.replace(
             given,
-            approve=self.questions.approve,
-            ask=self.questions.put,
+            people=People(approve=self.questions.approve, ask=self.questions.put),
             interactive=True,
-            editor=files if files.any else None,
-            terminal=ClientTerminal(self, connection) if client.get("terminal") is True else None,
+            client=msgspec.structs.replace(
+                given.client, editor=files if files.any else None, terminal=terminal
+            ),
         )
         self._connection = connection
         self.folder = folder
         self._lock = asyncio.Lock()
         self.cancelled = self._busy = False
-        self.resumed = given.resume is not None
+        self.resumed = given.record.resume is not None
         self._switching = False
         self._showing: asyncio.TimerHandle | None = None
         self.runner = SessionRunner(options)

@@ -10,6 +10,7 @@ import msgspec
 
 from alhena.errors import UsageError
 from alhena.policy.model import ApprovalMode
+from alhena.values import Limits
 
 EPILOG = """\
 commands:
@@ -52,7 +53,7 @@ class RunArguments(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed command line. `prompt` is None when none was given; `words` are those it was made
     of, unless they stood behind `--`; `sessions` are the arguments of `alhena sessions` when
     options ask for that; `mcp_servers` and `extensions` the only ones that are wanted,
-    None for all; the limits are turns of the model (-1: no limit), tokens, seconds, US dollars."""
+    None for all."""
 
     prompt: str | None = None
     words: tuple[str, ...] = ()
@@ -79,10 +80,7 @@ class RunArguments(msgspec.Struct, frozen=True, kw_only=True):
     sessions: tuple[str, ...] = ()
     debug: bool = False
     all_files: bool = False
-    max_turns: int = -1
-    max_tokens: int | None = None
-    max_seconds: float | None = None
-    max_cost: float | None = None
+    limits: Limits = Limits()
     acp: bool = False
     screen_reader: bool = False
     wants_help: bool = False
@@ -335,7 +333,6 @@ def _add_session_options(parser: Parser) -> None:
     )
     for name, kind, what in _LIMITS:
         add(f"--max-{name}", type=kind, metavar="N", help=what)
-    parser.set_defaults(max_turns=-1)
     add(
         "--checkpointing",
         action="store_true",
@@ -379,6 +376,7 @@ def parse_run(argv: list[str]) -> RunArguments:
         "resume": None if found.resume is None else found.resume.strip() or "latest",
         "session_id": found.session_id and found.session_id.strip(),
         "sessions": _sessions(found.delete_session, listing=found.list_sessions),
+        "limits": Limits(**{name: getattr(found, f"max_{name}") for name, _, _ in _LIMITS}),
         "wants_help": found.help,
         "wants_version": found.version,
     }

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from alhena.agent.toolset.options import SessionOptions, of_place
+from alhena.agent.toolset.options import Client, RecordOptions, SessionOptions, of_place
 from alhena.config.effective_settings import (
     FolderTrust,
     Place,
@@ -125,26 +125,24 @@ def session_options(
         approval_mode=mode,
         may_act=place.trust.trusted,
         include_directories=roots,
-        max_turns=arguments.max_turns,
-        max_tokens=arguments.max_tokens,
-        max_seconds=arguments.max_seconds,
-        max_cost=arguments.max_cost,
+        limits=arguments.limits,
         fake_responses=arguments.fake_responses,
         fake_strict=arguments.fake_strict,
         record_responses=arguments.record_responses,
-        is_terminal=is_terminal(sys.stdin) and is_terminal(sys.stdout),
         settings=settings,
         environ=place.environ,
         allowed_tools=arguments.allowed_tools,
         skip_trust=arguments.skip_trust,
         sandbox=arguments.sandbox,
-        resume=arguments.resume,
-        session_id=arguments.session_id,
+        record=RecordOptions(resume=arguments.resume, session_id=arguments.session_id),
         full_context=arguments.all_files,
-        facts={
-            "output_format": arguments.output_format or settings.output.format,
-            "debug_mode": arguments.debug,
-        },
+        client=Client(
+            is_terminal=is_terminal(sys.stdin) and is_terminal(sys.stdout),
+            facts={
+                "output_format": arguments.output_format or settings.output.format,
+                "debug_mode": arguments.debug,
+            },
+        ),
         **of_place(place),
     )
     return msgspec.structs.replace(options, notices=(*options.notices, *missing))

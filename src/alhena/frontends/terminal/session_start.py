@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from alhena.agent.runner import SessionRunner
-from alhena.agent.toolset.options import SessionOptions
+from alhena.agent.toolset.options import People, SessionOptions
 from alhena.commands import sources_of
 from alhena.config.effective_settings import Place
 from alhena.config.home import config_home
@@ -154,12 +154,15 @@ def _agent(arguments: RunArguments, conversation: Conversation) -> SessionRunner
             asked,
             model=conversation.folder.model or asked.model,
             include_directories=(*asked.include_directories, *conversation.folder.added),
-            approve=conversation.approve,
-            ask=conversation.ask,
-            edit=conversation.edit,
-            console=conversation.console,
+            people=People(
+                approve=conversation.approve, ask=conversation.ask, edit=conversation.edit
+            ),
+            client=msgspec.structs.replace(
+                asked.client,
+                console=conversation.console,
+                facts={**asked.client.facts, "output_format": "text"},
+            ),
             wait_for_servers=False,
-            facts={**asked.facts, "output_format": "text"},
         )
 
     return SessionRunner(options)
