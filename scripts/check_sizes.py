@@ -24,8 +24,8 @@ LIMITS = {
     "assigned_from_outside": 1,
     "unclear_docstrings": 0,
     "odd_words": 0,
-    "participle_functions": 498,
-    "repeated_classes": 56,
+    "participle_functions": 286,
+    "repeated_classes": 29,
 }
 """The figures of the whole that have a limit."""
 CIRCLES = Path(__file__).parent / "circles.toml"

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from alhena.frontends.cli.completion import help_of
-from alhena.frontends.cli.main import COMMANDS
+from alhena.frontends.main import COMMANDS
 from alhena.frontends.shared.arguments import run_parser
 
 PAGE = Path(__file__).parent.parent / "share" / "man" / "man1" / "alhena.1"

@@ -19,7 +19,7 @@ def main() -> int:
             return 0
         gc.set_threshold(YOUNG)
         _import_msgspec()
-        from alhena.frontends.cli.main import run
+        from alhena.frontends.main import run
 
         return run(arguments)
     except KeyboardInterrupt:

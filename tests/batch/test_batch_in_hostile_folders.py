@@ -38,7 +38,7 @@ def test_workers_import_nothing_of_the_folder(
     write_tasks(project / "tasks.jsonl", 4)
     out = tmp_path / f"r{len(list(tmp_path.iterdir()))}.jsonl"
     # The command itself is the user's start: it finds its modules without the folder.
-    code = "import sys; from alhena.frontends.cli.main import run; sys.exit(run(sys.argv[1:]))"
+    code = "import sys; from alhena.frontends.main import run; sys.exit(run(sys.argv[1:]))"
     with AnsweringServer(echo) as server:
         done = subprocess.run(
             (sys.executable, "-P", "-c", _WITH.format(variable=variable, code=code), "batch",

@@ -14,7 +14,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from alhena.config.extensions import load_extensions
-from alhena.frontends.cli.main import run
+from alhena.frontends.main import run
 
 STEPS = ("open", "os.", "shutil.", "tempfile.")
 FILES = 5

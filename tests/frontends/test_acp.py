@@ -318,7 +318,7 @@ async def test_without_credentials_a_session_is_refused(project: Path):
 
 
 def test_without_the_package_one_line_says_how_to_get_it(project: Path):
-    code = "import sys; sys.modules['acp'] = None; from alhena.frontends.cli.main import run; "
+    code = "import sys; sys.modules['acp'] = None; from alhena.frontends.main import run; "
     ran = subprocess.run(
         [sys.executable, "-c", f"{code}sys.exit(run(['--acp']))"],
         capture_output=True,

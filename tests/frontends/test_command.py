@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.frontends.cli.main import COMMANDS
+from alhena.frontends.main import COMMANDS
 from alhena.frontends.shared.arguments import EPILOG
 from tests.support.command import ALHENA, alhena, alhena_reads
 from tests.support.each import for_each

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from alhena.errors import UsageError
-from alhena.frontends.cli.main import COMMANDS, refuse_commands
+from alhena.frontends.main import COMMANDS, refuse_commands
 from alhena.frontends.shared.arguments import RunArguments, parse_run, run_parser
 from alhena.policy.model import ApprovalMode
 from alhena.version import __version__

@@ -8,7 +8,7 @@ import pytest
 from scripts.man_page import PAGE, man_page
 
 from alhena.frontends.cli.completion import help_of, summaries
-from alhena.frontends.cli.main import COMMANDS
+from alhena.frontends.main import COMMANDS
 from alhena.frontends.shared.arguments import run_parser
 from tests.support.command import alhena
 from tests.support.patience import PATIENCE_S

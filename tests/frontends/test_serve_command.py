@@ -197,7 +197,7 @@ def test_without_its_extra_it_says_what_to_install(tmp_path: Any):
         "import importlib.util as util, sys\n"
         "found = util.find_spec\n"
         "util.find_spec = lambda name: None if name == 'uvicorn' else found(name)\n"
-        "from alhena.frontends.cli.main import run\n"
+        "from alhena.frontends.main import run\n"
         "sys.exit(run(['serve', '-m', 'demo']))\n"
     )
     ran = subprocess.run(

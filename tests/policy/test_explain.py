@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from alhena.frontends.cli.main import run
+from alhena.frontends.main import run
 
 PREFIX = {"toolName": "run_shell_command", "commandPrefix": "git", "decision": "allow"}
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.frontends.cli.main import run
+from alhena.frontends.main import run
 
 GOOD = """
 [[rule]]

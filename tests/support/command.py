@@ -16,7 +16,7 @@ from tempfile import TemporaryFile
 from typing import Any, TextIO
 from unittest import mock
 
-from alhena.frontends.cli.main import run
+from alhena.frontends.main import run
 from alhena.frontends.shared import pipes
 from tests.support.patience import PATIENCE_S
 from tests.support.server import ScriptedServer

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from alhena.frontends.cli.main import COMMANDS as SHELL_COMMANDS
+from alhena.frontends.main import COMMANDS as SHELL_COMMANDS
 from alhena.frontends.shared.arguments import run_parser
 from alhena.frontends.terminal.commands import COMMANDS, INSTEAD, unknown_words
 from tests.frontends.terminal.kit import ListScreen

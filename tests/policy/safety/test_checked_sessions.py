@@ -8,7 +8,7 @@ import pytest
 
 from alhena.agent.runner import SessionRunner
 from alhena.errors import ConfigError
-from alhena.frontends.cli.main import run
+from alhena.frontends.main import run
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.question import Answer, ConfirmationRequest
 from tests.agent.kit import answers

@@ -9,8 +9,8 @@ from alhena.config.settings import Settings
 from alhena.errors import InputError
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode, PolicyRule
-from alhena.system.workspace import current_directory
-from alhena.tools.contract import Tool
+from alhena.system.workspace import TerminalProvider, current_directory
+from alhena.tools.contract import HostProgram, Tool
 from alhena.values import Limits, Value
 from alhena.wire.content import Content
 

@@ -9,7 +9,7 @@ from contextlib import redirect_stdout, suppress
 from functools import cache
 
 from alhena.errors import UsageError
-from alhena.frontends.cli.main import COMMANDS, carry_out
+from alhena.frontends.main import COMMANDS, carry_out
 from alhena.frontends.shared.arguments import EPILOG, run_parser
 from alhena.frontends.shared.streams import write_stdout
 from alhena.models.catalogue import ALIASES, served_models, today

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
-from alhena.frontends.cli.main import COMMANDS
+from alhena.frontends.main import COMMANDS
 from alhena.frontends.shared.arguments import parsed
 from alhena.frontends.shared.streams import write_stdout
 
