@@ -213,7 +213,7 @@ class GatedGenerator(MeteredGenerator):
     def _charge(self, number: int, model: str, usage: UsageMetadata | None, /) -> None:
         self._limiter.charge(number, self._token, model, usage)
 
-    def _delay_model(self, model: str, error: AlhenaError) -> None:
+    def _note_refusal(self, model: str, error: AlhenaError) -> None:
         """Makes all tasks wait as long as the service wants of one."""
         seconds = hint_of(error)
         if isinstance(error, QuotaError) and not isinstance(error, SpentQuotaError) and seconds:

@@ -273,7 +273,7 @@ class MeteredGenerator:
         """The request took this; None: nothing, the service refused it."""
         raise NotImplementedError
 
-    def _refused(self, model: str, error: AlhenaError) -> None:
+    def _note_refusal(self, model: str, error: AlhenaError) -> None:
         """A request to the model has failed."""
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
@@ -288,7 +288,7 @@ class MeteredGenerator:
             usage = usage_of(request, None)
             raise
         except AlhenaError as error:
-            self._refused(request.model, error)
+            self._note_refusal(request.model, error)
             raise
         finally:
             self._charge(number, request.model, usage)
@@ -314,7 +314,7 @@ class MeteredGenerator:
             taken = True  # it is on its way, and nobody will say what it took
             raise
         except AlhenaError as error:
-            self._refused(request.model, error)
+            self._note_refusal(request.model, error)
             raise
         finally:
             used = usage_of(request, usage, output, whole=whole) if taken else None
