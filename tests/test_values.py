@@ -31,7 +31,7 @@ INSIDE = tuple(
             "shell",
             "tracing",
         ),
-        *("wire.conformance", "wire.schema"),
+        *("tools.catalogue", "wire.conformance", "wire.schema"),
     )
 )
 """Rooms whose values are made by alhena alone, from what was read and checked."""

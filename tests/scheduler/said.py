@@ -45,7 +45,7 @@ class SaidHooks:
         said = say(dict(fields))
         return said if isinstance(said, HookVerdict) else await said
 
-    def beside(self, firing: Any) -> None:
+    def run_in_background(self, firing: Any) -> None:
         self.running.append(asyncio.ensure_future(firing))
 
     def events(self) -> list[HookEvent]:
