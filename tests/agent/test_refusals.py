@@ -130,7 +130,9 @@ async def test_a_refused_call_of_a_subagent_ends_its_turn_and_the_batch_of_its_p
         ]
     )
     assert [str(each.status) for each in ended] == ["cancelled"] * 4
-    assert [each.ends_turn for each in ended][:2] == [False, True]
+    ends = [each.ends_turn for each in ended]
+    assert not ends[0]
+    assert any(ends[1:3])  # either subagent may be the first to ask
     assert len(office.generator.requests) == 2
     assert not list(project.iterdir())
 
