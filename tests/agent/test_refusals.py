@@ -114,10 +114,18 @@ async def test_a_no_over_the_bus_ends_the_turn_and_silence_only_the_call(
 async def test_a_refused_call_of_a_subagent_ends_its_turn_and_the_batch_of_its_parent(
     project: Path,
 ):
+    async def refuse(request: ConfirmationRequest) -> Answer:
+        while len(office.generator.requests) < 2:
+            await asyncio.sleep(0)
+        return Answer.no()
+
+    # The second subagent does not come to its question: only the first can be refused.
     office = Office(
-        ScriptedGenerator(turn(write("a"), write("b")), turn(write("c")), done()),
+        ScriptedGenerator(
+            turn(write("a"), write("b")), turn(call("forever", {}, id="h"), write("c")), done()
+        ),
         agents=(worker(),),
-        approve=lambda request: Answer.no(),
+        approve=refuse,
         tools=(SmallTool("forever", forever, kind=Kind.READ),),
         policy=(PolicyRule(decision=PolicyOutcome.ALLOW, priority=900, tool_names=("forever",)),),
     )
@@ -130,9 +138,7 @@ async def test_a_refused_call_of_a_subagent_ends_its_turn_and_the_batch_of_its_p
         ]
     )
     assert [str(each.status) for each in ended] == ["cancelled"] * 4
-    ends = [each.ends_turn for each in ended]
-    assert not ends[0]
-    assert any(ends[1:3])  # either subagent may be the first to ask
+    assert [each.ends_turn for each in ended][:2] == [False, True]
     assert len(office.generator.requests) == 2
     assert not list(project.iterdir())
 

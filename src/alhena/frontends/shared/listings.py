@@ -379,11 +379,11 @@ def server_rows(reports: "Iterable[ServerReport]", place: "Place") -> tuple[Row,
 def _server_row(report: "ServerReport", shown: tuple[str, ...], extension: str) -> Row:
     what, *rest = shown or ("",)
     name = f"{report.name} (from {extension})" if extension else report.name
-    where = f"{what} ({report.transport})" if what else ""
+    where = f"{one_line(what, MAX_TEXT)} ({report.transport})" if what else ""
     notes = [("dim", one_line(", ".join(rest), MAX_MORE))] if rest else []
     if report.description:
         notes.append(("dim", one_line(report.description, MAX_TEXT)))
-    parts = (one_line(where, MAX_TEXT), state_words(report))
+    parts = (where, state_words(report))
     return Row(
         mark=MARKS[report.state],
         tone=_TONES.get(report.state, "dim"),
