@@ -69,11 +69,13 @@ class ServerQuestions:
         if self._ask is None:
             return ElicitationReply({"action": "decline"}, unasked=message)
         try:
-            return await self._put(self._ask, message, params)
+            return await self._put_question(self._ask, message, params)
         except UnaskedError:
             return ElicitationReply({"action": "decline"}, unasked=message)
 
-    async def _put(self, ask: Ask, message: str, params: Mapping[str, Any]) -> ElicitationReply:
+    async def _put_question(
+        self, ask: Ask, message: str, params: Mapping[str, Any]
+    ) -> ElicitationReply:
         if params.get("mode") == "url":
             return await self._open_link(ask, message, _text(params, "url"))
         schema = as_object(params.get("requestedSchema")) or {}

@@ -75,14 +75,23 @@ class ModelList:
             return found
 
 
+def unwrap(generator: ContentGenerator, method: str) -> Any:
+    """The first generator with this method, from the outermost of those that wrap each other; None
+    if none has it."""
+    inner: Any = generator
+    while not hasattr(inner, method):
+        if not hasattr(inner, "inner"):
+            return None
+        inner = inner.inner
+    return inner
+
+
 async def list_names(generator: ContentGenerator) -> tuple[str, ...]:
     """The names of the models of a service that lists only these; empty without an answer."""
-    inner: Any = generator
-    while not hasattr(inner, "models") and hasattr(inner, "inner"):
-        inner = inner.inner
-    listing: Callable[[], Awaitable[tuple[str, ...]]] | None = getattr(inner, "models", None)
-    if listing is None:
+    inner = unwrap(generator, "models")
+    if inner is None:
         return ()
+    listing: Callable[[], Awaitable[tuple[str, ...]]] = inner.models
     try:
         async with asyncio.timeout(PATIENCE_S):
             return await listing()

@@ -97,13 +97,13 @@ class _Walk:
             attached = attached or each.value is not None
             following = None
             if each.value is None and each.names:
-                following = self._next(each.names[0])
+                following = self._take_value(each.names[0])
             found.append(msgspec.structs.replace(each, following=following) if following else each)
         return Argument(
             Kind.OPTION, word, start, self.at, self.end, tuple(found), repeated, not attached
         )
 
-    def _next(self, option: str) -> Word | None:
+    def _take_value(self, option: str) -> Word | None:
         """The next word, when it is the value of this option. It is passed over then, but one that
         looks like an option is read as such, too: programs and their versions differ in which
         options take a value."""

@@ -230,9 +230,9 @@ class Destruction:
         """The program with its subcommands, as far as it is known to destroy with them, and the
         words from there; for git, the place becomes the one that it works in."""
         if name == "git":
-            given = [each for of in _GIT_PLACES for each in self._known.values(of)]
+            given = [each for of in _GIT_PLACES for each in self._known_variables.values(of)]
             self._places = self._moved((*git_place(words), *given))
-            if any(map(self._known.sets, _GIT_SETTINGS)):
+            if any(map(self._known_variables.sets, _GIT_SETTINGS)):
                 self._places = None
         return removing(name, words)
 
@@ -326,7 +326,7 @@ class Destruction:
         return None
 
     def _texts(self, word: Word) -> list[str]:
-        variables = self._known if id(word) in self._words else self._unknown
+        variables = self._known_variables if id(word) in self._words else self._unknown
         return variables.texts(word)
 
     def _paths(self, word: Word) -> list[tuple[str, str]]:
@@ -347,7 +347,7 @@ class Destruction:
         return found
 
     @property
-    def _known(self) -> Variables:
+    def _known_variables(self) -> Variables:
         if self._variables is None:
             self._variables = self._unknown  # to a substitution that decides which command runs
             self._variables = self._changes.variables(self._written_by)
@@ -357,7 +357,9 @@ class Destruction:
         part = self._part
         if part is not None and inside not in self._lost:
             self._lost[inside] = True  # to a substitution that decides which command runs
-            self._lost[inside] = self._changes.hides_directory(part, self._known, inside=inside)
+            self._lost[inside] = self._changes.hides_directory(
+                part, self._known_variables, inside=inside
+            )
         return self._lost.get(inside, False)
 
     def _is_outside(self, path: str, spelled: str, *, entry: bool) -> bool:
@@ -447,7 +449,7 @@ class Destruction:
         """May `cd` find a directory elsewhere, in CDPATH or behind a name that is not known?"""
         if _FROM_HERE.match(target) is not None:
             return False
-        return NAME in target or self._known.may_set("CDPATH")
+        return NAME in target or self._known_variables.may_set("CDPATH")
 
     def _written_by(self, code: str) -> list[str]:
         """The texts that a substitution may write. Raises UnknownError."""
@@ -477,7 +479,7 @@ class Destruction:
     def _writes_name(self, name: str, words: tuple[Word, ...]) -> bool:
         """True when a command surely writes a name without slashes that is not `..`."""
         if name == "basename":
-            given = (text for word in words[1:] for text in self._known.texts(word))
+            given = (text for word in words[1:] for text in self._known_variables.texts(word))
             return not any(".." in text or text == "/" for text in given)
         return tells_name(words)
 

@@ -68,12 +68,12 @@ _HOME = ("~", "$HOME", "${HOME", '"$HOME', '"${HOME')
 _LOCAL = frozenset({"127.0.0.1", "::1"})
 
 
-def named(text: str, effect: str) -> str:
+def describe_excess(text: str, effect: str) -> str:
     """An argument does something that the rule does not speak of, as a sentence."""
     return f"{text} {effect}, and the rule does not name it"
 
 
-def unknown(word: Word, name: str, effect: str) -> str:
+def describe_unknown(word: Word, name: str, effect: str) -> str:
     """An argument may become an option with an effect, as a sentence."""
     shown = word.source or word.text or "…"
     effect = effect if effect is not Effect.ELSEWHERE else "works elsewhere"
@@ -149,7 +149,9 @@ class Reading:
         if self.table.at_files and self.table.script is None:
             for word in self.words[max(self.count, 1) :]:
                 if word.text.startswith("@"):
-                    return named(word.source or word.text, "is a file of further arguments")
+                    return describe_excess(
+                        word.source or word.text, "is a file of further arguments"
+                    )
         for argument in walk_arguments(self.table, self.words):
             self.at, self.start, self.end = argument.last, argument.at, argument.end
             found = None
@@ -184,16 +186,16 @@ class Reading:
         for clause, pattern in self.table.operand_pattern.items() if self.beyond else ():
             home = word.source.startswith(_HOME) and not word.literal
             if not matches(pattern, word.source if home else word.text, known=word.literal):
-                return named(word.source or word.text, clause)
+                return describe_excess(word.source or word.text, clause)
             if clause == Effect.ELSEWHERE and (home or is_secret(word)):
-                return named(word.source or word.text, "may hold secrets")
+                return describe_excess(word.source or word.text, "may hold secrets")
         return None
 
     def _always(self, word: Word) -> str | None:
         """The effect of a subcommand, if the rule does not name this last word of it."""
         last = self.operands == self.name.count(" ") - 1
         alone = self.table.always if last and self.beyond else ""
-        return named(word.text, alone) if alone else None
+        return describe_excess(word.text, alone) if alone else None
 
     def _option(self, argument: Argument) -> str | None:
         word = argument.word
@@ -218,18 +220,18 @@ class Reading:
         harmless = self.table.unknown
         if harmless is None or not self.beyond or (value.literal and matches(harmless, value.text)):
             return None
-        return named(shown, Effect.PLAIN)
+        return describe_excess(shown, Effect.PLAIN)
 
     def _may_become(self, word: Word) -> str | None:
         effects = (option.effect for option in self.table.options.values() if option.effect)
         effect = next(effects, None)
-        return unknown(word, self.name, effect) if effect and self.beyond else None
+        return describe_unknown(word, self.name, effect) if effect and self.beyond else None
 
     def effect(self, shown: str, option: str, value: Word | None) -> str | None:
         """The effect of an option with its value, if the rule does not name it."""
         effect = self.table.effect_of(option)
         if option in self.table.beside and TARGET in self.seen and self.start >= self.count:
-            return named(shown, "may change the target")
+            return describe_excess(shown, "may change the target")
         if option in self.table.hands or effect is Effect.CODE:
             return self._code(option, value) if value and self.end >= self.count else None
         if not effect or (value is not None and self._spared(option, effect, value)):
@@ -244,7 +246,7 @@ class Reading:
         if elsewhere and value is not None:
             shown = f"{shown} {value.source or value.text}"
             effect = "may hold secrets" if is_secret(value) else effect
-        return named(shown, effect)
+        return describe_excess(shown, effect)
 
     def _code(self, option: str, value: Word) -> str | None:
         """The effect of a value that the program takes for commands, or hands on."""
@@ -252,7 +254,7 @@ class Reading:
         if table is None:
             return script_effect(self.name, value)
         if not value.literal:
-            return unknown(value, self.name, Effect.RUNS)
+            return describe_unknown(value, self.name, Effect.RUNS)
         words = tuple(Word(text) for text in ("", *value.text.split(",")))
         found = Reading(self.name, words, 1, table).hazard()
         return found or next(_open_effects(option, words[-1], table), None)
@@ -284,7 +286,7 @@ def _open_effects(option: str, word: Word, table: Program) -> Iterator[str]:
         for name in found.names if found.value is None else ():
             effect = table.effect_of(name)
             if effect and table.takes_next(name):
-                yield named(f"{option} {word.text}", effect)
+                yield describe_excess(f"{option} {word.text}", effect)
 
 
 _NAMING = (Effect.RUNS, Effect.ELSEWHERE, Effect.PLAIN, Effect.SETTINGS)

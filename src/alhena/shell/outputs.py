@@ -93,7 +93,7 @@ class Removal(Value, frozen=True):
             case "script" if given & {"-e", "-f", "--expression", "--file", "-E"}:
                 return operands
             case "of=":
-                return [_behind(w, 3) for w in operands if w.text.startswith("of=")]
+                return [_cut_start(w, 3) for w in operands if w.text.startswith("of=")]
             case kind:
                 return operands[_CHOSEN[kind]] if kind in _CHOSEN else []
 
@@ -107,7 +107,7 @@ class Removal(Value, frozen=True):
             if start is None:
                 continue
             if start < len(word.text) or not word.literal:
-                yield _behind(word, start)
+                yield _cut_start(word, start)
             elif at + 1 < len(words):
                 yield words[at + 1]
 
@@ -193,7 +193,7 @@ def _is_given(option: str, given: set[str]) -> bool:
     )
 
 
-def _behind(word: Word, start: int) -> Word:
+def _cut_start(word: Word, start: int) -> Word:
     """A word without its first characters, which are surely known."""
     cut = word.source.find(word.text[:start]) + start if word.source else 0
     return Word(word.text[start:], word.kind, word.source[cut:], word.split)

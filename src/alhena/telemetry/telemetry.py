@@ -284,11 +284,11 @@ class Telemetry:
     def feed(self, event: Event) -> None:
         """Queues an event. Never waits, never raises."""
         if self._translation.takes(event):
-            self._put(event)
+            self._enqueue(event)
 
     def record(self, record: TelemetryRecord) -> None:
         """Queues a record that does not come from an event."""
-        self._put(record)
+        self._enqueue(record)
 
     def flush(self, timeout_s: float = CLOSE_S) -> bool:
         """Waits until queued records and the metrics are written; False on timeout."""
@@ -323,7 +323,7 @@ class Telemetry:
             return f"telemetry: cannot write to {self._name}: {self._reason}; records are missing."
         return f"telemetry: {self._name} takes the records too slowly; some are missing."
 
-    def _put(self, item: Event | TelemetryRecord) -> None:
+    def _enqueue(self, item: Event | TelemetryRecord) -> None:
         if self._closing:
             return
         if self._items.qsize() >= self._waiting:

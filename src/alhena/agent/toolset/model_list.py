@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from alhena.config.home import config_home
 from alhena.errors import AlhenaError
 from alhena.models.catalogue import model_info, today
-from alhena.models.served import ModelList, list_name
+from alhena.models.served import ModelList, list_name, unwrap
 from alhena.system.private_files import PrivateFiles
 
 if TYPE_CHECKING:
@@ -22,10 +22,8 @@ _NAMED = "named-ends.json"
 
 def open_list(generator: "ContentGenerator", environ: Mapping[str, str]) -> ModelList | None:
     """The list of the service behind a generator; None if that has none with limits."""
-    inner: Any = generator
-    while not hasattr(inner, "list_models") and hasattr(inner, "inner"):
-        inner = inner.inner
-    if not hasattr(inner, "list_models"):
+    inner = unwrap(generator, "list_models")
+    if inner is None:
         return None
     files, name = _files(environ), list_name(*inner.origin)
     return ModelList(

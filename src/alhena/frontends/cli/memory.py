@@ -140,7 +140,7 @@ def _imported(options: "Namespace", settings: Settings) -> "tuple[ProcessImports
     path = Path(os.path.normpath(cwd / options.file))
     limits = ImportLimits()
     try:
-        source = _given(cwd) if options.file == "-" else root_source(path, limits)
+        source = _read_stdin(cwd) if options.file == "-" else root_source(path, limits)
     except FileError as error:
         raise InputError(for_people(error), remedy=_FILE) from error
     project = find_project_root(Path(source.base), context.boundary_markers)
@@ -154,7 +154,7 @@ def _imported(options: "Namespace", settings: Settings) -> "tuple[ProcessImports
     return expand(source, loader, format=chosen, max_depth=depth, log=log), source.base
 
 
-def _given(cwd: Path) -> "ImportSource":
+def _read_stdin(cwd: Path) -> "ImportSource":
     """Standard input as a file of the working directory."""
     from alhena.frontends.shared.streams import read_input
     from alhena.memory import FILE_LIMIT

@@ -243,7 +243,7 @@ class _DemoAnswer:
             raise _rejection("the demo model cannot answer in JSON.")
         self._request = request
         self._stamp = _stamp(request)
-        answer = _next(request)
+        answer = _choose_step(request)
         if isinstance(answer, DemoCall):
             call = FunctionCall(id=f"{DEMO}-{self._stamp}", name=answer.name, args=answer.args)
             self.parts = (Part(function_call=call),)
@@ -285,7 +285,7 @@ class _DemoAnswer:
         )
 
 
-def _next(request: GenerateContentRequest) -> DemoCall | str:
+def _choose_step(request: GenerateContentRequest) -> DemoCall | str:
     """The next call of the last prompt, or the report once all calls are answered."""
     prompt, responses = _conversation(request)
     tools = _tool_schemas(request.config)

@@ -6,9 +6,9 @@ from alhena.shell.hazards import (
     SINKS,
     TARGET,
     Reading,
+    describe_excess,
     is_secret,
     leads_out,
-    named,
     script_effect,
 )
 from alhena.shell.languages.runners import names_command
@@ -45,7 +45,7 @@ def _path(reading: Reading, word: Word) -> str | None:
     """Files of a comparison, which may be shown whole."""
     literal = word.literal or word.source[:1] == "~"
     out = reading.beyond and literal and (leads_out(word) or is_secret(word))
-    return named(word.source or word.text, Effect.ELSEWHERE) if out else None
+    return describe_excess(word.source or word.text, Effect.ELSEWHERE) if out else None
 
 
 def _second_written(reading: Reading, word: Word) -> str | None:
@@ -79,7 +79,7 @@ def _make_operand(reading: Reading, word: Word) -> str | None:
     plain = word.literal and value.replace("-", "").replace(".", "").replace("_", "").isalnum()
     if (plain or not value) and not _names_program(name.rstrip(":?+!")):
         return None
-    return named(f"{name}=", "replaces a variable, and may run another program")
+    return describe_excess(f"{name}=", "replaces a variable, and may run another program")
 
 
 def _task_operand(reading: Reading, word: Word) -> str | None:
@@ -89,7 +89,7 @@ def _task_operand(reading: Reading, word: Word) -> str | None:
         return None
     if TARGET not in reading.seen or word.text.replace(".", "").isdigit():
         return None
-    return named(word.source or word.text, "is another target")
+    return describe_excess(word.source or word.text, "is another target")
 
 
 def _address(reading: Reading, word: Word) -> str | None:
@@ -97,7 +97,7 @@ def _address(reading: Reading, word: Word) -> str | None:
     if not reading.beyond:
         reading.seen.add(TARGET)
     elif TARGET in reading.seen:
-        return named(word.source or word.text, "is another address")
+        return describe_excess(word.source or word.text, "is another address")
     return None
 
 
@@ -107,18 +107,18 @@ def _inside(reading: Reading, word: Word) -> str | None:
         return None
     shown = word.source or word.text
     if word.text.startswith("@"):
-        return named(shown, "is a file of further arguments")
+        return describe_excess(shown, "is a file of further arguments")
     path, source = Word(word.text.partition("::")[0]), word.source.partition("::")[0]
     unsure = word.kind is WordKind.EXPANSION or ".." in source or source[:1] == "~"
     out = leads_out(path) or (unsure and not word.literal)
-    return named(shown, Effect.ELSEWHERE) if out else None
+    return describe_excess(shown, Effect.ELSEWHERE) if out else None
 
 
 def _tar_operand(reading: Reading, word: Word) -> str | None:
     """`tar xIf program archive`: the first operand may hold options without a dash, and their
     values follow it."""
     if reading.beyond and ":" in word.text.partition("/")[0]:
-        return named(word.text, Effect.CONNECTS)
+        return describe_excess(word.text, Effect.CONNECTS)
     bundled = word.text.isalnum() and word.text[:1] in "AcdrtuxIFfjJzZvphklmnoBCbLMNPsSTUVwWX"
     if reading.operands or reading.at != 1 or not bundled:
         return None
@@ -140,7 +140,7 @@ def _database_operand(reading: Reading, word: Word) -> str | None:
     if reading.operands:
         return script_effect(reading.name, word)
     out = leads_out(word) or word.text.startswith("file:")
-    return named(word.source or word.text, Effect.ELSEWHERE) if out else None
+    return describe_excess(word.source or word.text, Effect.ELSEWHERE) if out else None
 
 
 def _editor_operand(reading: Reading, word: Word) -> str | None:
@@ -149,13 +149,13 @@ def _editor_operand(reading: Reading, word: Word) -> str | None:
         return None
     if reading.name == "ed":
         harmless = word.text[:1] not in {"!", ""}
-        return None if harmless else named(word.source or word.text, Effect.RUNS)
+        return None if harmless else describe_excess(word.source or word.text, Effect.RUNS)
     if "://" in word.text:
-        return named(word.text, Effect.CONNECTS)
-    return script_effect("vim", _behind(word)) if word.text.startswith("+") else None
+        return describe_excess(word.text, Effect.CONNECTS)
+    return script_effect("vim", _drop_plus(word)) if word.text.startswith("+") else None
 
 
-def _behind(word: Word) -> Word:
+def _drop_plus(word: Word) -> Word:
     return Word(word.text[1:], word.kind, word.source)
 
 
@@ -164,7 +164,7 @@ def _target(reading: Reading, word: Word) -> str | None:
     only_read = reading.name in {"git clone", "split"} and not reading.operands
     if not reading.beyond or only_read:
         return None
-    return named(word.source or word.text, Effect.ELSEWHERE) if leads_out(word) else None
+    return describe_excess(word.source or word.text, Effect.ELSEWHERE) if leads_out(word) else None
 
 
 def _first_target(reading: Reading, word: Word) -> str | None:
@@ -184,7 +184,7 @@ def _remote(reading: Reading, word: Word) -> str | None:
     if reading.operands or not reading.beyond:
         return None
     elsewhere = ":" in word.text or leads_out(Word(word.text))
-    return named(word.source or word.text, Effect.CONNECTS) if elsewhere else None
+    return describe_excess(word.source or word.text, Effect.CONNECTS) if elsewhere else None
 
 
 OPERANDS: dict[str, Callable[[Reading, Word], str | None]] = {

@@ -30,6 +30,8 @@ from alhena.wire.response import (
 )
 from alhena.wire.schema.adapt import to_json_schema
 
+NAMELESS = "a tool without a name"
+"""In place of the name of an incomplete call that has none."""
 MAX_LENGTH = 63
 _VALID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}\Z")
 _VALID_ELSEWHERE = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
@@ -380,3 +382,15 @@ def words_without_reason() -> Candidate:
     """The end of a text-only stream that ended regularly without a finish reason. Some services
     never send one, so the text counts as complete."""
     return Candidate(finish_reason=FinishReason.STOP, finish_message=NO_REASON)
+
+
+def answer_chunk(
+    parts: Iterable[Part], end: Candidate | None, *, model: str | None, response_id: str | None
+) -> GenerateContentResponse:
+    """A chunk of an answer with these parts; `end` if it is the last one."""
+    content = Content(role=MODEL, parts=tuple(parts))
+    return GenerateContentResponse(
+        candidates=(msgspec.structs.replace(end or Candidate(), content=content),),
+        model_version=model,
+        response_id=response_id,
+    )

@@ -193,7 +193,7 @@ def _run_started(view: View, event: RunStartedEvent, now: float) -> Step:
     return printed(view, "notice", [_warning(notice) for notice in event.notices], fold=True)
 
 
-def _thought(view: View, event: ThoughtEvent, _now: float) -> Step:
+def _show_thought(view: View, event: ThoughtEvent, _now: float) -> Step:
     return msgspec.structs.replace(view, thought=one_line(event.subject, 200)), ()
 
 
@@ -460,7 +460,7 @@ def _with(calls: tuple[Call, ...], call: Call) -> tuple[Call, ...]:
 _STEPS: dict[type[Event], Callable[[View, Any, float], Step]] = {
     RunStartedEvent: _run_started,
     UserMessageEvent: _user_message,
-    ThoughtEvent: _thought,
+    ThoughtEvent: _show_thought,
     ContentEvent: _content,
     WarningEvent: _notice,
     LoopDetectedEvent: _notice,

@@ -1,7 +1,7 @@
 """Chat completion requests, read and written: messages, tools and settings."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from alhena.wire.content import (
@@ -438,7 +438,7 @@ def write_request(request: DialectRequest, *, new_id: NewId) -> dict[str, Any]:
     tools = _tools(config, request.names)
     if tools:
         body["tools"] = tools
-    choice = _tool_choice(config, request.names)
+    choice = write_choice(config, request.names, _function_choice, _allowed_choice)
     if choice == "required" and not tools:
         raise DialectError("demands a call, and no tool is declared.", "toolConfig")
     if choice is not None and tools:
@@ -539,7 +539,14 @@ def _tools(config: GenerateContentConfig, names: ToolNameMap) -> list[dict[str, 
     ]
 
 
-def _tool_choice(config: GenerateContentConfig, names: ToolNameMap) -> str | dict[str, Any] | None:
+def write_choice(
+    config: GenerateContentConfig,
+    names: ToolNameMap,
+    function: Callable[[str], dict[str, Any]],
+    allowed: Callable[[list[dict[str, Any]]], dict[str, Any]],
+) -> str | dict[str, Any] | None:
+    """The value of `tool_choice`; None where the service decides. `function` writes the choice of
+    one function, `allowed` that of several."""
     calling = config.tool_config.function_calling_config if config.tool_config else None
     if calling is None or calling.mode is None:
         return None
@@ -549,14 +556,14 @@ def _tool_choice(config: GenerateContentConfig, names: ToolNameMap) -> str | dic
         case FunctionCallingMode.AUTO | FunctionCallingMode.VALIDATED:
             return "auto"
         case FunctionCallingMode.ANY:
-            only = [
-                _function_choice(names.original(name))
-                for name in calling.allowed_function_names or ()
-            ]
+            only = [function(names.original(name)) for name in calling.allowed_function_names or ()]
             if len(only) < 2:
                 return only[0] if only else "required"
-            allowed = {"mode": "required", "tools": only}
-            return {"type": "allowed_tools", "allowed_tools": allowed}
+            return allowed(only)
+
+
+def _allowed_choice(only: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": only}}
 
 
 def _function_choice(name: str) -> dict[str, Any]:

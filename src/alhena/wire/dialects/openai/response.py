@@ -8,9 +8,11 @@ from msgspec.structs import replace
 
 from alhena.wire.content import MODEL, Content, FunctionCall, Part
 from alhena.wire.dialects.conversation import (
+    NAMELESS,
     AnswerEnd,
     NewId,
     ToolNameMap,
+    answer_chunk,
     cut_call,
     ending_of,
     malformed_call,
@@ -30,8 +32,6 @@ from alhena.wire.dialects.fields import (
 from alhena.wire.dialects.results import sole_text, words_for
 from alhena.wire.json_values import as_array, as_object, scrub
 from alhena.wire.response import Candidate, FinishReason, GenerateContentResponse, UsageMetadata
-
-_NAMELESS = "a tool without a name"
 
 
 class _PendingCall(msgspec.Struct):
@@ -111,7 +111,7 @@ class CallAssembler:
         taken: set[str] = set()
         end: Candidate | None = None
         for call in self._calls:
-            name = self._names.wire(call.name) if call.name else _NAMELESS
+            name = self._names.wire(call.name) if call.name else NAMELESS
             args = call.args
             missing = (cut or unended) and call is self._calls[-1] and not call.begun
             if missing and not cut:
@@ -511,9 +511,4 @@ class EventReader:
         return [replace(last, usage_metadata=self._usage)]
 
     def _chunk(self, parts: list[Part], end: Candidate | None = None) -> GenerateContentResponse:
-        content = Content(role=MODEL, parts=tuple(parts))
-        return GenerateContentResponse(
-            candidates=(replace(end or Candidate(), content=content),),
-            model_version=self._model,
-            response_id=self._response_id,
-        )
+        return answer_chunk(parts, end, model=self._model, response_id=self._response_id)

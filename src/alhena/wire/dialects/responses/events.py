@@ -53,7 +53,7 @@ class ItemWriter:
     def part(self, part: Part) -> Iterator[Event]:
         """The events of the next part."""
         if part.thought:
-            yield from self._thought(part)
+            yield from self._write_thought(part)
             return
         signature = part.thought_signature
         carried = open_reasoning(signature)
@@ -124,7 +124,7 @@ class ItemWriter:
         at = {"item_id": item_id, "output_index": len(self.items), "content_index": 0}
         return {"type": kind, **at, **more}
 
-    def _thought(self, part: Part) -> Iterator[Event]:
+    def _write_thought(self, part: Part) -> Iterator[Event]:
         text = words_for(part)
         if self._kind != _REASONING:
             yield from self.close()

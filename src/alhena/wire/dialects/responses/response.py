@@ -10,8 +10,10 @@ from msgspec.structs import replace
 
 from alhena.wire.content import MODEL, Content, FunctionCall, Part
 from alhena.wire.dialects.conversation import (
+    NAMELESS,
     NewId,
     ToolNameMap,
+    answer_chunk,
     cut_call,
     malformed_call,
     unique_id,
@@ -119,7 +121,7 @@ class EventReader:
         cut = self._finish == FinishReason.MAX_TOKENS
         end = Candidate(finish_reason=self._finish)
         if broken is not None:
-            name = self._names.wire(broken) if broken else "a tool without a name"
+            name = self._names.wire(broken) if broken else NAMELESS
             end = cut_call(name) if cut else malformed_call(name)
         elif self._finish is None and self._said:
             end = words_without_reason()
@@ -236,12 +238,7 @@ class EventReader:
         self._model = word(response, "model") or self._model
 
     def _chunk(self, parts: list[Part], end: Candidate | None = None) -> GenerateContentResponse:
-        content = Content(role=MODEL, parts=tuple(parts))
-        return GenerateContentResponse(
-            candidates=(replace(end or Candidate(), content=content),),
-            model_version=self._model,
-            response_id=self._response_id,
-        )
+        return answer_chunk(parts, end, model=self._model, response_id=self._response_id)
 
 
 def read_response(body: object, names: ToolNameMap, new_id: NewId) -> GenerateContentResponse:

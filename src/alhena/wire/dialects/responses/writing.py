@@ -14,12 +14,11 @@ from alhena.wire.dialects.conversation import (
     with_ids,
 )
 from alhena.wire.dialects.fields import DialectError
-from alhena.wire.dialects.openai.reading import effort_for, write_tier
+from alhena.wire.dialects.openai.reading import effort_for, write_choice, write_tier
 from alhena.wire.dialects.responses.events import ItemWriter
 from alhena.wire.dialects.responses.items import Item, form_of
 from alhena.wire.dialects.results import from_response, refuse_lost, words_for
 from alhena.wire.request import (
-    FunctionCallingMode,
     GenerateContentConfig,
     GenerationConfig,
 )
@@ -53,7 +52,7 @@ def write_request(request: DialectRequest, *, new_id: NewId) -> dict[str, Any]:
     if system:
         body["instructions"] = "\n\n".join(system)
     tools = _tools(config, request.names)
-    choice = _tool_choice(config, request.names)
+    choice = write_choice(config, request.names, _function_choice, _allowed_choice)
     if choice == "required" and not tools:
         raise DialectError("demands a call, and no tool is declared.", "toolConfig")
     if tools:
@@ -156,23 +155,12 @@ def _tools(config: GenerateContentConfig, names: ToolNameMap) -> list[Item]:
     ]
 
 
-def _tool_choice(config: GenerateContentConfig, names: ToolNameMap) -> str | Item | None:
-    calling = config.tool_config.function_calling_config if config.tool_config else None
-    if calling is None or calling.mode is None:
-        return None
-    match calling.mode:
-        case FunctionCallingMode.NONE:
-            return "none"
-        case FunctionCallingMode.AUTO | FunctionCallingMode.VALIDATED:
-            return "auto"
-        case FunctionCallingMode.ANY:
-            only = [
-                {"type": "function", "name": names.original(name)}
-                for name in calling.allowed_function_names or ()
-            ]
-            if len(only) < 2:
-                return only[0] if only else "required"
-            return {"type": "allowed_tools", "mode": "required", "tools": only}
+def _function_choice(name: str) -> Item:
+    return {"type": "function", "name": name}
+
+
+def _allowed_choice(only: list[Item]) -> Item:
+    return {"type": "allowed_tools", "mode": "required", "tools": only}
 
 
 def _generation(config: GenerationConfig) -> dict[str, Any]:
