@@ -244,6 +244,14 @@ class Terminal:
                 raise AssertionError(f"no {text!r} in:\n{self.screen.text}") from error
         return self.screen.text
 
+    def until_mode(self, mode: str) -> None:
+        """Reads until a mode is on: while a program draws, it may be off for a moment."""
+        while mode not in self.screen.modes:
+            try:
+                self.take()
+            except (pexpect.TIMEOUT, pexpect.EOF) as error:
+                raise AssertionError(f"mode {mode} is off: {self.screen.modes}") from error
+
     def ended(self) -> int:
         """Reads to the end; the exit code."""
         while True:

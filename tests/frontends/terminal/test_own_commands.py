@@ -97,7 +97,7 @@ def test_a_program_that_is_killed_leaves_the_terminal_as_it_was(server: Scripted
         terminal.until(PLACEHOLDER)
         terminal.send(f"!{begin}; sh -c 'stty raw; kill -9 $$'; true" + ENTER)
         back(terminal, "printf")
-        assert SHOWN_CURSOR in terminal.screen.modes
+        terminal.until_mode(SHOWN_CURSOR)
         assert not {"1049", "1000"} & terminal.screen.modes
         terminal.send("!stty -a | grep -o ' icanon'; printf half" + ENTER)
         back(terminal, "stty")
