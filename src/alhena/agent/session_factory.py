@@ -260,6 +260,7 @@ def _open(
     bench.hide_denied()
     bench.when_closed.append(access.served.close)
     bench.warnings.extend(_find_notices(options, begun, access, bench))
+    _heed_bus(options, bench, channel)
     channel.subscribe(processes.feed)
     channel.subscribe(bench.spending.feed)
     room, chat = _open_conversation(options, access, opening, bench)
@@ -475,6 +476,16 @@ def _find_people(
         channel.subscribe(listeners.feed)
         return listeners.approve, people.ask or listeners.ask
     return None, people.ask
+
+
+def _heed_bus(options: SessionOptions, bench: Toolset, channel: EventChannel) -> None:
+    """Applies updates of the policy that a program publishes on its bus, if it may."""
+    bus = options.people.bus
+    if bus is None or options.settings.security.disable_always_allow:
+        return
+    from alhena.agent.toolset.approval import apply_updates
+
+    bench.when_closed.append(apply_updates(bus, bench.authority, channel.emit))
 
 
 def _watch(settings: Settings, environ: Mapping[str, str], cwd: Path) -> "TelemetryOptions | None":
