@@ -20,7 +20,7 @@ from alhena.agent.run import (
 )
 from alhena.agent.session import Session
 from alhena.agent.session_factory import open_session
-from alhena.agent.toolset.options import SessionOptions
+from alhena.agent.toolset.options import SessionSpec
 from alhena.agent.toolset.toolset import Toolset
 from alhena.chat.prompt import memory_change_part
 from alhena.chat.turn import AnswerCollector
@@ -310,10 +310,10 @@ class SessionRunner:
     Entering raises ConfigError or CredentialsError.
     """
 
-    def __init__(self, options: SessionOptions | Callable[[], SessionOptions]) -> None:
+    def __init__(self, options: SessionSpec | Callable[[], SessionSpec]) -> None:
         """`options`, or what reads them whenever a session is opened; `adaptations` change them."""
         self._options = options
-        self.adaptations: list[Callable[[SessionOptions], SessionOptions]] = []
+        self.adaptations: list[Callable[[SessionSpec], SessionSpec]] = []
         self._channel = EventChannel()
         self._session: Session | None = None
         self._closing: Session | None = None
@@ -475,7 +475,9 @@ class SessionRunner:
         options = self._read_options()
         options = msgspec.structs.replace(
             options,
-            approval_mode=session.bench.authority.modes.mode,
+            permissions=msgspec.structs.replace(
+                options.permissions, approval_mode=session.bench.authority.modes.mode
+            ),
             record=msgspec.structs.replace(
                 options.record, history=(), resume=resume, session_id=None
             ),
@@ -522,9 +524,9 @@ class SessionRunner:
         self._prompts += 1
         return session.prompt_id(self._prompts)
 
-    def _read_options(self) -> SessionOptions:
+    def _read_options(self) -> SessionSpec:
         given = self._options
-        options = given if isinstance(given, SessionOptions) else given()
+        options = given if isinstance(given, SessionSpec) else given()
         for adapt in self.adaptations:
             options = adapt(options)
         return options
