@@ -1,13 +1,12 @@
 """Puts a session together: settings, policies, tools, scheduler, model, chat, record."""
 
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
-from alhena.agent.chat import ConversationRoom, SessionModels, open_chat, switch
+from alhena.agent.chat import ConversationRoom, SessionModels, open_chat
 from alhena.agent.context import conversation, first_contents, open_prompt, tell_files
 from alhena.agent.limits import TurnLimits
 from alhena.agent.loop import open_guard, within_budget
@@ -15,8 +14,10 @@ from alhena.agent.recording import Beginning, begin
 from alhena.agent.run import EventChannel
 from alhena.agent.session import (
     FirstPrompt,
-    PendingRestore,
+    PromptIds,
     Session,
+    SessionAccess,
+    SessionCheckpoints,
     SessionNotices,
     SessionProcesses,
 )
@@ -48,14 +49,12 @@ from alhena.models.providers.select import (
 from alhena.models.retry import retry_policy, wrap_attempts
 from alhena.system.workspace import Workspace
 from alhena.values import Value
-from alhena.wire.content import Content, ToolCallRequestInfo, for_another_model
+from alhena.wire.content import Content, for_another_model
 from alhena.wire.encode import EncodedContent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from alhena.agent.checkpointing import Checkpoints
-    from alhena.agent.limits.budget import Ledger
     from alhena.agent.saved_conversations import SavedConversations
     from alhena.agent.subagents import AgentDefinition
     from alhena.agent.subagents.remote_agents import RemoteAgents
@@ -67,7 +66,6 @@ if TYPE_CHECKING:
     from alhena.telemetry.telemetry import Telemetry
     from alhena.tools.builtin.ask_user import Ask
     from alhena.tools.builtin.subagents import RunAgent
-    from alhena.tools.contract import ToolLocation
 
 
 instrumented: "Providers | None" = None
@@ -141,28 +139,6 @@ def open_session(
     return session
 
 
-class SessionAccess(Value, frozen=True, kw_only=True):
-    """The model of a session within its budget, and the people. `ask` takes none of the time of
-    runs; `served` is the list of the service; with `texts` events say what was sent and answered.
-    """
-
-    models: SessionModels
-    chosen: ChosenGenerator
-    served: SessionModelList
-    approver: "Approver | None"
-    ask: "Ask | None"
-    texts: bool
-    ledger: "Ledger | None"
-
-    def fallback(self, settings: Settings) -> SessionFallback:
-        """The choice of another model when one cannot answer."""
-        mode = fallback_mode(settings.model.fallback, self.models.requested)
-        models = self.models
-        return SessionFallback(
-            mode, Consent(self.ask), models.config, models.chosen, self.served.renewal
-        )
-
-
 def open_access(spec: SessionSpec, channel: EventChannel, *, texts: bool) -> SessionAccess:
     """Chooses the model. Raises ConfigError, CredentialsError."""
     environ, settings = spec.place.environ, spec.place.settings
@@ -183,6 +159,14 @@ def open_access(spec: SessionSpec, channel: EventChannel, *, texts: bool) -> Ses
         texts=texts,
         ledger=ledger,
     )
+
+
+def _choose_fallback(access: SessionAccess, settings: Settings) -> SessionFallback:
+    """The choice of another model when one cannot answer."""
+    models = access.models
+    mode = fallback_mode(settings.model.fallback, models.requested)
+    renewal = access.served.renewal
+    return SessionFallback(mode, Consent(access.ask), models.config, models.chosen, renewal)
 
 
 class Opening(Value, frozen=True):
@@ -246,7 +230,7 @@ def _open(
     access = open_access(spec, channel, texts=watch is not None and watch.texts)
     opening = open_contents(spec, begun, access.chosen.model, channel)
     late = _LateParts()
-    checkpoints = _Checkpoints(spec.place, begun, channel, late.get)
+    checkpoints = SessionCheckpoints(spec.place, begun, channel.emit, late.get)
     chosen, approver = access.chosen, access.approver
     links = _open_links(spec, channel, begun, access, opening, late)
     if settings.general.checkpointing.enabled:
@@ -275,26 +259,18 @@ def _open(
         chat=chat,
         room=room,
         scheduler=cache(partial(bench.scheduler, channel.emit, approver)),
-        limits=links.turns,
         guard=open_guard(settings, chat, links),
-        ledger=access.ledger,
         processes=processes,
         bench=bench,
-        chosen=chosen,
-        session_id=links.session_id,
-        checkpoints=checkpoints.open,
+        access=access,
+        checkpoints=checkpoints,
         conversations=cache(partial(_conversations, spec, chat, begun)),
-        turn_over=checkpoints.turn_over,
         prompt_hooks=hooks,
         telemetry=_session_telemetry(watch, channel, bench, chosen),
         recording=begun.recording,
-        switch_model=partial(switch, chat, access.models, chosen),
-        list_names=access.served.names,
-        prompts=begun.prompts,
-        mark=f"{os.urandom(4).hex()}." if begun.resumed else "",
+        prompt_ids=PromptIds(links.session_id, begun.prompts, resumed=begun.resumed),
         notices=SessionNotices(bench.warnings, chosen.notices),
         first_prompt=_open_first_prompt(spec, begun, links, hooks, late),
-        restore=PendingRestore(),
     )
 
 
@@ -319,7 +295,7 @@ def _open_links(
         approver=access.approver,
         ask=access.ask,
         turns=TurnLimits(spec.limits.turns, settings.model.max_session_turns, access.ask),
-        fallback=access.fallback(settings),
+        fallback=_choose_fallback(access, settings),
         opening=opening.for_subagents,
         memory=opening.memory,
         durable=begun.durable,
@@ -409,45 +385,6 @@ def _temperature_problems(agents: "tuple[AgentDefinition, ...]", model: str) -> 
             agent.require_temperature(model)
         except ConfigError as error:
             yield f"agent {agent.name}: {error}"
-
-
-class _Checkpoints:
-    """The checkpoints of a session, opened, and imported, before the first. `joined` gives the
-    conversation and the toolset."""
-
-    def __init__(
-        self,
-        place: Place,
-        begun: Beginning,
-        channel: EventChannel,
-        joined: Callable[[], tuple[Chat, Toolset]],
-    ) -> None:
-        self._place = place
-        self._begun = begun
-        self._channel = channel
-        self._joined = joined
-        self._opened: Checkpoints | None = None
-
-    def open(self) -> "Checkpoints":
-        if self._opened is None:
-            from alhena.agent.checkpointing import Checkpoints
-
-            cwd, environ = self._place.cwd, self._place.environ
-            chat, bench = self._joined()
-            made = Checkpoints(cwd, environ, self._begun.session_id, self._channel.emit)
-            made.attach(chat, self._begun.recording, lambda: bench.workspace.roots[1:])
-            bench.when_closed.append(made.close)
-            self._opened = made
-        return self._opened
-
-    async def keep(
-        self, request: ToolCallRequestInfo, places: "tuple[ToolLocation, ...]"
-    ) -> str | None:
-        return await self.open().keep(request, places)
-
-    async def turn_over(self) -> None:
-        if self._opened is not None:
-            await self._opened.turn_over()
 
 
 def _conversations(spec: SessionSpec, chat: Chat, begun: Beginning) -> "SavedConversations":
