@@ -167,7 +167,7 @@ class Recording:
         from _thread import start_new_thread
 
         # Thread.start() waits until the thread runs, which on a busy machine takes long.
-        start_new_thread(_synchronised, (journal,))
+        start_new_thread(_synchronise_journal, (journal,))
 
     async def flush(self) -> str | None:
         """As `settle`; says why it could not be done, unless that was said."""
@@ -335,12 +335,12 @@ async def _do_nothing() -> None:
     """Nothing is recorded."""
 
 
-def _synchronised(journal: "Journal") -> None:
+def _synchronise_journal(journal: "Journal") -> None:
     with suppress(JournalError):  # it is doubtful from then on, and whoever comes next is told
         journal.synchronise()
 
 
-def begin(
+def begin_recording(
     resume: str | None,
     place: Place,
     emit: Callable[[Event], None],
@@ -358,7 +358,7 @@ def begin(
             claimed_project_temp(environ, cwd)
     if session_id is not None:
         project_store(environ, cwd).require_new(session_id)
-    old = None if resume is None else resumed(resume, cwd, environ, emit, disk)
+    old = None if resume is None else resume_recording(resume, cwd, environ, emit, disk)
     if old is not None:
         return old
     own_id = session_id or new_session_id()
@@ -390,7 +390,7 @@ GONE = (
 )
 
 
-def resumed(
+def resume_recording(
     name: str,
     cwd: Path,
     environ: Mapping[str, str],

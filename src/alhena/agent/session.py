@@ -307,7 +307,7 @@ class Session(msgspec.Struct, kw_only=True):
 
     async def compress(self) -> "CompressedEvent":
         """Compresses the conversation, whatever its size. Raises JournalError."""
-        event = await self.room.opened(self.chat).compress("manual")
+        event = await self.room.open_room(self.chat).compress("manual")
         await self.settle()
         return event
 
@@ -331,9 +331,9 @@ class Session(msgspec.Struct, kw_only=True):
         problem = None if self.recording is None else await self.recording.flush()
         if problem is not None or not self.telemetry:
             return problem
-        from alhena.agent.telemetry import flushed
+        from alhena.agent.telemetry import flush
 
-        return await flushed(self.telemetry)
+        return await flush(self.telemetry)
 
     def kill(self) -> None:
         """Kills every process without waiting, for an immediate exit."""

@@ -10,7 +10,7 @@ from alhena.agent.chat import ConversationRoom, SessionModels, open_chat
 from alhena.agent.context import conversation, first_contents, open_prompt, tell_files
 from alhena.agent.limits import TurnLimits
 from alhena.agent.loop import open_guard, within_budget
-from alhena.agent.recording import Beginning, begin
+from alhena.agent.recording import Beginning, begin_recording
 from alhena.agent.run import EventChannel
 from alhena.agent.session import (
     FirstPrompt,
@@ -24,7 +24,7 @@ from alhena.agent.session import (
 from alhena.agent.toolset.factory import open_toolset
 from alhena.agent.toolset.memory import open_memory
 from alhena.agent.toolset.model_access import (
-    Consent,
+    FallbackConsent,
     SessionFallback,
     SessionModelList,
     fallback_mode,
@@ -120,7 +120,7 @@ def open_session(
 ) -> Session:
     """A session ready for its first prompt; nothing is sent. `source` is its kind of start, for
     hooks. Raises ConfigError, InputError (SessionError), CredentialsError, JournalError."""
-    begun = begin(
+    begun = begin_recording(
         spec.record.resume,
         spec.place,
         channel.emit,
@@ -166,7 +166,7 @@ def _choose_fallback(access: SessionAccess, settings: Settings) -> SessionFallba
     models = access.models
     mode = fallback_mode(settings.model.fallback, models.requested)
     renewal = access.served.renewal
-    return SessionFallback(mode, Consent(access.ask), models.config, models.chosen, renewal)
+    return SessionFallback(mode, FallbackConsent(access.ask), models.config, models.chosen, renewal)
 
 
 class Opening(Value, frozen=True):
