@@ -133,9 +133,12 @@ def _prompt(argv: list[str]) -> int:
         return sessions.run(list(arguments.sessions))
     _warn_in_words()
     if arguments.worktree is not None:
+        from alhena.config.environment import without_repository
         from alhena.frontends.worktree import enter_worktree
 
         enter_worktree(arguments.worktree, os.environ)
+        for name in os.environ.keys() - without_repository(os.environ).keys():
+            del os.environ[name]  # the session's commands work in the worktree
     if arguments.acp:
         from alhena.frontends.acp.server import run_acp
 

@@ -20,7 +20,7 @@ from alhena.agent.toolset.authority import (
 from alhena.agent.toolset.model_access import PLAIN, SessionModel
 from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.toolset import SessionAgents, SessionLinks, Toolset
-from alhena.config.environment import own_environment
+from alhena.config.environment import own_environment, without_repository
 from alhena.config.home import (
     IMAGE_FOLDER,
     agent_folders,
@@ -395,11 +395,16 @@ def _is_tool(bench: Toolset, name: str) -> bool:
 
 
 def open_elsewhere(bench: Toolset, cwd: Path) -> Toolset:
-    """A toolset for another directory: its own tools without MCP servers, everything else that of
-    the session."""
+    """A toolset for a directory in another repository: its own tools without MCP servers,
+    everything else that of the session."""
     client = msgspec.structs.replace(bench.options.client, editor=None, terminal=None)
     there = msgspec.structs.replace(
-        bench.options, cwd=cwd, servers=False, include_directories=(), client=client
+        bench.options,
+        cwd=cwd,
+        environ=without_repository(bench.options.environ),
+        servers=False,
+        include_directories=(),
+        client=client,
     )
     own = open_toolset(there, bench.links, bench.host.groups)
     return msgspec.structs.replace(
