@@ -39,6 +39,13 @@ class Argument(msgspec.Struct, frozen=True, gc=False):
     repeated: bool = False
     open: bool = False
 
+    @property
+    def may_be_operand(self) -> bool:
+        """Is the word an operand, or only an option if bash makes one of it?"""
+        return self.kind is Kind.OPERAND or (
+            self.kind is Kind.OPTION and not is_option(self.word) and not self.options
+        )
+
 
 def walk_arguments(
     table: Program, words: Sequence[Word], at: int = 1, *, exact: bool = False
@@ -46,9 +53,26 @@ def walk_arguments(
     """The arguments from `words[at]` on. `exact`: only as the table says; the word behind an option
     with a value is its value, whatever it looks like."""
     walk = _Walk(table, words, at, exact=exact)
+    if table.bundled and at < len(words) and words[at].text.isalnum():
+        yield from walk.bundle()
     while walk.at < len(words):
         yield walk.argument()
         walk.at += 1
+
+
+def operand_words(table: Program, words: Sequence[Word]) -> list[Word]:
+    """The words that are no options, nor values of options."""
+    return [each.word for each in walk_arguments(table, words) if each.may_be_operand]
+
+
+def option_names(table: Program, words: Sequence[Word]) -> set[str]:
+    """The options among the words: by their names in the table, unknown ones as written."""
+    return {
+        name
+        for argument in walk_arguments(table, words)
+        for each in argument.options
+        for name in each.names or (each.shown,)
+    }
 
 
 class _Walk:
@@ -66,6 +90,20 @@ class _Walk:
         if self._is_option(word):
             return self._option(word)
         return Argument(Kind.OPERAND, word, start, start, start)
+
+    def bundle(self) -> Iterator[Argument]:
+        """The letters of a first word without a dash, whose values follow it in their order
+        (`tar xCf DIRECTORY FILE`)."""
+        start = self.at
+        word = self.words[start]
+        for letter in word.text:
+            name = f"-{letter}"
+            names = (name,) if name in self.table.options else ()
+            value = self._take_value(name)
+            end = self.at if value is not None else start
+            found = Found(name, names, following=value)
+            yield Argument(Kind.OPTION, word, start, end, end, (found,))
+        self.at += 1
 
     def _may_end(self) -> bool:
         if self.exact:
@@ -121,12 +159,11 @@ class _Walk:
         option = self.table.options.get(name)
         if option is None or not option.takes_next or self.at + 1 >= len(self.words):
             return None
-        if option.arity is Arity.PAIR:
+        if option.arity is Arity.PAIR and self.exact:
             first = self.words[self.at + 1]
-            if self.at + 2 < len(self.words) and first.literal and not is_option(first):
-                self.at += 1
-            elif self.exact:
+            if self.at + 2 >= len(self.words) or not first.literal or is_option(first):
                 return None
+            self.at += 1
         following = self.words[self.at + 1]
         self.end = self.at + 1
         both = is_option(following) and not (following.literal and following.text == "--")
