@@ -271,7 +271,6 @@ class _Loader:
         pin = self._pins.get(name)
         if not why and pin is not None and not extension.linked:
             why = self._change_reason(extension, pin)
-        why = why or _broken_policy(extension.folder)
         return _WhyOff(why) if why else None
 
     def _change_reason(self, extension: Extension, pin: ExtensionPin) -> str:
@@ -331,19 +330,6 @@ class _Loader:
     def _problem(self, name: str, why: str) -> None:
         text = one_line(why).rstrip(".")
         self.problems.append(f"the extension {one_line(name)} is not used: {text}.")
-
-
-def _broken_policy(folder: Path) -> str:
-    """The error of a policy file that is not TOML, "" without one: an extension is used with all
-    its restrictions or not at all."""
-    for path in sorted((folder / "policies").glob("*.toml")):
-        import tomllib
-
-        try:
-            tomllib.loads(read_limited(path).decode("utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            return f"{path} is not TOML: {error}"
-    return ""
 
 
 class _WhyOff(Value, frozen=True):
