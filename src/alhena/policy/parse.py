@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import msgspec
 
+from alhena.config.documents import read_value
 from alhena.policy.model import (
     MAX_PRIORITY,
     SHELL_NAMES,
@@ -143,7 +144,7 @@ def _context(field: str, table: Mapping[str, Any], rule: PolicyRule) -> PolicyCo
 
 def _value(field: str, table: Mapping[str, Any], key: str, kind: Any) -> Any:
     try:
-        return None if table.get(key) is None else msgspec.convert(table[key], kind)
+        return None if table.get(key) is None else read_value(table[key], kind)
     except msgspec.ValidationError as error:
         raise RuleError(field, f"example: {key} cannot be {table[key]!r}", _FORMS) from error
 
@@ -259,7 +260,7 @@ def read_field(
     if value is None:
         raise RuleError(field, "is missing", remedy)
     try:
-        return msgspec.convert(value, kind)
+        return read_value(value, kind)
     except msgspec.ValidationError as error:
         raise RuleError(field, f"cannot be {value!r}", remedy) from error
 

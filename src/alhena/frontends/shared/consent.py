@@ -38,9 +38,9 @@ from alhena.config.pinned_entries import (
 )
 from alhena.config.settings import EnvironmentRedaction
 from alhena.display_text import escaped, exact, one_line
-from alhena.errors import ConfigError, InputError
+from alhena.errors import InputError
+from alhena.hooks.gather import extension_document
 from alhena.hooks.load import HookDocument, load_hooks
-from alhena.hooks.model import HookSource
 from alhena.policy.gather import unread_restrictions
 from alhena.skills.files import Skills
 from alhena.suspicious_text import suspicious
@@ -206,16 +206,7 @@ def consent_to_extension(
     )
     servers = manifest_of(folder, document).mcp_servers
     found.add_servers(servers, folder, given=True, indent=inner)
-    try:
-        hooks = extension.hooks(workspace, place)
-    except ConfigError as error:
-        found.problems.append(str(error))
-        hooks = None
-    if hooks is not None:
-        file = str(extension.hooks_file)
-        found.add_hooks(
-            HookDocument(value=hooks, file=file, source=HookSource.EXTENSION), indent=inner
-        )
+    found.add_hooks(extension_document(extension, workspace, place), indent=inner)
     if manifest.exclude_tools:
         found.add("excludes tools", ", ".join(manifest.exclude_tools), indent=inner)
     found.add_context(extension.context_files(), indent=inner)
