@@ -38,13 +38,13 @@ from alhena.config.pinned_entries import (
 )
 from alhena.config.settings import EnvironmentRedaction
 from alhena.display_text import escaped, exact, one_line
-from alhena.errors import ConfigError, InputError
+from alhena.errors import InputError
+from alhena.hooks.gather import extension_document
 from alhena.hooks.load import HookDocument, load_hooks
-from alhena.hooks.model import HookSource
-from alhena.policy.load import load_directory
-from alhena.policy.model import Tier
+from alhena.policy.gather import unread_restrictions
 from alhena.skills.files import Skills
 from alhena.suspicious_text import suspicious
+from alhena.tools.registry import ALIASES, BUILT_IN
 
 INDENT = "    "
 
@@ -172,10 +172,9 @@ class ConsentList:
         self.add_servers(agent.mcp_servers, root, given=given, of=of, indent=inner)
 
     def add_policies(self, folder: Path, *, indent: str = "") -> None:
-        """Adds policies, each rule on a line."""
-        loaded = load_directory(folder, Tier.USER)
-        self.problems += [str(each) for each in loaded.problems]
-        for path in sorted(folder.glob("*.toml")):
+        """Adds the policies of an extension in `folder`, each rule on a line."""
+        self.problems += unread_restrictions(folder, {*BUILT_IN, *ALIASES})
+        for path in sorted((folder / "policies").glob("*.toml")):
             self.add(f"policy: {path.name} (can only restrict)", indent=indent)
             try:
                 tables = tomllib.loads(_text(path))
@@ -207,16 +206,7 @@ def consent_to_extension(
     )
     servers = manifest_of(folder, document).mcp_servers
     found.add_servers(servers, folder, given=True, indent=inner)
-    try:
-        hooks = extension.hooks(workspace, place)
-    except ConfigError as error:
-        found.problems.append(str(error))
-        hooks = None
-    if hooks is not None:
-        file = str(extension.hooks_file)
-        found.add_hooks(
-            HookDocument(value=hooks, file=file, source=HookSource.EXTENSION), indent=inner
-        )
+    found.add_hooks(extension_document(extension, workspace, place), indent=inner)
     if manifest.exclude_tools:
         found.add("excludes tools", ", ".join(manifest.exclude_tools), indent=inner)
     found.add_context(extension.context_files(), indent=inner)
@@ -224,7 +214,7 @@ def consent_to_extension(
     source = AgentSource(name=manifest.name, folder=folder / "agents")
     found.add_agents(source, folder, given=True, indent=inner)
     found.add_commands(manifest.name, folder / "commands", indent=inner)
-    found.add_policies(folder / "policies", indent=inner)
+    found.add_policies(folder, indent=inner)
     for theme in manifest.themes:
         name = str(theme.get("name", ""))
         found.add("theme, not used (the colours are your terminal's)", name, indent=inner)

@@ -319,6 +319,12 @@ def _extension_row(extension: "Extension") -> Row:
     notes = [("dim", f"{one_line(str(extension.folder))} ({kind}: {one_line(source)})")]
     if extension.missing:
         notes.append(("warning", missing_words(extension)))
+    from alhena.policy.gather import unread_restrictions
+    from alhena.tools.registry import ALIASES, BUILT_IN
+
+    known = {*BUILT_IN, *ALIASES}
+    problems = () if extension.why else unread_restrictions(extension.folder, known)
+    notes += (("warning", one_line(each, 600)) for each in problems)
     return Row(
         name=extension.name,
         state=f"not used: {one_line(extension.why)}" if extension.why else "",
@@ -334,6 +340,7 @@ def _extension_row(extension: "Extension") -> Row:
             "used": not extension.why,
             "why": extension.why or None,
             "missing": list(extension.missing),
+            "problems": list(problems),
         },
     )
 
