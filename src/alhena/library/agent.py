@@ -18,7 +18,7 @@ from alhena.agent.runner import SessionRunner
 from alhena.agent.session import Session
 from alhena.agent.subagents.remote import RemoteAgent
 from alhena.agent.toolset.authority import own_tools
-from alhena.agent.toolset.options import PolicySource, SessionOptions
+from alhena.agent.toolset.options import PolicySource, SessionSpec
 from alhena.errors import AlhenaError, ConfigError, ProgramError
 from alhena.events import Event
 from alhena.library.blocking import LoopThread, wait_for
@@ -445,7 +445,7 @@ class Agent(Generic[DepsT]):
         fault, self._fault = self._fault, None
         return fault or error
 
-    def _options(self) -> SessionOptions:
+    def _options(self) -> SessionSpec:
         options = session_options(self._given, None if self._home is None else self._home.name)
         client = msgspec.structs.replace(options.client, program=self._program)
         return msgspec.structs.replace(options, client=client)

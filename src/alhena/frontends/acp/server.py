@@ -376,16 +376,18 @@ class EditorServer:
         place = self._place(params["cwd"])
         try:
             options = session_options(self._arguments, place, attended=True)
-            notices = (*options.notices, *refused_mode(self._arguments, place))
+            settings = options.place.settings
             servers = _servers(params.get("mcpServers") or [])
-            settings = msgspec.structs.replace(
-                options.settings, mcp_servers={**options.settings.mcp_servers, **servers}
-            )
+            servers = {**settings.mcp_servers, **servers}
+            refused = refused_mode(self._arguments, place)
             options = msgspec.structs.replace(
                 options,
-                settings=settings,
+                place=msgspec.structs.replace(
+                    options.place,
+                    settings=msgspec.structs.replace(settings, mcp_servers=servers),
+                    warnings=(*options.place.warnings, *refused),
+                ),
                 record=RecordOptions(resume=resume, history=history),
-                notices=notices,
             )
             folder = SessionFolder(lambda: self._place(params["cwd"]), "alhena trust")
             session = EditorSession(options, folder, self.connection, self._client)

@@ -14,7 +14,7 @@ import msgspec
 
 from alhena.agent.between_prompts import compress, switch_model
 from alhena.agent.runner import SessionRunner
-from alhena.agent.toolset.options import People, SessionOptions
+from alhena.agent.toolset.options import People, SessionSpec
 from alhena.agent.toolset.toolset import Toolset
 from alhena.chat.turn import InvalidResponseError
 from alhena.commands import sources_of
@@ -81,7 +81,7 @@ class EditorSession:
 
     def __init__(
         self,
-        given: SessionOptions,
+        given: SessionSpec,
         folder: SessionFolder,
         connection: Connection,
         client: Mapping[str, Any],
@@ -93,7 +93,6 @@ class EditorSession:
         options = msgspec.structs.replace(
             given,
             people=People(approve=self.questions.approve, ask=self.questions.put),
-            interactive=True,
             client=msgspec.structs.replace(
                 given.client, editor=files if files.any else None, terminal=terminal
             ),

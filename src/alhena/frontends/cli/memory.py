@@ -53,20 +53,13 @@ def run(argv: list[str]) -> int:
     """Carries out `alhena memory ARGV`; returns the exit code."""
     options = parse_command("alhena memory", argv, _ARGUMENTS)
     place = place_here(skip_trust=getattr(options, "skip_trust", False))
-    settings = place.settings
     if options.command == "import":
-        return _import(options, settings)
+        return _import(options, place.settings)
     workspace = Workspace(place.cwd, split_list(options.include_directories))
     for root in workspace.roots:
         if not root.is_dir():
             raise InputError(f"the directory {printable(root)} to include does not exist.")
-    request = memory_request(
-        workspace,
-        place.environ,
-        settings,
-        skip_trust=options.skip_trust,
-        extensions=place.extensions,
-    )
+    request = memory_request(workspace, place)
     memory = load_memory(request)
     _tell(memory.warnings, memory.notes)
     return _show(options, request, memory)

@@ -204,7 +204,7 @@ def _state(place: Place, kind: LayerKind, layer: Layer | None) -> str:
 
 
 def _check(options: "Namespace", place: Place) -> int:
-    trial = _try_session(place, skip_trust=options.skip_trust)
+    trial = _try_settings(place)
     odd = (*place.warnings, *_server_problems(place), *trial.warnings, *_key_problems(place))
     told = (*dict.fromkeys(odd), *((place.notice,) if place.notice else ()))
     if options.json:
@@ -234,22 +234,19 @@ def _key_problems(place: Place) -> tuple[str, ...]:
     return (*file.problems, *idle)
 
 
-def _try_session(place: Place, *, skip_trust: bool) -> "Trial":
+def _try_settings(place: Place) -> "Trial":
     """Loads everything a run here would load, to collect its warnings and errors."""
     import asyncio
 
-    from alhena.agent.toolset.options import SessionOptions
+    from alhena.agent.toolset.options import Permissions, SessionSpec
     from alhena.agent.trial import Trial, tried
     from alhena.policy.model import ApprovalMode
 
     roots, missing = workspace_roots(place, ())
-    options = SessionOptions(
-        cwd=place.cwd,
-        environ=place.environ,
-        settings=place.settings,
-        approval_mode=ApprovalMode(place.settings.general.default_approval_mode),
-        include_directories=roots,
-        skip_trust=skip_trust,
+    mode = ApprovalMode(place.settings.general.default_approval_mode)
+    options = SessionSpec(
+        place=msgspec.structs.replace(place, directories=roots),
+        permissions=Permissions(approval_mode=mode),
     )
     trial = asyncio.run(tried(options))
     return Trial(trial.errors, (*missing, *trial.warnings))

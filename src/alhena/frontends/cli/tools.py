@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from alhena.agent.toolset.factory import open_toolset
-from alhena.agent.toolset.options import SessionOptions
+from alhena.agent.toolset.options import Permissions, SessionSpec
 from alhena.agent.toolset.toolset import SessionLinks, Toolset
 from alhena.config.home import config_home
 from alhena.display_text import escaped, without_controls
@@ -49,32 +49,27 @@ def add_toolset_arguments(parser: Parser) -> None:
     add("-d", "--debug", action="store_true", help="show tracebacks")
 
 
-def toolset_options(found: argparse.Namespace) -> SessionOptions:
-    """Session options from the arguments, for the current directory. Raises ConfigError."""
+def toolset_options(found: argparse.Namespace) -> SessionSpec:
+    """The options of a toolset from the arguments, for this directory. Raises ConfigError."""
     place = place_here(skip_trust=found.skip_trust)
     settings = place.settings
     roots, missing = workspace_roots(place, split_list(found.include_directories))
     tell(missing)
     mode = ApprovalMode(found.approval_mode or settings.general.default_approval_mode)
     require_trust(mode, place.cwd, place.trust)
-    return SessionOptions(
-        cwd=place.cwd,
-        environ=place.environ,
-        settings=settings,
-        approval_mode=mode,
-        may_act=place.trust.trusted,
-        include_directories=roots,
-        policy=split_list(found.policy),
-        allowed_tools=split_tools(found.allowed_tools),
-        skip_trust=found.skip_trust,
-        extensions=place.extensions,
-        sandbox=found.sandbox,
-        held_servers=place.held_servers,
-        acceptance=place.acceptance,
+    return SessionSpec(
+        place=msgspec.structs.replace(place, directories=roots),
+        permissions=Permissions(
+            approval_mode=mode,
+            may_act=place.trust.trusted,
+            policy=split_list(found.policy),
+            allowed_tools=split_tools(found.allowed_tools),
+            sandbox=found.sandbox,
+        ),
     )
 
 
-def open_model(options: SessionOptions, given: str | None) -> "Source":
+def open_model(options: SessionSpec, given: str | None) -> "Source":
     """The model for tools that use one: chosen as a run would choose it, when one is used."""
 
     @cache
@@ -83,7 +78,7 @@ def open_model(options: SessionOptions, given: str | None) -> "Source":
         from alhena.models.providers.select import ModelChoice, choose_generator
         from alhena.system.private_files import PrivateFiles
 
-        environ, settings = options.environ, options.settings
+        environ, settings = options.place.environ, options.place.settings
         files = PrivateFiles(config_home(environ))
         model = SessionModels(given, environ, settings).name
         chosen = choose_generator(
@@ -166,7 +161,7 @@ def _tool_and_parameters(parser: Parser, words: list[str]) -> tuple[str, str]:
 
 
 def _open(
-    options: SessionOptions, links: SessionLinks, groups: "ProcessGroups | None" = None
+    options: SessionSpec, links: SessionLinks, groups: "ProcessGroups | None" = None
 ) -> Toolset:
     """The toolset with all tools that a session can have; its warnings go to stderr."""
     from alhena.tools.builtin.ask_user import AskUser
@@ -198,7 +193,7 @@ def warn(event: Event) -> None:
         tell((event.message,))
 
 
-def _call(options: SessionOptions, links: SessionLinks, name: str, text: str) -> dict[str, Any]:
+def _call(options: SessionSpec, links: SessionLinks, name: str, text: str) -> dict[str, Any]:
     """Runs one call; what comes of it is always the same kind of object."""
     import asyncio
 

@@ -8,7 +8,13 @@ from typing import Any
 
 import msgspec
 
-from alhena.agent.toolset.options import Client, RecordOptions, SessionOptions, of_place
+from alhena.agent.toolset.options import (
+    Client,
+    ModelOptions,
+    Permissions,
+    RecordOptions,
+    SessionSpec,
+)
 from alhena.config.effective_settings import (
     FolderTrust,
     Place,
@@ -105,10 +111,10 @@ def refused_mode(arguments: RunArguments, place: Place) -> tuple[str, ...]:
 
 def session_options(
     arguments: RunArguments, place: Place, *, attended: bool = False
-) -> SessionOptions:
-    """Session options from a run's arguments and the settings of its place. In an untrusted folder
-    a mode that acts without asking is the default one for an `attended` session. Raises
-    ConfigError, UntrustedFolderError."""
+) -> SessionSpec:
+    """The options of a session from a run's arguments and the settings of its place. In an
+    untrusted folder a mode that acts without asking is the default one for an `attended` session.
+    Raises ConfigError, UntrustedFolderError."""
     settings = with_tier(place.settings, arguments.service_tier)
     if arguments.checkpointing:
         settings = with_checkpoints(settings)
@@ -120,24 +126,24 @@ def session_options(
     if attended and mode in ACTING and not place.trust.trusted:
         mode = ApprovalMode.DEFAULT
     require_trust(mode, place.cwd, place.trust)
-    options = SessionOptions(
-        cwd=place.cwd,
-        model=arguments.model,
-        policy=arguments.policy_paths,
-        approval_mode=mode,
-        may_act=place.trust.trusted,
-        include_directories=roots,
-        limits=arguments.limits,
-        fake_responses=arguments.fake_responses,
-        fake_strict=arguments.fake_strict,
-        record_responses=arguments.record_responses,
-        settings=settings,
-        environ=place.environ,
-        allowed_tools=arguments.allowed_tools,
-        skip_trust=arguments.skip_trust,
-        sandbox=arguments.sandbox,
-        record=RecordOptions(resume=arguments.resume, session_id=arguments.session_id),
-        full_context=arguments.all_files,
+    return SessionSpec(
+        place=msgspec.structs.replace(
+            place, settings=settings, directories=roots, warnings=(*place.warnings, *missing)
+        ),
+        model=ModelOptions(
+            name=arguments.model,
+            fake_responses=arguments.fake_responses,
+            fake_strict=arguments.fake_strict,
+            record_responses=arguments.record_responses,
+            full_context=arguments.all_files,
+        ),
+        permissions=Permissions(
+            approval_mode=mode,
+            may_act=place.trust.trusted,
+            policy=arguments.policy_paths,
+            allowed_tools=arguments.allowed_tools,
+            sandbox=arguments.sandbox,
+        ),
         client=Client(
             is_terminal=is_terminal(sys.stdin) and is_terminal(sys.stdout),
             facts={
@@ -145,9 +151,9 @@ def session_options(
                 "debug_mode": arguments.debug,
             },
         ),
-        **of_place(place),
+        record=RecordOptions(resume=arguments.resume, session_id=arguments.session_id),
+        limits=arguments.limits,
     )
-    return msgspec.structs.replace(options, notices=(*options.notices, *missing))
 
 
 def with_checkpoints(settings: Settings) -> Settings:

@@ -73,7 +73,7 @@ async def _help(context: "Conversation", _rest: str) -> list[Line]:
     names = {
         "Skills": () if tools.skills is None else tuple(tools.skills.active),
         "Agents": tuple(f"@{each.name}" for each in tools.agents.local),
-        "Extensions": tuple(each.name for each in tools.options.extensions if not each.why),
+        "Extensions": tuple(each.name for each in tools.spec.place.extensions if not each.why),
     }
     own += ((), *(row(kind, ", ".join(found)) for kind, found in names.items() if found))
     return [line("Commands", "bold"), *commands, *own, (), line("Keys", "bold"), *keys]

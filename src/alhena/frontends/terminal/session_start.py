@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from alhena.agent.runner import SessionRunner
-from alhena.agent.toolset.options import People, SessionOptions
+from alhena.agent.toolset.options import People, SessionSpec
 from alhena.commands import sources_of
 from alhena.config.effective_settings import Place
 from alhena.config.home import config_home
@@ -150,12 +150,17 @@ def _name_idle(place: Place, conversation: Conversation, *, keys: bool) -> None:
 
 
 def _agent(arguments: RunArguments, conversation: Conversation) -> SessionRunner:
-    def options() -> SessionOptions:
+    def options() -> SessionSpec:
         asked = session_options(arguments, conversation.folder.place, attended=True)
         return msgspec.structs.replace(
             asked,
-            model=conversation.folder.model or asked.model,
-            include_directories=(*asked.include_directories, *conversation.folder.added),
+            place=msgspec.structs.replace(
+                asked.place, directories=(*asked.place.directories, *conversation.folder.added)
+            ),
+            model=msgspec.structs.replace(
+                asked.model, name=conversation.folder.model or asked.model.name
+            ),
+            tools=msgspec.structs.replace(asked.tools, wait_for_servers=False),
             people=People(
                 approve=conversation.approve, ask=conversation.ask, edit=conversation.edit
             ),
@@ -164,7 +169,6 @@ def _agent(arguments: RunArguments, conversation: Conversation) -> SessionRunner
                 console=conversation.console,
                 facts={**asked.client.facts, "output_format": "text"},
             ),
-            wait_for_servers=False,
         )
 
     return SessionRunner(options)
