@@ -30,6 +30,7 @@ from alhena.batch.results import TaskResult, lost_task, with_usage
 from alhena.batch.tasks import Task
 from alhena.batch.worktree import Tree, find_earlier_tree, open_tree, remove_tree
 from alhena.config.effective_settings import open_place
+from alhena.config.environment import without_repository
 from alhena.config.home import BATCH_TASK, PROJECT_TEMP
 from alhena.errors import AlhenaError, InputError, InterruptedRunError
 from alhena.library.agent import Agent
@@ -300,8 +301,9 @@ class Worker:
         def wrap(inner: ContentGenerator) -> ContentGenerator:
             return GatedGenerator(inner, self._limiter, token, lease.require)
 
+        own = options.place.environ
         environ = {
-            **options.place.environ,
+            **(own if lease.tree is None else without_repository(own)),
             **(task.env or {}),
             PROJECT_TEMP: str(folder),
             BATCH_TASK: task.id,

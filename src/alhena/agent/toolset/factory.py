@@ -20,7 +20,7 @@ from alhena.agent.toolset.authority import (
 from alhena.agent.toolset.model_access import PLAIN, SessionModel
 from alhena.agent.toolset.options import SessionSpec
 from alhena.agent.toolset.toolset import SessionAgents, SessionLinks, Toolset
-from alhena.config.environment import own_environment
+from alhena.config.environment import own_environment, without_repository
 from alhena.config.home import (
     IMAGE_FOLDER,
     agent_folders,
@@ -395,12 +395,17 @@ def _is_tool(bench: Toolset, name: str) -> bool:
 
 
 def open_elsewhere(bench: Toolset, cwd: Path) -> Toolset:
-    """A toolset for another directory: its own tools without MCP servers, everything else that of
-    the session."""
+    """A toolset for a directory in another repository: its own tools without MCP servers,
+    everything else that of the session."""
     client = msgspec.structs.replace(bench.spec.client, editor=None, terminal=None)
     there = msgspec.structs.replace(
         bench.spec,
-        place=msgspec.structs.replace(bench.spec.place, cwd=cwd, directories=()),
+        place=msgspec.structs.replace(
+            bench.spec.place,
+            cwd=cwd,
+            environ=without_repository(bench.spec.place.environ),
+            directories=(),
+        ),
         tools=msgspec.structs.replace(bench.spec.tools, servers=False),
         client=client,
     )

@@ -30,7 +30,7 @@ from alhena.policy.model import ApprovalMode
 from alhena.system.workspace import current_directory
 
 
-class Folder:
+class SessionFolder:
     """The settings of a session's folder; `opened` reads them. `added` are more directories of its
     workspace, `model` the one that the person chose; `trust_command` is how to trust it."""
 
@@ -76,7 +76,9 @@ def tell(warnings: Iterable[str]) -> None:
         write_stderr(f"alhena: warning: {one_line(warning)}\n")
 
 
-def included(place: Place, given: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def workspace_roots(
+    place: Place, given: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The workspace roots beside the working directory: those given, then those of the setting
     context.includeDirectories that are there; and a warning for each that is not."""
     roots, warnings = list(given), list[str]()
@@ -119,7 +121,7 @@ def session_options(
     if arguments.mcp_servers is not None:
         mcp = msgspec.structs.replace(settings.mcp, allowed=arguments.mcp_servers)
         settings = msgspec.structs.replace(settings, mcp=mcp)
-    roots, missing = included(place, arguments.include_directories)
+    roots, missing = workspace_roots(place, arguments.include_directories)
     mode = arguments.approval_mode or ApprovalMode(settings.general.default_approval_mode)
     if attended and mode in ACTING and not place.trust.trusted:
         mode = ApprovalMode.DEFAULT
@@ -164,7 +166,7 @@ def with_checkpoints(settings: Settings) -> Settings:
 _STATE = "alhena_state.json"
 
 
-class Remembered(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class SavedChoices(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`demo`: demo mode was chosen, so access to a model is not asked for again. `named_settings`:
     keys without effect that a person has been told of."""
 
@@ -172,21 +174,21 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     named_settings: tuple[str, ...] = ()
 
 
-def remembered(environ: Mapping[str, str]) -> Remembered:
+def load_choices(environ: Mapping[str, str]) -> SavedChoices:
     """The choices so far; none where the file cannot be used."""
     from alhena.system.errors import FileError
     from alhena.system.private_files import PrivateFiles
 
     try:
         data = PrivateFiles(config_home(environ)).read(_STATE)
-        return Remembered() if data is None else msgspec.json.decode(data, type=Remembered)
+        return SavedChoices() if data is None else msgspec.json.decode(data, type=SavedChoices)
     except (FileError, msgspec.DecodeError):
-        return Remembered()
+        return SavedChoices()
 
 
-def remember(environ: Mapping[str, str], **changes: Any) -> None:
+def save_choices(environ: Mapping[str, str], **changes: Any) -> None:
     """Adds choices. Raises FileError."""
     from alhena.system.private_files import PrivateFiles
 
-    now = msgspec.structs.replace(remembered(environ), **changes)
+    now = msgspec.structs.replace(load_choices(environ), **changes)
     PrivateFiles(config_home(environ)).write(_STATE, msgspec.json.encode(now))

@@ -27,7 +27,7 @@ from alhena.frontends.shared.listings import (
 if TYPE_CHECKING:
     from alhena.agent.toolset.mcp import ServerControl
     from alhena.agent.toolset.toolset import Toolset
-    from alhena.frontends.shared.current_settings import Folder
+    from alhena.frontends.shared.current_settings import SessionFolder
     from alhena.frontends.shared.mentions import PromptCommands
     from alhena.mcp.servers import ServerReport
     from alhena.skills.files import Skills
@@ -41,7 +41,7 @@ class OpenSession(msgspec.Struct, frozen=True):
     """The subject of lists: the tools of a session, the settings of its folder, its commands."""
 
     toolset: "Toolset"
-    folder: "Folder"
+    folder: "SessionFolder"
     prompts: "PromptCommands"
 
 
@@ -58,7 +58,7 @@ def _warnings(texts: Iterable[str]) -> tuple[Note, ...]:
     return tuple(("warning", one_line(each)) for each in texts)
 
 
-def _unread(folder: "Folder", *names: str) -> tuple[Note, ...]:
+def _unread(folder: "SessionFolder", *names: str) -> tuple[Note, ...]:
     """Names the files (of these `names`) that are not read since the folder is not trusted."""
     unread = [each for each in folder.place.unread if each in (names or (SETTINGS,))]
     if not unread:
