@@ -12,7 +12,6 @@ from pathlib import Path
 
 import msgspec
 
-from alhena.agent.recording import Recording
 from alhena.chat.chat import Chat
 from alhena.config.home import (
     claimed_project_temp,
@@ -50,6 +49,7 @@ from alhena.session.checkpoints.restore import (
     later_trees,
     restore,
 )
+from alhena.session.recording import Recording
 from alhena.session.replay import Replay, conversation_at
 from alhena.system.errors import printable
 from alhena.tools.contract import ToolLocation

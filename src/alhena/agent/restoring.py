@@ -11,7 +11,6 @@ import msgspec
 
 from alhena.agent.checkpointing import Checkpoints
 from alhena.agent.loop import join_answers, run_calls, run_prompt
-from alhena.agent.recording import notices_of, told_behind
 from alhena.agent.run import EventStream
 from alhena.agent.saved_conversations import SavedConversations
 from alhena.agent.session import ProposedCalls, Session
@@ -22,6 +21,7 @@ from alhena.policy.model import PolicyOutcome, PolicyRule
 from alhena.scheduler.states import CompletedToolCall
 from alhena.session.checkpoints.records import Checkpoint
 from alhena.session.checkpoints.restore import EditingTurn, Restoration
+from alhena.session.recording import notices_of, told_behind
 from alhena.session.records import (
     Answered,
     Contents,

@@ -1,7 +1,9 @@
 """A session: everything that a run works with."""
 
+import asyncio
 import os
 import signal
+import warnings
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Literal
@@ -10,12 +12,13 @@ import msgspec
 
 from alhena.agent.limits import TurnLimits
 from alhena.agent.loop import TurnGuard
-from alhena.agent.recording import Beginning, Recording, close_recording
+from alhena.agent.run import wait_until_done
 from alhena.agent.toolset.toolset import Toolset
 from alhena.chat.chat import Chat
 from alhena.config.effective_settings import Place
 from alhena.events import Event, ToolCallResponseEvent, ToolCallUpdateEvent
 from alhena.models.providers.select import ChosenGenerator
+from alhena.session.recording import Beginning, Recording
 from alhena.system.processes import ProcessGroups
 from alhena.values import Value
 from alhena.wire.content import ToolCallRequestInfo
@@ -237,6 +240,15 @@ class SessionNotices:
         """Leaves out what the session before this one has said at its start."""
         self.begun = earlier.begun
         self._given = len(self._warnings) if self.begun else 0
+
+
+async def close_recording(recording: Recording) -> None:
+    """Closes it. A record that could not be written is a RuntimeWarning."""
+    closing = asyncio.ensure_future(recording.aclose())
+    await wait_until_done(closing)
+    problem = closing.exception()
+    if problem is not None:
+        warnings.warn(str(problem), RuntimeWarning, stacklevel=2)
 
 
 class Session(msgspec.Struct, kw_only=True):

@@ -1,14 +1,12 @@
 """Records a running session, and continues the record of an earlier one."""
 
 import asyncio
-import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alhena.agent.run import wait_until_done
 from alhena.chat.history import INTERRUPTED
 from alhena.config.effective_settings import Place
 from alhena.config.home import claim_project_temp, claimed_project_temp, project_temp
@@ -25,7 +23,6 @@ from alhena.wire.json_values import scrub
 if TYPE_CHECKING:
     from threading import Thread
 
-    from alhena.agent.run import EventChannel
     from alhena.chat.chat import Chat
     from alhena.session.journal import Disk, Journal
     from alhena.session.records import KnownRecord
@@ -316,12 +313,20 @@ class Beginning(Value, frozen=True, kw_only=True):
         """The path of the record, "" where there is none."""
         return "" if self.recording is None else str(self.recording.path)
 
-    def attach(self, chat: "Chat", channel: "EventChannel", opening: int, *, at_once: bool) -> None:
-        """Records the conversation, which has so many `opening` contents, from here on. Another
-        model than the one that answered before gets it without what it could not verify."""
+    def attach(
+        self,
+        chat: "Chat",
+        subscribe: Callable[[Callable[[Event], None]], object],
+        opening: int,
+        *,
+        at_once: bool,
+    ) -> None:
+        """Records the conversation, which has so many `opening` contents, from here on, and the
+        events that `subscribe` gives. Another model than the one that answered before gets it
+        without what it could not verify."""
         if self.recording is not None:
             self.recording.attach(chat, self.kept, opening, at_once=at_once)
-            channel.subscribe(self.recording.event)
+            subscribe(self.recording.event)
         if not (self.contents and self.model) or chat.continue_from(self.model, self.version):
             chat.note_measured(self.counted)
 
@@ -372,15 +377,6 @@ def begin_recording(
         recording = Recording(own_id, temp, cwd, emit, disk, prune)
     none = () if resume is None else ("No previous sessions found for this project.",)
     return Beginning(session_id=own_id, recording=recording, notices=none)
-
-
-async def close_recording(recording: Recording) -> None:
-    """Closes it. A record that could not be written is a RuntimeWarning."""
-    closing = asyncio.ensure_future(recording.aclose())
-    await wait_until_done(closing)
-    problem = closing.exception()
-    if problem is not None:
-        warnings.warn(str(problem), RuntimeWarning, stacklevel=2)
 
 
 GONE = (
