@@ -27,6 +27,7 @@ from alhena.system.errors import (
     printable,
 )
 from alhena.system.ignore import IgnoreRules
+from alhena.system.unicode_forms import compose, origin_of
 from alhena.system.walk import (
     EXCLUDED_DIRECTORIES,
     VERSION_CONTROL,
@@ -175,7 +176,7 @@ class _FileSearch:
         self._program, self._name = program
         self._deadline = deadline
         self._files = FileChoice(query)
-        self._literals = required_literals(query.pattern)
+        self._literals = required_literals(compose(query.pattern))
         self._tally = WalkTally()
         self._secrets = 0
         self._notes: list[str] = []
@@ -326,7 +327,7 @@ class FileChoice:
         """True when the file matches the include pattern, if any."""
         if self._include is None:
             return True
-        below = path[self._base :]
+        below = compose(path[self._base :])
         name = below.rpartition("/")[2]
         return any(regex.fullmatch(name if by_name else below) for regex, by_name in self._include)
 
@@ -337,7 +338,7 @@ def _include_regexes(path: Path, include: str) -> list[tuple[re.Pattern[str], bo
         options = options_of(include)
         if "\0" not in include and os.path.lexists(path / include.lstrip("/")):
             options.append(literal(include))
-        for pattern in options:
+        for pattern in map(compose, options):
             by_name = "/" not in pattern
             bare = pattern.removeprefix("./").removeprefix("/")
             source = name_regex(bare) if by_name else path_regex(bare)
@@ -357,7 +358,7 @@ def compile_pattern(pattern: str, *, case_sensitive: bool = False) -> "Pattern[s
             f"the limit is {LONGEST_PATTERN:,}."
         )
     try:
-        return regex.compile(pattern, 0 if case_sensitive else regex.IGNORECASE)
+        return regex.compile(compose(pattern), 0 if case_sensitive else regex.IGNORECASE)
     except RecursionError:
         reason = "too deeply nested"
     except (regex.error, ValueError, OverflowError) as error:
@@ -486,6 +487,9 @@ class LineMatcher:
     def _find_match(self, pattern: "Pattern[str]", line: str) -> tuple[int, int] | None:
         seconds = self._deadline.remaining_seconds()
         found = pattern.search(line, timeout=seconds, concurrent=True)
+        if found is None and not line.isascii() and (composed := compose(line)) != line:
+            found = pattern.search(composed, timeout=seconds, concurrent=True)
+            return None if found is None else origin_of(found.span(), line)
         return None if found is None else found.span()
 
 

@@ -195,20 +195,25 @@ class GlobMatch(msgspec.Struct, frozen=True):
 
 
 class GlobPattern:
-    """A pattern for paths relative to a directory. Raises wildcard.BadPatternError."""
+    """A pattern for paths relative to a directory, in any Unicode form. Raises
+    wildcard.BadPatternError."""
 
     def __init__(self, pattern: str, *, case_sensitive: bool = False) -> None:
         flags = re.DOTALL if case_sensitive else re.DOTALL | re.IGNORECASE
-        options = options_of(pattern)
+        from alhena.system.unicode_forms import compose
+
+        self._compose = compose
+        options = options_of(compose(pattern))
         self._path = re.compile("|".join(f"(?:{path_regex(o)})" for o in options), flags)
         self._leading = [_Leading(option, flags) for option in options]
 
     def matches(self, relative: str) -> bool:
         """True when a file's relative path matches."""
-        return self._path.fullmatch(relative) is not None
+        return self._path.fullmatch(self._compose(relative)) is not None
 
     def may_enter(self, relative: str) -> bool:
         """True when a path below this directory can match."""
+        relative = self._compose(relative)
         return any(leading.allows(relative) for leading in self._leading)
 
 

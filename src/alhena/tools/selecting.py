@@ -17,6 +17,7 @@ from alhena.shell.secret_files import left_out, may_hold_secrets
 from alhena.system.errors import FileError, from_os_error, printable
 from alhena.system.files import kind_of, open_real
 from alhena.system.ignore import IgnoreRules
+from alhena.system.unicode_forms import existing_form
 from alhena.system.walk import (
     EXCLUDED_DIRECTORIES,
     GlobPattern,
@@ -307,7 +308,7 @@ def places(workspace: Workspace, item: str) -> Iterator[Path]:
     if not os.path.isabs(item) and not os.path.lexists(first):
         for root in workspace.roots:
             if root != workspace.cwd:
-                yield Path(os.path.normpath(root / item))
+                yield Path(existing_form(os.path.normpath(root / item)))
 
 
 def beginning(workspace: Workspace, item: str) -> Path:
@@ -334,10 +335,10 @@ def globs(workspace: Workspace, item: str) -> Iterator[tuple[Path, GlobPattern]]
     leading, rest = _split(item)
     pattern = GlobPattern(rest)
     if os.path.isabs(item):
-        yield Path(os.path.normpath(leading)), pattern
+        yield Path(existing_form(os.path.normpath(leading))), pattern
         return
     for root in workspace.roots:
-        yield Path(os.path.normpath(root / leading)), pattern
+        yield Path(existing_form(os.path.normpath(root / leading))), pattern
 
 
 def named_files(item: str) -> tuple[str, ...]:
