@@ -62,7 +62,8 @@ def first_contents(
     if place.settings.context.include_directory_tree:
         items = min(MAX_ITEMS, max(1, _MOST_ITEMS // len(roots)))
         trees = [
-            folder_structure(each, IgnoreRules(each, environ=environ), items) for each in roots
+            folder_structure(each, IgnoreRules(each, tracked=False, environ=environ), items)
+            for each in roots
         ]
     return environment_context(
         EnvironmentFacts(
