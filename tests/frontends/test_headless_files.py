@@ -40,6 +40,48 @@ def test_what_is_not_there_is_sent_as_text_and_said(server: ScriptedServer, proj
     assert "@nosuch" in warning["message"]
 
 
+def test_a_missing_file_behind_a_bracket_does_not_attach_its_folder(
+    server: ScriptedServer, project: Path
+):
+    for name in ("src/app/[locale]/page.tsx", "src/app/other.tsx"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(f"inside of {name}\n", encoding="utf-8")
+    server.reply(sse(text("Hm.")), sse(text("Hm.")))
+    ran = alhena("-p", "see @src/app/[locale]/gone.tsx", **keyed(server))
+    assert "@src/app/[locale]/gone.tsx: there is no such file; sent as text." in ran.err
+    assert len(sent(server)) == 1
+    ran = alhena("-p", "see **@src/app/[locale]/page.tsx**的内容", **keyed(server))
+    assert ran.err == ""
+    said = "".join(sent(server)[1:])
+    assert "inside of src/app/[locale]/page.tsx" in said
+    assert "other.tsx" not in said
+
+
+def test_only_the_named_lines_go_with_the_prompt(server: ScriptedServer, project: Path):
+    lines = "".join(f"line {number}\n" for number in range(1, 21))
+    (project / "a.txt").write_text(lines, encoding="utf-8")
+    (project / "b.txt").write_text("all of b\n", encoding="utf-8")
+    server.reply(sse(text("Hm.")))
+    ran = alhena("-p", "compare @a.txt:3-4, @a.txt#L9's and @b.txt", **keyed(server))
+    assert (ran.code, ran.err) == (0, "")
+    said = "".join(sent(server)[1:])
+    assert "all of b" in said
+    assert [n for n in range(1, 21) if f"line {n}\n" in f"{said}\n"] == [3, 4, 9]
+    assert "--- a.txt, lines 3-4 ---" in said
+
+
+def test_a_folder_of_which_nothing_can_be_sent_is_said(server: ScriptedServer, project: Path):
+    (project / ".git").mkdir()
+    (project / ".gitignore").write_text("*.log\n", encoding="utf-8")
+    (project / "logs").mkdir()
+    (project / "logs/a.log").write_text("inside\n", encoding="utf-8")
+    server.reply(sse(text("Hm.")))
+    ran = alhena("-p", "look at @logs", **keyed(server))
+    assert "@logs: nothing there can be sent: ignore files leave out 1 file." in ran.err
+    assert "context.fileFiltering.respectGitIgnore" in ran.err
+    assert "inside" not in "".join(sent(server))
+
+
 def test_nothing_outside_of_the_workspace_is_sent(server: ScriptedServer, tmp_path: Path):
     outside = tmp_path / "outside.txt"
     outside.write_text("a secret\n", encoding="utf-8")
