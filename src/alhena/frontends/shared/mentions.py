@@ -5,7 +5,7 @@ Where there are none of them, nothing of them is imported.
 
 import os
 import re
-from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -207,8 +207,8 @@ async def _read_mentions(
         done = await call("read_many_files", {"paths": list(whole), **_filtering(bench)})
         if done is not None and not done.response.error:
             attached += attachment(done.response.response_parts)
-            if not (done.response.data or {}).get("processed"):
-                warn(f"{_list_paths(list(whole))}: nothing there can be sent{_reason(done)}.")
+            for words in _missing_content(bench, list(whole), done.response.data or {}):
+                warn(words)
     for mention in mentions:
         path = _expand_home(mention.path)
         if mention.lines is None or path in whole:
@@ -222,14 +222,26 @@ async def _read_mentions(
     return attached
 
 
-def _reason(done: "CompletedToolCall") -> str:
-    """The reason why read_many_files found nothing, as the end of a sentence."""
-    ignored = (done.response.data or {}).get("ignored")
-    if not ignored:
-        return ": only text files and media can"
+def _missing_content(
+    bench: "Toolset", paths: Sequence[str], data: Mapping[str, Any]
+) -> Iterator[str]:
+    """Warnings about paths that read_many_files has sent nothing of."""
+    reasons: Mapping[str, str] = data.get("reasons") or {}
+    for path in paths:
+        reason = reasons.get(str(bench.workspace.resolve(path)))
+        if reason is not None:
+            yield f"{_list_paths([path])} is not sent: {reason}."
+    if data.get("processed") or reasons:
+        return
+    ignored = data.get("ignored")
+    what = f"{_list_paths(paths)}: nothing there can be sent"
     noun = "file" if ignored == 1 else "files"
     keys = "context.fileFiltering.respectGitIgnore or respectGeminiIgnore"
-    return f": ignore files leave out {ignored} {noun}. Send them with {keys}: false"
+    yield (
+        f"{what}: ignore files leave out {ignored} {noun}. Send them with {keys}: false."
+        if ignored
+        else f"{what}: there is no text or medium."
+    )
 
 
 def _filtering(bench: "Toolset") -> dict[str, object]:
