@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.support.command import alhena, alhena_reads, keyed
-from tests.support.server import ScriptedServer, sse, text
+from tests.support.server import ScriptedServer, call, chunk, sse, text
 
 
 def sent(server: ScriptedServer) -> list[str]:
@@ -161,3 +161,23 @@ def test_a_session_that_goes_on_has_the_file_once(server: ScriptedServer, projec
     ran = alhena("-r", "-p", "and now?", **keyed(server))
     assert ran.out == "Yes.\n"
     assert str(server.requests[-1].json["contents"]).count("inside of it") == 1
+
+
+def test_arguments_as_models_send_them_are_taken(server: ScriptedServer, project: Path):
+    (project / "a.txt").write_text("one\ntwo\nthree\n", encoding="utf-8")
+    write = {"file_path": "p.json", "content": {"name": "x"}}
+    read = {"absolute_path": "a.txt", "offset": "1", "limit": "1"}
+    many = {"paths": '["a.txt"]', "exclude": None}
+    called = [call("write_file", write), call("read_file", read), call("read_many_files", many)]
+    server.reply(sse(chunk(*called, finish="STOP")), sse(text("Done.")))
+    ran = alhena("-p", "go", "--approval-mode", "auto_edit", "--skip-trust", **keyed(server))
+    assert (ran.code, ran.err) == (0, "")
+    assert (project / "p.json").read_text(encoding="utf-8") == '{\n  "name": "x"\n}\n'
+    results = [
+        part["functionResponse"]["response"]
+        for part in server.requests[-1].json["contents"][-1]["parts"]
+    ]
+    assert all("error" not in each for each in results)
+    assert "two" in results[1]["output"]
+    assert "three" not in results[1]["output"]
+    assert "three" in results[2]["output"]
