@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ from alhena.tools.contract import (
 
 if TYPE_CHECKING:
     from alhena.config.environment import SanitisedEnvironment
-    from alhena.system.output import CapturedText
+    from alhena.system.output import CapturedText, LiveOutput
     from alhena.system.processes import BackgroundCommand, Command, Ending, ProcessGroups
     from alhena.system.pseudo_terminal import PseudoTerminal
     from alhena.system.sandbox.sandbox import Sandbox
@@ -218,8 +218,8 @@ class ShellInvocation(BaseInvocation):
             stop_reason,
         )
 
-        live = live_output(context.update_output)
-        output = self._output(report, context, on_text=live.add)
+        live = live_output(context.update_output, context.update_screen)
+        output = self._output(report, context, live=live)
         most = self._tool.limits
         limits = CommandLimits(inactivity=most.inactivity, output=most.output)
         pids = [0]
@@ -232,19 +232,19 @@ class ShellInvocation(BaseInvocation):
         try:
             if client is not None:
                 command = self._prepare_command(directory, context.traceparent)
-                ending = await client.run(command, output.capture.feed, context.call_id)
+                ending = await client.run(command, output.feed, context.call_id)
             else:
                 async with self._console(context) as terminal:
                     command = self._prepare_command(directory, context.traceparent, terminal)
-                    sink = output.capture.feed
+                    sink = output.feed
                     if terminal is not None:
                         output.capture.converter = terminal.screen
-                        sink = terminal.seen_after(sink)
+                        sink = terminal.seen_after(output.capture.feed)
                         if terminal.interactive:  # somebody sits there
                             limits = CommandLimits(inactivity=0, output=limits.output)
                         else:
                             screen = terminal.screen
-                            live.follow(lambda: screen.shown, context.update_screen)
+                            live.follow(lambda: screen.shown)
                             terminal.seen = lambda _data: live.add("")
                     ending = await run_process(
                         command,
@@ -327,7 +327,7 @@ class ShellInvocation(BaseInvocation):
         context: ExecutionContext,
         *,
         size: int = 0,
-        on_text: Callable[[str], None] | None = None,
+        live: "LiveOutput | None" = None,
     ) -> "CapturedOutput":
         from alhena.tools.shell_output import CapturedOutput
 
@@ -337,7 +337,7 @@ class ShellInvocation(BaseInvocation):
             prefix=report.before_output(),
             size=size,
             most=self._tool.limits.background_file if size else 0,
-            on_text=on_text,
+            live=live,
         )
 
 
