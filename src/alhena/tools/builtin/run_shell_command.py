@@ -172,7 +172,8 @@ class ShellInvocation(BaseInvocation):
     def _place(self) -> Path | ToolFailure:
         """Resolves the directory again right before use."""
         if self._directory is None:
-            return self._tool.workspace.cwd
+            cwd = self._tool.workspace.cwd
+            return cwd if cwd.is_dir() else self._leave_missing(cwd)
         outside = path_problem(self._tool.workspace, self._directory, "directory")
         if outside is not None:
             return outside
@@ -187,6 +188,28 @@ class ShellInvocation(BaseInvocation):
                 ToolErrorType.PATH_IS_NOT_A_DIRECTORY,
             )
         return path
+
+    def _leave_missing(self, cwd: Path) -> Path | ToolFailure:
+        """The directory that the command changes to first, in place of one that is gone. Nothing
+        of the command runs elsewhere."""
+        from alhena.shell.parse.analysis import analyse
+
+        found = analyse(self._command)
+        first, *others = found.parts or (None,)
+        words = () if first is None else first.words
+        if found.complete and len(words) > 1 and words[0].text == "cd" and words[-1].literal:
+            there = Path(words[-1].text)
+            stays = all(part.directories[:1] == words[-1:] for part in others)
+            if there.is_absolute() and there.is_dir() and stays:
+                return there
+        from shlex import quote
+
+        return ToolFailure(
+            f"The session's folder {printable(cwd)} is gone. Begin the command with `cd DIR &&`, "
+            "where DIR is an absolute path that exists, or create the folder again with "
+            f"`cd / && mkdir -p {quote(printable(cwd))}`.",
+            ToolErrorType.FILE_NOT_FOUND,
+        )
 
     def _prepare_command(
         self, directory: Path, traceparent: str, terminal: "PseudoTerminal | None" = None
