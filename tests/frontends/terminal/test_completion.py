@@ -13,11 +13,17 @@ from alhena.frontends.shared.mentions import (
     Mention,
     attachment,
     existing,
-    mentioned,
+    find_mentions,
     quoted_path,
     shell_note,
 )
-from alhena.frontends.terminal.commands import COMMANDS, KEYS, command_names, named, unknown_words
+from alhena.frontends.terminal.commands import (
+    COMMANDS,
+    KEYS,
+    command_names,
+    find_command,
+    unknown_words,
+)
 from alhena.frontends.terminal.entry import (
     NAME,
     OFFERED,
@@ -47,7 +53,7 @@ from tests.support.each import for_each
     ],
 )
 def test_paths_behind_an_at_sign_are_found(prompt: str, paths: tuple[str, ...]):
-    assert tuple(each.path for each in mentioned(prompt)) == paths
+    assert tuple(each.path for each in find_mentions(prompt)) == paths
 
 
 @for_each(
@@ -79,7 +85,7 @@ def test_the_longest_beginning_that_names_a_file_is_meant(
                  "b{1}.txt"):  # fmt: skip
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).touch()
-    assert tuple(each.path for each in mentioned(prompt, project)) == paths
+    assert tuple(each.path for each in find_mentions(prompt, project)) == paths
 
 
 @for_each(
@@ -131,7 +137,7 @@ def test_lines_quotes_and_brackets_around_a_path_are_understood(
     for name in ("src/app/[locale]/page.tsx", "a.txt", "my file.txt", "v1", "v1:2"):
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).touch()
-    assert [(each.path, each.lines) for each in mentioned(prompt, project)] == mentions
+    assert [(each.path, each.lines) for each in find_mentions(prompt, project)] == mentions
 
 
 @given(
@@ -140,7 +146,7 @@ def test_lines_quotes_and_brackets_around_a_path_are_understood(
 def test_a_quoted_path_is_read_back_as_it_is(path: str):
     if path[-1] in ".:" or path.startswith('"'):
         return
-    assert mentioned(f"see @{quoted_path(path)} there") == (Mention(path),)
+    assert find_mentions(f"see @{quoted_path(path)} there") == (Mention(path),)
 
 
 def test_what_is_not_there_stays_text(project: Path):
@@ -172,10 +178,10 @@ def test_a_command_of_the_person_is_told_in_the_known_words():
 def test_commands_are_named_by_their_names_and_aliases():
     for command in COMMANDS:
         for name in (command.name, *command.aliases):
-            assert named(f"/{name} and more") == (command, name, "and more")
-    assert named("/nope") == (None, "nope", "")
-    assert named("/usr/bin/env is where?") is None
-    assert named("help") is None
+            assert find_command(f"/{name} and more") == (command, name, "and more")
+    assert find_command("/nope") == (None, "nope", "")
+    assert find_command("/usr/bin/env is where?") is None
+    assert find_command("help") is None
     names = [name for each in COMMANDS for name in (each.name, *each.aliases)]
     assert len(set(names)) == len(names)
     assert {"help", "tools", "policies", "hooks", "clear", "stats", "quit"} <= set(names)

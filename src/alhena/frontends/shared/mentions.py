@@ -56,7 +56,7 @@ class Mention(Value, frozen=True):
     lines: tuple[int, int] | None = None
 
 
-def mentioned(prompt: str, cwd: Path | None = None) -> tuple[Mention, ...]:
+def find_mentions(prompt: str, cwd: Path | None = None) -> tuple[Mention, ...]:
     """The paths that a prompt names with an @, in order and each once; backslashes and quotes are
     resolved. Of a word it is the longest beginning that names a file or directory below `cwd`, with
     the lines that follow it (`:12`, `:1-3`, `#L3`), or else what comes before punctuation."""
@@ -171,14 +171,14 @@ CallTool = Callable[[str, Mapping[str, object]], Awaitable["CompletedToolCall | 
 """Calls a tool as a person would have it; None when it was interrupted."""
 
 
-async def referenced(
+async def attach_mentions(
     text: str, bench: "Toolset", call: CallTool, warn: Callable[[str], None]
 ) -> tuple[Part, ...]:
     """Parts sent with a prompt for its @paths and the agents it names. Missing paths are passed to
     `warn` and stay plain text."""
     from alhena.tools.registry import DELEGATE
 
-    mentions = mentioned(text, bench.workspace.cwd)
+    mentions = find_mentions(text, bench.workspace.cwd)
     words = tuple(dict.fromkeys(mention.path for mention in mentions))
     resources = resources_among(bench, words)
     others = [word for word in words if word not in resources]
@@ -192,7 +192,7 @@ async def referenced(
         read = await call("read_mcp_resource", {"uri": uri})
         if read is not None and not read.response.error:
             attached += resource_attachment(uri, read.response.response_parts)
-    sent = frozenset(path for path in paths if not _filtered(bench, path, warn))
+    sent = frozenset(path for path in paths if not _is_filtered(bench, path, warn))
     found = [each for each in mentions if each.path in sent]
     return (*attached, *await _read_mentions(found, bench, call, warn))
 
@@ -257,7 +257,7 @@ def _filtering(bench: "Toolset") -> dict[str, object]:
     }
 
 
-def _filtered(bench: "Toolset", path: str, warn: Callable[[str], None]) -> bool:
+def _is_filtered(bench: "Toolset", path: str, warn: Callable[[str], None]) -> bool:
     """True for a path that ignore files leave out; `warn` gets the reason."""
     from alhena.system.ignore import IgnoreRules
     from alhena.tools.base import root_of
@@ -351,22 +351,22 @@ class PromptCommands:
         self.custom = CustomCommands(self._sources, self._taken)
         return self.custom.problems
 
-    def served(self) -> "dict[str, PromptCommand]":
+    def server_commands(self) -> "dict[str, PromptCommand]":
         """The prompts of MCP servers by the names of their commands."""
         found = server_prompts(self._bench(), self.custom.files)
         return {name: each for name, each in found.items() if name not in self._taken}
 
     def __contains__(self, name: str) -> bool:
-        return self.custom.find(name) is not None or name in self.served()
+        return self.custom.find(name) is not None or name in self.server_commands()
 
     def names(self) -> list[tuple[str, str]]:
         """All names, with their descriptions."""
         custom = self.custom
         names = [(name, custom.describe_command(file)) for name, file in custom.files.items()]
-        served = sorted(self.served().items())
+        served = sorted(self.server_commands().items())
         return names + [(name, one_line(each.prompt.description, 200)) for name, each in served]
 
-    async def filled(
+    async def fill(
         self, name: str, rest: str, call: CallTool, warn: Callable[[str], None]
     ) -> tuple[str, tuple[Part, ...]]:
         """The prompt of a command, and the media that go with it; tools are called for what it
@@ -375,7 +375,7 @@ class PromptCommands:
         if file is None:
             from alhena.mcp.resources import fetch_prompt
 
-            parts = await fetch_prompt(self.served()[name], rest)
+            parts = await fetch_prompt(self.server_commands()[name], rest)
             text = "\n\n".join(part.text for part in parts if part.text)
             return text, tuple(part for part in parts if not part.text)
         return await _filled_template(self.custom.read(file).pieces, (name, rest), call, warn)
