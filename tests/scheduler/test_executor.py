@@ -13,6 +13,7 @@ from alhena.scheduler.states import CallStatus
 from alhena.tools.contract import ExecutionContext, Kind, ToolErrorType, ToolFailure, ToolResult
 from alhena.wire.content import Blob, Part, ToolCallRequestInfo
 from tests.scheduler.kit import SmallTool, Stage, crash, told
+from tests.support.media import PNG_TEXT
 
 
 async def talk(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
@@ -152,7 +153,7 @@ async def test_durations_are_those_of_the_execution_by_the_injected_clock():
 @pytest.mark.requirement("SCHED-08", "TOOLS-03")
 async def test_requests_and_responses_carry_all_their_fields():
     async def work(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
-        image = Part(inline_data=Blob(mime_type="image/png", data="QUJD"))
+        image = Part(inline_data=Blob(mime_type="image/png", data=PNG_TEXT))
         return ToolResult(llm_content=("seen", image), display="an image", data={"n": 1})
 
     asked = ToolCallRequestInfo(
@@ -174,6 +175,6 @@ async def test_requests_and_responses_carry_all_their_fields():
     assert response.result_display == "an image"
     assert response.data == {"n": 1}
     assert (response.error, response.error_type, response.output_file) == (None, None, None)
-    assert response.content_length == len("seen") + len("QUJD")
+    assert response.content_length == len("seen") + len(PNG_TEXT)
     (event,) = stage.responses()
     assert (event.content_length, event.data) == (response.content_length, {"n": 1})

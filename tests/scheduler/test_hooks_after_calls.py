@@ -15,6 +15,7 @@ from alhena.tools.output_store import OutputStore
 from alhena.wire.content import Blob, Part
 from tests.scheduler.kit import SmallTool, deciding, forever, request, told
 from tests.scheduler.said import AFTER, BEFORE, hooked, seen
+from tests.support.media import PNG_TEXT
 
 ASK, ALLOW, DENY = PolicyOutcome.ASK_USER, PolicyOutcome.ALLOW, PolicyOutcome.DENY
 
@@ -56,7 +57,7 @@ async def test_what_a_hook_adds_follows_the_result():
 
 @pytest.mark.requirement("HOOK-01", "HOOK-02")
 async def test_what_hooks_add_is_the_text_of_a_result_of_media():
-    picture = Part(inline_data=Blob(mime_type="image/png", data="aGk="))
+    picture = Part(inline_data=Blob(mime_type="image/png", data=PNG_TEXT))
 
     async def body(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
         return ToolResult(llm_content=picture)
@@ -76,7 +77,7 @@ async def test_what_hooks_add_is_the_text_of_a_result_of_media():
         "[System] Tool input parameters (text) were modified by hook",
         "<hook_context>more</hook_context>",
     ]
-    assert hooks.heard[1][1]["tool_response"]["llmContent"][0]["inlineData"]["data"] == "aGk="
+    assert hooks.heard[1][1]["tool_response"]["llmContent"][0]["inlineData"]["data"] == PNG_TEXT
 
 
 @pytest.mark.requirement("HOOK-02")

@@ -23,9 +23,10 @@ from alhena.tools.contract import (
 from alhena.tools.function import ToolContext, tool
 from alhena.wire.content import Blob, Part
 from tests.scheduler.kit import Stage, deciding, request, told
+from tests.support.media import PNG_TEXT
 from tests.support.patience import PATIENCE_S
 
-PNG = Part(inline_data=Blob(mime_type="image/png", data="QUJD"))
+PNG = Part(inline_data=Blob(mime_type="image/png", data=PNG_TEXT))
 
 
 class Color(enum.Enum):

@@ -40,7 +40,8 @@ class CheckpointingSettings(Section, frozen=True, kw_only=True):
 class GeneralSettings(Section, frozen=True, kw_only=True):
     """`general.*`. `max_attempts`: total attempts for a failing request; `retry_fetch_errors`:
     unknown network errors count as transient; `enable_notifications`: a terminal tells of questions
-    that wait and of the end of long runs."""
+    that wait and of the end of long runs; `stdin_timeout`: seconds without a byte after which piped
+    input is left out beside a prompt, 0 for never."""
 
     default_approval_mode: Literal["default", "auto_edit", "plan"] = "default"
     vim_mode: bool = False
@@ -48,6 +49,7 @@ class GeneralSettings(Section, frozen=True, kw_only=True):
     notification_method: Literal["auto", "osc9", "osc777", "bell"] = "auto"
     max_attempts: int = 10
     retry_fetch_errors: bool = True
+    stdin_timeout: float = 30
     session_retention: SessionRetention = SessionRetention()
     checkpointing: CheckpointingSettings = CheckpointingSettings()
 
