@@ -16,7 +16,6 @@ from alhena.agent.limits import (
     wants_more,
 )
 from alhena.chat.estimates import config_tokens, content_tokens, part_tokens
-from alhena.config.settings import LONG_PROMPT
 from alhena.errors import AlhenaError, ConfigError
 from alhena.events import Event, RunFinishedEvent, RunStartedEvent, ToolCallUpdateEvent
 from alhena.models.generator import ContentGenerator
@@ -162,8 +161,7 @@ class Ledger:
         """A request took this."""
         tokens = tokens_of(usage)
         self.tokens += max(usage.total_token_count, tokens.prompt + tokens.output)
-        long = usage.prompt_token_count > LONG_PROMPT
-        self.cost += self._prices.cost(model, tokens, long=long) or 0.0
+        self.cost += self._prices.cost(model, tokens, size=usage.prompt_token_count) or 0.0
 
     def begin(self) -> None:
         """A run begins, unless one has."""
@@ -367,7 +365,14 @@ def tokens_of(usage: UsageMetadata) -> Tokens:
     prompt = usage.prompt_token_count + usage.tool_use_prompt_token_count
     output = usage.candidates_token_count + usage.thoughts_token_count
     cached = min(usage.cached_content_token_count, prompt)
-    return Tokens(prompt=prompt, cached=cached, output=output, tier=usage.service_tier or "")
+    return Tokens(
+        prompt=prompt,
+        cached=cached,
+        output=output,
+        tier=usage.service_tier or "",
+        written=usage.cache_write_token_count,
+        written_hour=usage.cache_write_hour_token_count,
+    )
 
 
 def usage_of(
