@@ -223,7 +223,7 @@ class Reading:
         return describe_excess(shown, Effect.PLAIN)
 
     def _may_become(self, word: Word) -> str | None:
-        effects = (option.effect for option in self.table.options.values() if option.effect)
+        effects = (each.effect for each in self.table.options.values() if each.may_surprise)
         effect = next(effects, None)
         return describe_unknown(word, self.name, effect) if effect and self.beyond else None
 
@@ -236,7 +236,7 @@ class Reading:
             return self._code(option, value) if value and self.end >= self.count else None
         if not effect or (value is not None and self._spared(option, effect, value)):
             return None
-        elsewhere = effect is Effect.ELSEWHERE
+        elsewhere = effect in _PATHS
         if value is None and elsewhere and self.table.takes_next(option):
             return None  # no path is given
         # To name an option that runs a program is not yet to name the program.
@@ -266,9 +266,9 @@ class Reading:
             return True
         harmless = self.table.harmless.get(option)
         if harmless is not None:
-            secret = effect is Effect.ELSEWHERE and is_secret(value)
+            secret = effect in _PATHS and is_secret(value)
             return value.literal and matches(harmless, text) and not secret
-        if effect is Effect.ELSEWHERE:
+        if effect in _PATHS:
             # `-f=../x` is a spelling of `-f ../x` for some.
             out = leads_out(value) or is_secret(value)
             return not (out or leads_out(Word(text.removeprefix("="), value.kind)))
@@ -289,7 +289,8 @@ def _open_effects(option: str, word: Word, table: Program) -> Iterator[str]:
                 yield describe_excess(f"{option} {word.text}", effect)
 
 
-_NAMING = (Effect.RUNS, Effect.ELSEWHERE, Effect.PLAIN, Effect.SETTINGS)
+_PATHS = (Effect.ELSEWHERE, Effect.LISTS)
+_NAMING = (Effect.RUNS, *_PATHS, Effect.PLAIN, Effect.SETTINGS)
 
 
 TARGET = " target"
