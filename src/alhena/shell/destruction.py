@@ -14,8 +14,15 @@ from typing import Protocol
 
 from alhena.shell.arguments import operand_words
 from alhena.shell.languages.git_commands import git_place
-from alhena.shell.languages.interpreters import awk_programs, sed_scripts
-from alhena.shell.languages.listings import lists_or_passes, search_roots, tells_name
+from alhena.shell.languages.interpreters import file_scripts
+from alhena.shell.languages.listings import (
+    Written,
+    cuts_names,
+    lists_or_passes,
+    search_roots,
+    tells_name,
+    written_directory,
+)
 from alhena.shell.languages.sed_awk import files_of_script
 from alhena.shell.options import (
     ANYTHING,
@@ -168,12 +175,11 @@ class Destruction:
             refusal = self._removed(each, key, behind, command, (part, reach))
             if refusal is not None:
                 return refusal
-        refusal = self._of_script(name, words) if name in {"awk", "sed"} else None
-        return refusal or (self._linked(words) if spoils else None)
+        return self._of_script(name, words) or (self._linked(words) if spoils else None)
 
     def _of_script(self, name: str, words: tuple[Word, ...]) -> str | None:
         """The reason why a script of sed or awk writes beyond the workspace."""
-        for script in sed_scripts(words) if name == "sed" else awk_programs(words):
+        for script in file_scripts(name, words):
             try:
                 texts = self._texts(script)
             except UnknownError:
@@ -219,7 +225,7 @@ class Destruction:
     def _key(self, name: str, words: tuple[Word, ...]) -> tuple[str, tuple[Word, ...]]:
         """The program with its subcommands, as far as it is known to destroy with them, and the
         words from there; for git, the place becomes the one that it works in."""
-        if name == "git":
+        if name in listed("options_before"):
             given = [each for of in _GIT_PLACES for each in self._known_variables.values(of)]
             self._places = self._moved((*git_place(words), *given))
             if any(map(self._known_variables.sets, _GIT_SETTINGS)):
@@ -246,7 +252,7 @@ class Destruction:
             refusal = self._target(word, key, command, around, entry=entry)
             if refusal is not None:
                 return refusal
-        return self._moved_away(uses.operands) if key == "mv" else None
+        return self._moved_away(key, uses.operands) if known.away else None
 
     def _target(
         self, word: Word, key: str, command: Reached, around: tuple[Part, Reach], *, entry: bool
@@ -261,8 +267,10 @@ class Destruction:
         if key.rsplit(" ", maxsplit=1)[-1] in listed("copies_remotely") and re.match(
             r"[^/]*:", word.text
         ):
-            deletes = key == "rsync" and any(w.text.startswith("--del") for w in command.words)
-            return f"rsync removes files at {word.text}" if deletes else None
+            deletes = key in listed("mirrors") and any(
+                w.text.startswith("--del") for w in command.words
+            )
+            return f"{key} removes files at {word.text}" if deletes else None
         return self._refused(word, key, "removes or overwrites", entry=entry)
 
     def _beside_found(self, word: Word, key: str) -> str | None:
@@ -272,8 +280,8 @@ class Destruction:
             return f"{key} removes {word.source}, which is only known when it runs"
         return self._refused(Word(f"{before}{NAME}"), key, "removes") if mark and before else None
 
-    def _moved_away(self, operands: list[Word]) -> str | None:
-        """The reason why `mv` takes away more than a file of the user's own."""
+    def _moved_away(self, key: str, operands: list[Word]) -> str | None:
+        """The reason why a command takes away more than a file of the user's own."""
         for word in operands[:-1]:
             shown = word.source or word.text
             try:
@@ -285,16 +293,17 @@ class Destruction:
                 if self._is_outside(path, spelled, entry=True) and (
                     not own or os.path.isdir(path) or STAR in path
                 ):
-                    return f"mv takes away {shown}, outside the workspace"
+                    return f"{key} takes away {shown}, outside the workspace"
         return None
 
     def _linked(self, words: tuple[Word, ...]) -> str | None:
         """A link that the line makes may lead what is removed elsewhere."""
         for each in self._changes.commands:
-            if base_name(each[0].text) == "ln" and each != words:
-                operands = operand_words(program("ln") or Program(), each)
+            name = base_name(each[0].text)
+            if name in listed("links") and each != words:
+                operands = operand_words(program(name) or Program(), each)
                 for target in operands[:-1] or each[1:]:
-                    if self._refused(target, "ln", "links") is not None:
+                    if self._refused(target, name, "links") is not None:
                         shown = target.source or target.text
                         return f"the line links to {shown}, outside the workspace"
         return None
@@ -449,24 +458,23 @@ class Destruction:
         if not found.complete or unsure or not words:
             raise UnknownError
         texts = [word.text for word in words if word.literal]
-        name = base_name(texts[0]) if texts else ""
         if len(found.parts) == 1:
-            if texts == ["pwd"]:
+            written = written_directory(texts)
+            if written is Written.PLACE:
                 return [PLACE]
-            if texts == ["git", "rev-parse", "--show-toplevel"]:
-                places = self._places or set()
-                return list(map(self._top, places))
-            if name == "mktemp" and not any("/" in text or "p" in text[:4] for text in texts[1:]):
+            if written is Written.REPOSITORY:
+                return list(map(self._top, self._places or set()))
+            if written is Written.TEMPORARY:
                 return [f"{_TEMPORARY[0]}{NAME}"]
-            if self._writes_name(name, words):
+            if self._writes_name(words):
                 return [NAME]
         if all(self._lists_inside(part) for part in found.parts):
             return [NAME]
         raise UnknownError
 
-    def _writes_name(self, name: str, words: tuple[Word, ...]) -> bool:
+    def _writes_name(self, words: tuple[Word, ...]) -> bool:
         """True when a command surely writes a name without slashes that is not `..`."""
-        if name == "basename":
+        if cuts_names(words):
             given = (text for word in words[1:] for text in self._known_variables.texts(word))
             return not any(".." in text or text == "/" for text in given)
         return tells_name(words)

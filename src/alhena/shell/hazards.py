@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from alhena.shell.arguments import Argument, Kind, walk_arguments
-from alhena.shell.languages.sed_awk import strange_awk, strange_sed
+from alhena.shell.languages.sed_awk import STRANGE
 from alhena.shell.options import is_option, options_in
 from alhena.shell.parse.model import Part, Word
 from alhena.shell.tables import (
@@ -108,12 +108,11 @@ def script_effect(name: str, word: Word) -> str | None:
     """The effect of the code that a program is given, as a sentence."""
     if not word.literal:
         return f"the {name} script holds {word.source or word.text}, which may be any command"
-    if name not in {"sed", "awk"}:
+    if name not in STRANGE:
         if stays_inside(name, word.text):
             return None
         return f"the commands for {name} may run, write or load something else"
-    read = strange_sed if name == "sed" else strange_awk
-    strange = read(word.text, by_rule=True)
+    strange = STRANGE[name](word.text, by_rule=True)
     if strange is None:
         return None
     return f"{strange!r} in the {name} script may write, run or load something"

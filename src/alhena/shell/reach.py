@@ -214,7 +214,7 @@ class _Unfolding:
     def _all_runs(self, name: str, command: Reached, part: Part) -> Iterator[Runs]:
         words = command.words
         yield from wrapped(words)
-        if name.startswith(("pwsh", "powershell")) and any(map(is_encoded, words)):
+        if name in listed("encoded_code") and any(map(is_encoded, words)):
             yield Runs(via=name)
         if name in listed("shells"):
             yield from shell_runs(words, part)

@@ -335,13 +335,9 @@ _NONE = Valued()
 
 def wrapper(name: str) -> Wrapper | None:
     """The way a program of this (base) name wraps another."""
-    found = program("ld.so" if is_loader(name) else name)
+    loader = next(filter(name.startswith, listed("loaders")), name)
+    found = program(loader)
     return found.wraps if found else None
-
-
-def is_loader(name: str) -> bool:
-    """Is this the dynamic loader, which runs the program it is given?"""
-    return name.startswith(("ld-linux", "ld-musl", "ld.so"))
 
 
 @lru_cache(maxsize=256)

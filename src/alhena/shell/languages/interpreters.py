@@ -181,6 +181,13 @@ def sed_scripts(words: tuple[Word, ...]) -> list[Word]:
     return [words[at] for at in first_operands(words, known, 1)]
 
 
+def file_scripts(name: str, words: tuple[Word, ...]) -> list[Word]:
+    """The scripts among the words that may write files: of sed and awk."""
+    if name == "sed":
+        return sed_scripts(words)
+    return awk_programs(words) if name == "awk" else []
+
+
 def awk_programs(words: tuple[Word, ...]) -> list[Word]:
     """The program in the words of awk, unless a file has it."""
     found = _CodeSearch(words, "awk")

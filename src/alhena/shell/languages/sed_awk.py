@@ -444,3 +444,7 @@ class _Awk:
         if following[:1] == ["("]:
             return name in listed("awk_functions")
         return known_variable(name)
+
+
+STRANGE = {"awk": strange_awk, "sed": strange_sed}
+"""Programs -> the function that finds what is not known to only print in a script."""
