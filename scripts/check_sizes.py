@@ -24,7 +24,7 @@ LIMITS = {
     "assigned_from_outside": 1,
     "unclear_docstrings": 0,
     "odd_words": 0,
-    "participle_functions": 281,
+    "participle_functions": 255,
     "repeated_classes": 29,
 }
 """The figures of the whole that have a limit."""

@@ -102,23 +102,23 @@ class Destruction:
         self._part = part
         self._words = {id(word) for word in (*part.words, *part.directories)}
         self._words |= {id(each.target) for each in part.redirections}
-        self._places = self._reached(part.directories)
+        self._places = self._follow_directories(part.directories)
         for redirection in (*part.redirections, *reach.redirections):
-            refusal = self._redirected(redirection)
+            refusal = self._judge_redirection(redirection)
             if refusal is not None:
                 return refusal
         for command in reach.commands:
-            self._places = self._reached(command.directories)
+            self._places = self._follow_directories(command.directories)
             refusal = self._of_command(command, part, reach)
             if refusal is not None:
                 return refusal
         return None
 
-    def _redirected(self, redirection: Redirection) -> str | None:
+    def _judge_redirection(self, redirection: Redirection) -> str | None:
         target = redirection.target
         if redirection.effect is not Effect.WRITE or target is None or redirection.operator == "<":
             return None
-        return self._refused(target, redirection.source, "writes to")
+        return self._refuse_path(target, redirection.source, "writes to")
 
     def _of_command(self, command: Reached, part: Part, reach: Reach) -> str | None:
         words = self._with_options(command.words)
@@ -172,10 +172,10 @@ class Destruction:
             if refusal is not None:
                 return refusal
         for each in known:
-            refusal = self._removed(each, key, behind, command, (part, reach))
+            refusal = self._judge_removal(each, key, behind, command, (part, reach))
             if refusal is not None:
                 return refusal
-        return self._of_script(name, words) or (self._linked(words) if spoils else None)
+        return self._of_script(name, words) or (self._judge_links(words) if spoils else None)
 
     def _of_script(self, name: str, words: tuple[Word, ...]) -> str | None:
         """The reason why a script of sed or awk writes beyond the workspace."""
@@ -187,7 +187,7 @@ class Destruction:
             for file in (file for text in texts for file in files_of_script(name, text)):
                 if file is None:
                     return f"{name} writes to a file that is only known when it runs"
-                refusal = self._refused(Word(file), name, "writes to")
+                refusal = self._refuse_path(Word(file), name, "writes to")
                 if refusal is not None:
                     return refusal
         return None
@@ -201,15 +201,15 @@ class Destruction:
             return None
         for each in reach.commands:
             if base_name(each.words[0].text) == via:
-                refusal = self._searched(each.words, f"{key} in {via}")
+                refusal = self._judge_search(each.words, f"{key} in {via}")
                 if refusal is not None:
                     return refusal
         return None
 
-    def _searched(self, words: tuple[Word, ...], shown: str) -> str | None:
+    def _judge_search(self, words: tuple[Word, ...], shown: str) -> str | None:
         if any(word.text in {"-L", "-follow", "--follow"} for word in words):
             return f"{shown} follows links, wherever they lead"
-        refusals = (self._refused(root, shown, "reaches") for root in search_roots(words))
+        refusals = (self._refuse_path(root, shown, "reaches") for root in search_roots(words))
         return next(filter(None, refusals), None)
 
     def _of_unknown(self, words: tuple[Word, ...]) -> str | None:
@@ -227,12 +227,12 @@ class Destruction:
         words from there; for git, the place becomes the one that it works in."""
         if name in listed("options_before"):
             given = [each for of in _GIT_PLACES for each in self._known_variables.values(of)]
-            self._places = self._moved((*git_place(words), *given))
+            self._places = self._follow_moves((*git_place(words), *given))
             if any(map(self._known_variables.sets, _GIT_SETTINGS)):
                 self._places = None
         return removing(name, words)
 
-    def _removed(
+    def _judge_removal(
         self,
         known: Removal,
         key: str,
@@ -246,7 +246,7 @@ class Destruction:
         if known.operands == "always":
             return f"{key} changes more than files of the workspace"
         if known.operands == "roots" and not known.here:
-            return self._searched(words, key)
+            return self._judge_search(words, key)
         for word in (each for each in known.targets(uses) if each.text != "-"):
             entry = known.entries and not word.source.endswith(("/", "/.", '/"', "/'"))
             refusal = self._target(word, key, command, around, entry=entry)
@@ -271,14 +271,16 @@ class Destruction:
                 w.text.startswith("--del") for w in command.words
             )
             return f"{key} removes files at {word.text}" if deletes else None
-        return self._refused(word, key, "removes or overwrites", entry=entry)
+        return self._refuse_path(word, key, "removes or overwrites", entry=entry)
 
     def _beside_found(self, word: Word, key: str) -> str | None:
         """The reason why a word that holds the name of a found file leads away from it."""
         before, mark, after = word.source.partition("{")
         if ".." in after.split("/"):
             return f"{key} removes {word.source}, which is only known when it runs"
-        return self._refused(Word(f"{before}{NAME}"), key, "removes") if mark and before else None
+        return (
+            self._refuse_path(Word(f"{before}{NAME}"), key, "removes") if mark and before else None
+        )
 
     def _moved_away(self, key: str, operands: list[Word]) -> str | None:
         """The reason why a command takes away more than a file of the user's own."""
@@ -296,19 +298,19 @@ class Destruction:
                     return f"{key} takes away {shown}, outside the workspace"
         return None
 
-    def _linked(self, words: tuple[Word, ...]) -> str | None:
+    def _judge_links(self, words: tuple[Word, ...]) -> str | None:
         """A link that the line makes may lead what is removed elsewhere."""
         for each in self._changes.commands:
             name = base_name(each[0].text)
             if name in listed("links") and each != words:
                 operands = operand_words(program(name) or Program(), each)
                 for target in operands[:-1] or each[1:]:
-                    if self._refused(target, name, "links") is not None:
+                    if self._refuse_path(target, name, "links") is not None:
                         shown = target.source or target.text
                         return f"the line links to {shown}, outside the workspace"
         return None
 
-    def _refused(self, word: Word, shown: str, does: str, *, entry: bool = False) -> str | None:
+    def _refuse_path(self, word: Word, shown: str, does: str, *, entry: bool = False) -> str | None:
         written = word.source or word.text
         if shown.endswith(written):
             shown = shown.removesuffix(written).strip() or shown
@@ -413,13 +415,13 @@ class Destruction:
         tops = ("/".join(each.split("/")[: count + 1]) for each in (self._home, *self._roots))
         return any(fnmatchcase(top, glob) for top in tops)
 
-    def _reached(self, directories: tuple[Word, ...]) -> set[str] | None:
+    def _follow_directories(self, directories: tuple[Word, ...]) -> set[str] | None:
         """The directories a shell may be in after these changes, None when they are not known."""
         self._places = {self._start}
-        self._places = self._moved(directories)
+        self._places = self._follow_moves(directories)
         return self._places
 
-    def _moved(self, directories: tuple[Word, ...]) -> set[str] | None:
+    def _follow_moves(self, directories: tuple[Word, ...]) -> set[str] | None:
         for word in directories:
             here = self._places
             try:
@@ -503,9 +505,9 @@ class Destruction:
             return found
         words, name = part.words, base_name(part.words[0].text)
         before, self._places = self._places, {self._start}
-        self._places = self._moved(part.directories)
+        self._places = self._follow_moves(part.directories)
         roots = search_roots(words)
-        found = all(self._refused(root, name, "reaches") is None for root in roots)
+        found = all(self._refuse_path(root, name, "reaches") is None for root in roots)
         self._places = before
         return found
 

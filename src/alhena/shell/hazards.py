@@ -233,7 +233,7 @@ class Reading:
             return describe_excess(shown, "may change the target")
         if option in self.table.hands or effect is Effect.CODE:
             return self._code(option, value) if value and self.end >= self.count else None
-        if not effect or (value is not None and self._spared(option, effect, value)):
+        if not effect or (value is not None and self._is_harmless(option, effect, value)):
             return None
         elsewhere = effect in _PATHS
         if value is None and elsewhere and self.table.takes_next(option):
@@ -258,7 +258,7 @@ class Reading:
         found = Reading(self.name, words, 1, table).hazard()
         return found or next(_open_effects(option, words[-1], table), None)
 
-    def _spared(self, option: str, effect: Effect, value: Word) -> bool:
+    def _is_harmless(self, option: str, effect: Effect, value: Word) -> bool:
         """Is there no harm in this value?"""
         text = value.text
         if effect is Effect.WRITES and value.literal and text in SINKS:

@@ -417,7 +417,7 @@ class _Search:
                 pass
 
 
-def wrapped(words: tuple[Word, ...]) -> Iterator[Runs]:
+def wrapper_runs(words: tuple[Word, ...]) -> Iterator[Runs]:
     """The commands that the wrapper at the head of `words` runs."""
     inner = inner_command(words)
     name = base_name(words[0].text)
@@ -431,7 +431,7 @@ def wrapped(words: tuple[Word, ...]) -> Iterator[Runs]:
     if not inner.certain:
         yield Runs(via=via)
     if via in listed("adds_input"):
-        words = (*with_unknown(words, _replaced(words)), ANYTHING)
+        words = (*with_unknown(words, _find_marks(words)), ANYTHING)
     sure = not inner.wrapper.remote
     for start, likely in inner.starts:
         rest = words[start:]
@@ -473,7 +473,7 @@ def _split_string(words: tuple[Word, ...], inner: Inner) -> Iterator[Runs]:
         yield Runs(via=inner.via, code=tuple(w for w in blanks if w.text or not w.literal))
 
 
-def _replaced(words: tuple[Word, ...]) -> set[str]:
+def _find_marks(words: tuple[Word, ...]) -> set[str]:
     """The marks that stand for the input in the command of `xargs -I` or `parallel`."""
     marks = {"{}"}
     for word, following in zip(words, (*words[1:], Word("")), strict=True):

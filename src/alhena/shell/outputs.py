@@ -73,10 +73,10 @@ class Removal(msgspec.Struct, frozen=True):
             found.surely.update(*(each.names for each in argument.options if len(each.names) == 1))
         for argument in walk_arguments(self.table, words):
             found.given.update(*(each.names or (each.shown,) for each in argument.options))
-            found.written.extend(self._written(argument))
+            found.written.extend(self._find_written(argument))
         return found
 
-    def _written(self, argument: Argument) -> Iterator[Word]:
+    def _find_written(self, argument: Argument) -> Iterator[Word]:
         for each in argument.options:
             if any(self.table.effect_of(name) is Effect.WRITES for name in each.names):
                 value = each.value or each.following
@@ -92,9 +92,9 @@ class Removal(msgspec.Struct, frozen=True):
     def targets(self, uses: Uses) -> list[Word]:
         """The words that are removed or overwritten."""
         place = [Word(".")] if self.here else []
-        return [*place, *self._chosen(uses), *uses.written]
+        return [*place, *self._choose_operands(uses), *uses.written]
 
-    def _chosen(self, uses: Uses) -> list[Word]:
+    def _choose_operands(self, uses: Uses) -> list[Word]:
         operands = uses.operands
         match self.operands:
             case "archive" if uses.given & {f"-{letter}" for letter in _ARCHIVE_CHANGES}:

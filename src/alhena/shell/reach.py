@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from alhena.shell.languages.interpreters import (
-    evaluated,
+    evaluator_runs,
     possible_words,
     shell_runs,
 )
@@ -19,7 +19,7 @@ from alhena.shell.options import (
     inner_command,
     is_wrapper,
     values_of,
-    wrapped,
+    wrapper_runs,
 )
 from alhena.shell.parse.model import Effect, Part, Redirection, Word
 from alhena.shell.tables import Valued, listed, program
@@ -213,13 +213,13 @@ class _Unfolding:
 
     def _all_runs(self, name: str, command: Reached, part: Part) -> Iterator[Runs]:
         words = command.words
-        yield from wrapped(words)
+        yield from wrapper_runs(words)
         if name in listed("encoded_code") and any(map(is_encoded, words)):
             yield Runs(via=name)
         if name in listed("shells"):
             yield from shell_runs(words, part)
         elif name in listed("evaluators"):
-            yield from evaluated(words)
+            yield from evaluator_runs(words)
         elif name in listed("opaque"):
             if len(words) > 1:
                 yield Runs(via=name)

@@ -288,11 +288,11 @@ def removal(name: str) -> str | None:
 
 def matches(pattern: str, text: str, *, known: bool = True) -> bool:
     """Does the pattern match the whole text? A NUL replaces what is not `known` at its end."""
-    return _compiled(pattern).fullmatch(text if known else f"{text}\0") is not None
+    return _compile_pattern(pattern).fullmatch(text if known else f"{text}\0") is not None
 
 
 @lru_cache(maxsize=256)
-def _compiled(pattern: str) -> "re.Pattern[str]":
+def _compile_pattern(pattern: str) -> "re.Pattern[str]":
     import re
 
     return re.compile(pattern, re.DOTALL)

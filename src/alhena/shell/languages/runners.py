@@ -7,7 +7,7 @@ from alhena.shell.languages.git_commands import git_runs
 from alhena.shell.languages.interpreters import (
     input_mentions,
     input_runs,
-    interpreted,
+    interpreter_runs,
     pager_runs,
     piped_code,
     sed_runs,
@@ -69,7 +69,7 @@ def program_runs(words: tuple[Word, ...], part: Part) -> Iterator[Runs]:
     name = base_name(words[0].text)
     language = interpreter(name)
     if language is not None:
-        yield from interpreted(words, language, part)
+        yield from interpreter_runs(words, language, part)
     handler = _HANDLERS.get(main_name(name))
     if handler is not None:
         yield from handler(words)
