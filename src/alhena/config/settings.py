@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from alhena.config.documents import settings_document
+from alhena.config.documents import read_value, settings_document
 from alhena.errors import ConfigError
 from alhena.values import Value
 
@@ -503,7 +503,7 @@ def load_settings(path: Path) -> Settings:
 def settings_of(value: Any, origin: str) -> Settings:
     """Converts plain values to settings. `origin` names their source in errors (ConfigError)."""
     try:
-        return msgspec.convert(value, Settings)
+        return read_value(value, Settings)
     except msgspec.ValidationError as error:
         raise ConfigError(
             f"{origin}: {str(error).replace('`', '')}.",

@@ -13,6 +13,7 @@ import msgspec
 
 from alhena.agent.subagents import AgentDefinition
 from alhena.agent.subagents.remote import RemoteAgent
+from alhena.config.documents import read_value
 from alhena.config.environment import CREDENTIALS, own_environment
 from alhena.config.home import accepted_agents_path
 from alhena.config.settings import AgentOverride
@@ -266,10 +267,11 @@ def with_resolved_servers(
     for each in extensions:
         if each.name == agent.source:
             from alhena.config.extension_manifest import substitute_paths
+            from alhena.config.extensions import with_environ
 
             entries = substitute_paths(entries, each.folder, cwd)
             entries = {
-                name: {**entry, "env": {**each.environ, **entry.get("env", {})}}
+                name: {**entry, "env": with_environ(each.environ, entry.get("env"))}
                 for name, entry in entries.items()
             }
             own, forced = {**own, **each.environ}, {"trust": False}
@@ -335,7 +337,7 @@ def parsed(path: Path, text: str) -> tuple[list[AgentDefinition | RemoteAgent], 
 
 def _checked(document: dict[str, Any], path: Path) -> AgentDefinition | RemoteAgent:
     try:
-        fields = msgspec.convert(document, _Fields, strict=False)
+        fields = read_value(document, _Fields)
     except msgspec.ValidationError as error:
         raise InputError(str(error).replace("`$.", "`").replace("`", "'")) from error
     if not _NAME.fullmatch(fields.name):
@@ -368,7 +370,7 @@ def _checked(document: dict[str, Any], path: Path) -> AgentDefinition | RemoteAg
 
 def _entry(name: str, written: dict[str, Any]) -> dict[str, Any]:
     """A server as it would be written in the settings. Raises InputError."""
-    from alhena.config.mcp_servers import server_of
+    from alhena.config.mcp_servers import server_of, typed_entries
 
     entry = _camel(written)
     auth = entry.pop("auth", None)
@@ -377,6 +379,7 @@ def _entry(name: str, written: dict[str, Any]) -> dict[str, Any]:
         if kind == "google-credentials":
             entry["authProviderType"] = "google_credentials"
         entry["oauth"] = {"enabled": True, **_camel(cast("dict[str, Any]", auth))}
+    entry = typed_entries({name: entry})[name]
     made = server_of(name, entry)
     if isinstance(made, str) and "$" not in str(entry.get("url") or entry.get("httpUrl")):
         raise InputError(made.removeprefix("settings: ").replace("mcpServers", "mcp_servers", 1))
