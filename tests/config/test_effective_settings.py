@@ -2,6 +2,7 @@ import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -134,11 +135,12 @@ def test_whether_folders_are_trusted_is_not_for_a_workspace_to_say(
     [
         ('{\n "model": {\n  "maxSessionTurns": "ten"}}', ":3: model.maxSessionTurns: it has to be a whole number, not a text"),
         ('{\n\n "tools": {"core": [1]}}', ":3: tools.core[0]: it has to be a text, not a whole number"),
+        ('{"tools": {"exclude":\n{"a": 1}}}', ":2: tools.exclude: it has to be a list, not an object"),
         ('{"tools":\n true}', ":2: tools: it has to be an object, not true or false"),
         ('{"general":\n{"defaultApprovalMode":\n"yolo"}}', "Write default, auto_edit or plan"),
         ('[1]', "it has to be an object, not a list"),
         ('{"model": {\n', "not valid JSON"),
-        ('{\n"excludeTools": "web_fetch"}', ":2: tools.exclude: it has to be a list"),
+        ('{\n"excludeTools": 7}', ":2: tools.exclude: it has to be a list"),
     ],
 )  # fmt: skip
 def test_a_value_that_cannot_be_used_ends_with_its_line_and_a_remedy(
@@ -166,7 +168,7 @@ def test_what_only_looks_like_a_nul_or_costs_only_itself_is_taken(
 
 
 def test_all_wrong_values_of_a_file_are_told_at_once(home: Path, project: Path) -> None:
-    user(home, '{"model": {"name": 1,\n"maxSessionTurns": "x"},\n"output": {"format": "xml"}}')
+    user(home, '{"model": {"name": [],\n"maxSessionTurns": "x"},\n"output": {"format": "xml"}}')
     with pytest.raises(ConfigError) as caught:
         opened(project)
     message = str(caught.value)
@@ -177,11 +179,91 @@ def test_all_wrong_values_of_a_file_are_told_at_once(home: Path, project: Path) 
 
 def test_a_restriction_that_cannot_be_read_is_never_left_out(home: Path, project: Path) -> None:
     user(home, {"tools": {"exclude": ["glob"]}, "excludeTools": "web_fetch"})
-    with pytest.raises(ConfigError, match=r"tools\.exclude"):
-        opened(project)
-    user(home, {"security": {"disableYoloMode": "true"}})
+    assert opened(project).settings.tools.exclude == ("glob", "web_fetch")
+    for bad in (
+        {"tools": {"exclude": ["glob"]}, "excludeTools": 7},
+        {"tools": {"exclude": 7}, "excludeTools": ["glob"]},
+    ):
+        user(home, bad)
+        with pytest.raises(ConfigError, match=r"tools\.exclude"):
+            opened(project)
+    user(home, {"security": {"disableYoloMode": "indeed"}})
     with pytest.raises(ConfigError, match="disableYoloMode"):
         opened(project)
+
+
+@pytest.mark.parametrize(
+    ("value", "key"),
+    [
+        ({"ui": {"hideFooter": "perhaps", "theme": "ansi"}}, "ui.hideFooter"),
+        ({"ui": "dark"}, "ui"),
+        ({"general": {"notificationMethod": "pigeon"}}, "general.notificationMethod"),
+        ({"context": {"importFormat": 3}}, "context.importFormat"),
+        ({"tools": {"truncateToolOutputThreshold": [1]}}, "tools.truncateToolOutputThreshold"),
+    ],
+)
+def test_a_wrong_value_of_looks_or_comfort_is_a_warning_and_the_default_holds(
+    home: Path, project: Path, value: dict[str, Any], key: str
+) -> None:
+    for file in (user(home, value), workspace(project, value)):
+        place = opened(project)
+        (warning,) = place.warnings
+        assert warning.startswith(f"{file}:1: {key}: ")
+        assert ", so it is ignored. " in warning
+        default = Settings()
+        assert place.settings.ui.hide_footer is False
+        assert place.settings.general == default.general
+        assert place.settings.context == default.context
+        assert place.settings.tools == default.tools
+        file.unlink()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"security": {"disableAlwaysAllow": "perhaps"}},
+        {"telemetry": {"target": "moon"}},
+        {"privacy": {"usageStatisticsEnabled": []}},
+        {"general": {"defaultApprovalMode": "safe"}},
+        {"general": "x", "ui": "dark"},
+        {"output": {"format": "xml"}},
+    ],
+)
+def test_a_wrong_value_that_restricts_or_says_where_things_go_ends_the_run(
+    home: Path, project: Path, value: dict[str, Any]
+) -> None:
+    user(home, value)
+    with pytest.raises(ConfigError) as caught:
+        opened(project)
+    assert "ui" not in caught.value.message.replace("security", "")
+
+
+def test_values_with_one_possible_reading_are_taken_in_every_layer(
+    home: Path, project: Path
+) -> None:
+    user(
+        home,
+        {
+            "model": {"maxSessionTurns": "10", "compressionThreshold": "$SHARE", "budget": None},
+            "security": {"disableYoloMode": "TRUE"},
+            "tools": {"exclude": "glob, run_shell_command(git push, --force)", "sandbox": None},
+            "telemetry": False,
+            "output": {"format": "Stream_JSON"},
+            "mcpServers": {"s": {"command": "c", "args": "-p 8080", "timeout": "30000"}},
+            "context": '{"includeDirectories": "more"}',
+        },
+    )
+    workspace(project, {"tools": {"exclude": "web_fetch"}, "model": {"maxSessionTurns": 5.0}})
+    found = opened(project, SHARE="0.7").settings
+    assert found.model.max_session_turns == 5
+    assert found.model.compression_threshold == 0.7
+    assert found.security.disable_yolo_mode is True
+    assert found.tools.exclude == ("glob", "run_shell_command(git push, --force)", "web_fetch")
+    assert found.telemetry.enabled is False
+    assert found.output.format == "stream-json"
+    assert found.mcp_servers["s"]["args"] == ["-p", "8080"]
+    assert found.mcp_servers["s"]["timeout"] == 30000
+    assert found.context.include_directories == ("more",)
 
 
 def test_unknown_keys_are_kept_and_told_of_once_with_what_was_meant(

@@ -42,7 +42,7 @@ def test_the_keys_choose_the_transport(entry: dict[str, Any], transport: McpTran
         ({"url": "ftp://x"}, "mcpServers.s: its URL begins with neither http:// nor https://."),
         ({"url": "$UNSET"}, "neither http:// nor https:// (is that variable set?). Correct it."),
         ({"command": "x", "timeout": 0}, "mcpServers.s: timeout is 0."),
-        ({"command": "x", "args": "y"}, "mcpServers.s.args: it has to be a list, not a text."),
+        ({"command": "x", "args": "y '"}, "mcpServers.s.args: it has to be a list, not a text."),
         ({"command": "x", "env": {"A": []}}, "mcpServers.s.env"),
         (5, "mcpServers.s: it has to be an object, not a whole number."),
     ],

@@ -2,7 +2,13 @@ from typing import Any
 
 import pytest
 
-from alhena.hooks.load import HookDocument, HookProblemLevel, LoadedHooks, load_hooks
+from alhena.hooks.load import (
+    GUARDED,
+    HookDocument,
+    HookProblemLevel,
+    LoadedHooks,
+    load_hooks,
+)
 from alhena.hooks.model import HookDefinition, HookEvent, HookGroup, HookSource, OnFailure
 from tests.support.each import for_each
 
@@ -93,22 +99,27 @@ def test_a_systems_hooks_block_when_they_fail_unless_they_say_otherwise():
     [
         ([], "f.json: the document is wrong: expected object, got array. Correct it."),
         ({"hooks": []}, "f.json: hooks is wrong"),
-        ({"hooks": {"BeforeTool": {}}}, "f.json: hooks.BeforeTool is wrong"),
+        ({"hooks": {"BeforeTool": {}}}, "f.json: hooks.BeforeTool[0] is wrong: object missing"),
         ({"hooks": {"BeforeTool": [1]}}, "f.json: hooks.BeforeTool[0] is wrong"),
         ({"hooks": {"BeforeTool": [{}]}}, "f.json: hooks.BeforeTool[0] is wrong: object missing"),
         (one(command=""), "f.json: hooks.BeforeTool[0].hooks[0].command is wrong: expected str"),
-        (one(timeout="5"), "f.json: hooks.BeforeTool[0].hooks[0].timeout is wrong: expected float"),
+        (
+            one(timeout="5s"),
+            "f.json: hooks.BeforeTool[0].hooks[0].timeout is wrong: expected float",
+        ),
         (one(timeout=0), "f.json: hooks.BeforeTool[0].hooks[0].timeout is wrong: expected float >"),
         (one(timeout=float("nan")), "f.json: hooks.BeforeTool[0].hooks[0].timeout is wrong"),
         (one(timeout=True), "f.json: hooks.BeforeTool[0].hooks[0].timeout is wrong"),
-        (one(env={"A": 1}), "f.json: hooks.BeforeTool[0].hooks[0].env[...] is wrong: expected str"),
-        (one(name=1), "f.json: hooks.BeforeTool[0].hooks[0].name is wrong"),
+        (
+            one(env={"A": []}),
+            "f.json: hooks.BeforeTool[0].hooks[0].env[...] is wrong: expected str",
+        ),
+        (one(name={}), "f.json: hooks.BeforeTool[0].hooks[0].name is wrong"),
         (one(onFailure="stop"), "f.json: hooks.BeforeTool[0].hooks[0].onFailure is wrong: invalid"),
         (one(type="plugin"), "f.json: hooks.BeforeTool[0].hooks[0].type is wrong: invalid enum"),
         ({"hooks": {"beforeTool": []}}, "f.json: hooks.beforeTool is no event. The events are Be"),
-        ({"hooksConfig": {"enabled": 1}}, "f.json: hooksConfig.enabled is wrong"),
-        ({"hooksConfig": {"disabled": "x"}}, "f.json: hooksConfig.disabled is wrong"),
-        ({"hooksConfig": {"disabled": [1]}}, "f.json: hooksConfig.disabled[0] is wrong"),
+        ({"hooksConfig": {"enabled": "maybe"}}, "f.json: hooksConfig.enabled is wrong"),
+        ({"hooksConfig": {"disabled": [{}]}}, "f.json: hooksConfig.disabled[0] is wrong"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(value: Any, problem: str):
@@ -127,12 +138,48 @@ def test_what_is_right_beside_it_still_counts():
     assert len(loaded.problems) == 3
 
 
-def test_a_lost_hook_that_was_to_block_weakens_and_one_of_a_project_does_not():
-    bad = one(timeout=0, onFailure="block")
-    assert [each.weakens for each in load(bad).problems] == [True]
-    assert [each.weakens for each in load(one(timeout=0)).problems] == [False]
-    assert [each.weakens for each in load(one(timeout=0), HookSource.SYSTEM).problems] == [True]
-    assert [each.weakens for each in load(bad, HookSource.PROJECT).problems] == [False]
+@for_each("source", [HookSource.USER, HookSource.SYSTEM, HookSource.RUNTIME])
+def test_an_unreadable_hook_of_ones_own_ends_the_run(source: HookSource):
+    for bad in (one(timeout=0), one(timeout=0, onFailure="warn"), {"hooks": {"AfterTool": [7]}}):
+        assert [each.weakens for each in load(bad, source).problems] == [True]
+    assert load({"hooks": {"Nothing": []}}, source).problems[0].weakens is False
+
+
+@for_each("source", [HookSource.EXTENSION, HookSource.PROJECT])
+def test_an_unreadable_hook_of_somebody_else_blocks_in_its_place(source: HookSource):
+    bad = one(timeout=0, name="check")
+    bad["hooks"]["BeforeTool"][0]["matcher"] = "write_file"
+    (problem,) = load(bad, source).problems
+    assert (problem.weakens, problem.remedy) == (
+        False,
+        "Correct it; until then, what it guards is blocked.",
+    )
+    (group,) = load(bad, source).groups
+    (hook,) = group.hooks
+    assert (group.matcher, hook.name, hook.on_failure) == ("write_file", "check", OnFailure.BLOCK)
+    assert hook.command.endswith(">&2; exit 2")
+
+
+@for_each("value", [[], {"hooks": 7}])
+def test_in_place_of_an_unreadable_document_everything_that_hooks_guard_is_blocked(value: Any):
+    groups = load(value, HookSource.EXTENSION).groups
+    assert {group.event for group in groups} == GUARDED
+    assert {group.matcher for group in groups} == {""}
+
+
+@for_each(
+    "hooks",
+    [
+        {"BeforeTool": {"hooks": [{"command": "c", "timeout": "5000"}]}},
+        {"BeforeTool": [{"hooks": {"command": "c", "timeout": 5000.0}}]},
+        {"BeforeTool": [{"matcher": None, "sequential": "false", "command": "c", "timeout": 5000}]},
+        {"BeforeTool": {"command": "c", "type": "Command", "timeout": " 5000 ", "env": None}},
+    ],
+)
+def test_a_hook_with_one_possible_reading_is_that_hook(hooks: Any):
+    loaded = load({"hooks": hooks}, HookSource.EXTENSION)
+    ((hook,),) = [group.hooks for group in loaded.groups]
+    assert (hook.command, hook.timeout_ms, loaded.problems) == ("c", 5000, ())
 
 
 def test_blanks_around_the_names_of_a_matcher_mean_nothing():

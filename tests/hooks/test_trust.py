@@ -211,7 +211,7 @@ def test_settings_of_a_project_that_are_no_json_are_a_warning(
 
 
 def test_a_hook_that_was_to_block_and_cannot_be_read_ends_the_run(project: Path, home: Path):
-    bad = {"hooks": {"BeforeTool": [{"hooks": [{"command": 1, "onFailure": "block"}]}]}}
+    bad = {"hooks": {"BeforeTool": [{"hooks": [{"command": [], "onFailure": "block"}]}]}}
     found = gather(project, home, settings=settings_of(bad, "u"))
     around: HookSurroundings = surroundings()
     with pytest.raises(ConfigError, match=r"hooks\.BeforeTool") as caught:

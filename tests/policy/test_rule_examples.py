@@ -88,7 +88,7 @@ UNREADABLE = [
     (rule("deny", toolName="glob", match={"tool": 3}), "tool cannot be 3"),
     (rule("deny", toolName="glob", match={"args": "x"}), "args cannot be 'x'"),
     (rule("deny", toolName="glob", match={"mode": "fast"}), "'fast'"),
-    (rule("deny", toolName="glob", match={"interactive": "no"}), "cannot be 'no'"),
+    (rule("deny", toolName="glob", match={"interactive": "perhaps"}), "cannot be 'perhaps'"),
     (rule("deny", toolName="glob", match={"path": "x"}), "'path'"),
 ]
 

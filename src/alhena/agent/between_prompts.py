@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from alhena.agent.chat import switch
 from alhena.agent.run import EventChannel
 from alhena.agent.runner import SessionRunner
 from alhena.agent.session import Session
@@ -29,9 +30,9 @@ async def switch_model(agent: SessionRunner, name: str) -> None:
     """Has another model answer from now on. Raises InputError for one of another service."""
 
     async def work(session: Session, _channel: EventChannel) -> None:
-        session.switch_model(name)
+        switch(session.chat, session.access.models, session.access.chosen, name)
 
-    async for _ in agent.aside(work):
+    async for _ in agent.run_aside(work):
         pass
 
 
@@ -43,16 +44,17 @@ async def list_models(agent: SessionRunner) -> Choices:
     async def work(session: Session, _channel: EventChannel) -> None:
         found.append(await _find_models(session))
 
-    async for _ in agent.aside(work):
+    async for _ in agent.run_aside(work):
         pass
     return found[0]
 
 
 async def _find_models(session: Session) -> Choices:
-    names = await session.list_names()
+    names = await session.access.served.names()
     if names:
-        foreign = not session.chosen.speaks_gemini
-        prefix = session.chosen.model.partition(":")[0] + ":" if foreign else ""
+        chosen = session.access.chosen
+        foreign = not chosen.speaks_gemini
+        prefix = chosen.model.partition(":")[0] + ":" if foreign else ""
         return Choices(tuple(f"{prefix}{name}" for name in names), complete=True)
     return Choices(tuple(each.name for each in served_models(today())), complete=False)
 
@@ -71,7 +73,7 @@ async def compress(
         except asyncio.CancelledError:
             raise InterruptedRunError("the compression was interrupted.") from None
 
-    async for event in agent.aside(work):
+    async for event in agent.run_aside(work):
         if hear is not None:
             hear(event)
     return done[0]
@@ -94,6 +96,6 @@ async def find_upcoming(agent: SessionRunner) -> Upcoming:
         chat = session.chat
         found.append(Upcoming(chat.config, agent.history, chat.measured))
 
-    async for _ in agent.aside(work):
+    async for _ in agent.run_aside(work):
         pass
     return found[0]

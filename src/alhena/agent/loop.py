@@ -9,7 +9,7 @@ import msgspec
 
 from alhena.agent.limits import read_limits, wants_more
 from alhena.agent.run import wait_until_done
-from alhena.agent.toolset.options import SessionOptions
+from alhena.agent.toolset.options import SessionSpec
 from alhena.agent.toolset.toolset import SessionLinks, at_once
 from alhena.chat.chat import Chat
 from alhena.chat.turn import AnswerCollector, ChantingError
@@ -168,7 +168,7 @@ class TurnGuard:
             limit.take()
         self.turns += 1
         prompt_id = f"{self._prompt_id}#{self.turns}" if self._numbered else self._prompt_id
-        adapt = None if self.final is None else self.final.adapted
+        adapt = None if self.final is None else self.final.adapt_config
         hears = self.loops.looks
         turn = await chat.send(
             parts, prompt_id, self._session_id, adapt=adapt, hears_chanting=hears
@@ -230,7 +230,7 @@ def open_guard(settings: Settings, chat: Chat, links: SessionLinks) -> TurnGuard
 
 
 def within_budget(
-    given: SessionOptions,
+    spec: SessionSpec,
     settings: Settings,
     chosen: ChosenGenerator,
     ask: "Ask | None",
@@ -239,7 +239,7 @@ def within_budget(
     """Wraps the generator and the confirmation callback so that the budget holds; imports nothing
     without a budget. Raises ConfigError for limits that cannot be enforced and for invalid
     prices."""
-    limits = read_limits(given.limits, settings.model.budget)
+    limits = read_limits(spec.limits, settings.model.budget)
     unlimited = limits.tokens is limits.seconds is limits.cost is None
     own = settings.model.prices
     if unlimited and not own:
@@ -249,14 +249,14 @@ def within_budget(
     prices = Prices(own)
     if unlimited:
         return chosen, ask, None
-    from alhena.agent.limits.budget import Ledger, budgeted
+    from alhena.agent.limits.budget import Ledger, limit_generator
 
-    ledger = Ledger(limits, prices, ask, spent=given.spent)
+    ledger = Ledger(limits, prices, ask, spent=spec.record.spent)
     ledger.require_price(chosen.model)
     channel.subscribe(ledger.feed)
-    generator = budgeted(chosen.generator, ledger)
+    generator = limit_generator(chosen.generator, ledger)
     kept = msgspec.structs.replace(chosen, generator=generator)
-    return kept, None if ask is None else ledger.untimed(ask), ledger
+    return kept, None if ask is None else ledger.exclude_time(ask), ledger
 
 
 CANCELLED = "the run was interrupted"

@@ -11,7 +11,6 @@ import msgspec
 
 from alhena.agent.checkpointing import Checkpoints
 from alhena.agent.loop import join_answers, run_calls, run_prompt
-from alhena.agent.recording import notices_of, told_behind
 from alhena.agent.run import EventStream
 from alhena.agent.saved_conversations import SavedConversations
 from alhena.agent.session import ProposedCalls, Session
@@ -22,6 +21,7 @@ from alhena.policy.model import PolicyOutcome, PolicyRule
 from alhena.scheduler.states import CompletedToolCall
 from alhena.session.checkpoints.records import Checkpoint
 from alhena.session.checkpoints.restore import EditingTurn, Restoration
+from alhena.session.recording import notices_of, told_behind
 from alhena.session.records import (
     Answered,
     Contents,
@@ -80,7 +80,7 @@ class AgentCheckpoints:
 
     def list(self) -> tuple[tuple[str, Checkpoint], ...]:
         """Those of the project, the oldest first, with their names. Raises CheckpointError."""
-        return self._opened().checkpoints().all()
+        return self._opened().checkpoints.open().all()
 
     async def restore(self, name: str) -> "Restored":
         """Makes files and conversation what they were at a checkpoint: its name, its number in the
@@ -124,14 +124,14 @@ class Restored(Value, frozen=True, kw_only=True):
 async def restore_session(session: Session, name: str) -> Restored:
     """Goes back to the checkpoint `name`. Raises NoCheckpointError, CheckpointError, SessionError
     (ForeignError), JournalError."""
-    checkpoints = session.checkpoints()
-    found, checkpoint = checkpoints.chosen(name)
-    remembered = await checkpoints.remembered(found, checkpoint)
+    checkpoints = session.checkpoints.open()
+    found, checkpoint = checkpoints.find_checkpoint(name)
+    remembered = await checkpoints.load_conversation(found, checkpoint)
     kept, files = "", None
     if checkpoint.commit_hash:
-        with session.restore.allow_stop() as stop:
+        with session.checkpoints.pending.allow_stop() as stop:
             kept, files = await checkpoints.restore(found, checkpoint, stop)
-    session.restore.propose(None)
+    session.checkpoints.pending.propose(None)
     if remembered is not None:
         _go_back(session, found, remembered)
         await session.settle()
@@ -142,7 +142,7 @@ async def restore_session(session: Session, name: str) -> Restored:
         problem="" if checkpoint.commit_hash else "the checkpoint has no files",
         conversation=remembered is not None,
         forgotten=remembered is None,
-        proposed=_names(session.restore.calls),
+        proposed=_names(session.checkpoints.pending.calls),
         tool_call=plain_call(checkpoint),
     )
 
@@ -150,11 +150,11 @@ async def restore_session(session: Session, name: str) -> Restored:
 async def undo_turn(session: Session) -> Restored | None:
     """Takes back what the last turn that was not undone has changed in the files; the conversation
     continues. None when there is no such turn. Raises CheckpointError."""
-    checkpoints: Checkpoints = session.checkpoints()
+    checkpoints: Checkpoints = session.checkpoints.open()
     turn = checkpoints.last_turn(await _on_record(session))
     if turn is None:
         return None
-    return await _undone(session, turn)
+    return await _undo_turn(session, turn)
 
 
 async def _on_record(session: Session) -> frozenset[str]:
@@ -170,24 +170,24 @@ async def undo_turns(session: Session, names: Collection[str]) -> Restored | Non
     """Takes back what all turns with checkpoints of these names have changed in the files, also
     turns of the session that this one is a fork of. Broken off, it is completed by repeating it.
     Raises CheckpointError."""
-    checkpoints: Checkpoints = session.checkpoints()
+    checkpoints: Checkpoints = session.checkpoints.open()
     done: dict[str, Restored] = {}
     while (turn := checkpoints.last_turn(names)) is not None:
         if turn.name not in names or turn.name in done:
             break
-        done[turn.name] = await _undone(session, turn)
+        done[turn.name] = await _undo_turn(session, turn)
     first, *later = done.values() or (None,)
-    return first and _joined(first, later)
+    return first and _join_results(first, later)
 
 
-async def _undone(session: Session, turn: EditingTurn) -> Restored:
-    with session.restore.allow_stop() as stop:
-        kept, files = await session.checkpoints().undo(turn, stop)
-    session.restore.propose(None)
+async def _undo_turn(session: Session, turn: EditingTurn) -> Restored:
+    with session.checkpoints.pending.allow_stop() as stop:
+        kept, files = await session.checkpoints.open().undo(turn, stop)
+    session.checkpoints.pending.propose(None)
     return Restored(name=turn.name, kept=kept, files=files, tool_call=plain_call(turn.first))
 
 
-def _joined(first: Restored, later: Sequence[Restored]) -> Restored:
+def _join_results(first: Restored, later: Sequence[Restored]) -> Restored:
     """One result of several: of each path the last that became of it."""
     fates: dict[str, str | None] = {}
     left: dict[str, str] = {}
@@ -207,7 +207,7 @@ def _joined(first: Restored, later: Sequence[Restored]) -> Restored:
 async def propose(session: Session, prompt_id: str) -> None:
     """Makes the calls again that the session went back to, each of them if a person agrees, and
     lets the model continue with their results. Raises InputError when there are none."""
-    proposal = session.restore.take_calls()
+    proposal = session.checkpoints.pending.take_calls()
     chat = session.chat
     prompt_id = f"{prompt_id}-again"  # no prompt's, for it is none on record
     session.limits.new_prompt()
@@ -275,7 +275,7 @@ def _go_back(session: Session, name: str, remembered: Replay) -> None:
     if ends is not None:
         chat.history.add_user(ends.parts)
         if calls.calls:
-            session.restore.propose(calls)
+            session.checkpoints.pending.propose(calls)
 
 
 def _is_denied(call: CompletedToolCall) -> bool:
@@ -299,9 +299,9 @@ def restore_project(cwd: Path, environ: Mapping[str, str], name: str) -> Restore
     CheckpointError, HeldSessionError while a process is at work on the session, ForeignError for
     what is another project's, SessionError, JournalError."""
     checkpoints = Checkpoints(cwd, environ, "", _nobody)
-    found, checkpoint = checkpoints.chosen(name)
+    found, checkpoint = checkpoints.find_checkpoint(name)
     remembered = checkpoints.conversation(found, checkpoint)
-    resumed = None if remembered is None else _held(cwd, environ, checkpoint)
+    resumed = None if remembered is None else _open_record(cwd, environ, checkpoint)
     try:
         before = Checkpoint(kind="restore", session_id=checkpoint.session_id, back_to=found)
         kept, files = checkpoints.put_back(found, checkpoint, before, threading.Event())
@@ -321,7 +321,7 @@ def restore_project(cwd: Path, environ: Mapping[str, str], name: str) -> Restore
     )
 
 
-def _held(cwd: Path, environ: Mapping[str, str], checkpoint: Checkpoint) -> Resumed | None:
+def _open_record(cwd: Path, environ: Mapping[str, str], checkpoint: Checkpoint) -> Resumed | None:
     """The session, for this process alone; None when it is gone."""
     try:
         return project_store(environ, cwd).resume(checkpoint.session_id, __version__)

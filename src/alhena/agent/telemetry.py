@@ -62,7 +62,7 @@ def open_session_telemetry(
     """Opens telemetry by settings and subscribes it to the events. None, with a warning of the
     toolset, if it has nowhere to go."""
     if options.outfile is None:
-        return _sent(options, told, channel)
+        return _open_otlp(options, told, channel)
     try:
         outfile = OutFile(options.outfile, options.within)
     except OSError as error:
@@ -70,7 +70,7 @@ def open_session_telemetry(
         told.bench.warnings.append(f"telemetry: {reason}; nothing is recorded.")
         return None
     sink = FileSink(outfile, RecordFormatter(_origin(told)), time.time_ns())
-    return _begun(sink, told, channel, name=str(options.outfile), texts=options.texts)
+    return _subscribe_sink(sink, told, channel, name=str(options.outfile), texts=options.texts)
 
 
 def open_instrumented(providers: Providers, told: Told, channel: EventChannel) -> Telemetry:
@@ -85,10 +85,10 @@ def open_instrumented(providers: Providers, told: Told, channel: EventChannel) -
         _origin(told).attributes,
     )
     _trace(providers.tracer or trace.get_tracer_provider(), told, channel)
-    return _begun(sink, told, channel, name="OpenTelemetry", texts=providers.texts)
+    return _subscribe_sink(sink, told, channel, name="OpenTelemetry", texts=providers.texts)
 
 
-def _sent(options: TelemetryOptions, told: Told, channel: EventChannel) -> Telemetry | None:
+def _open_otlp(options: TelemetryOptions, told: Told, channel: EventChannel) -> Telemetry | None:
     if not is_installed():
         told.bench.warnings.append(missing_packages())
         return None
@@ -101,7 +101,7 @@ def _sent(options: TelemetryOptions, told: Told, channel: EventChannel) -> Telem
     if sink.tracers is not None:
         _trace(sink.tracers, told, channel)
     close_s, texts = OTLP_CLOSE_S, options.texts
-    return _begun(sink, told, channel, name=endpoint.url, texts=texts, close_s=close_s)
+    return _subscribe_sink(sink, told, channel, name=endpoint.url, texts=texts, close_s=close_s)
 
 
 def _trace(provider: Any, told: Told, channel: EventChannel) -> None:
@@ -109,13 +109,13 @@ def _trace(provider: Any, told: Told, channel: EventChannel) -> None:
     from alhena.telemetry.spans import SCOPE, Spans
 
     tracer = provider.get_tracer(SCOPE, __version__)
-    spans = Spans(tracer, told.bench.links.session_id, told.bench.options.environ)
+    spans = Spans(tracer, told.bench.links.session_id, told.bench.spec.place.environ)
     channel.subscribe(spans.feed)
     told.bench.tracers.append(spans.traceparent)
     told.bench.when_closed.append(spans.finish)
 
 
-def _begun(
+def _subscribe_sink(
     sink: Sink,
     told: Told,
     channel: EventChannel,
@@ -124,13 +124,13 @@ def _begun(
     texts: bool,
     close_s: float = CLOSE_S,
 ) -> Telemetry:
-    translation = Translation(Redaction(told.bench.options.environ), texts=texts)
+    translation = Translation(Redaction(told.bench.spec.place.environ), texts=texts)
     telemetry = Telemetry(sink, translation, name=name, close_s=close_s)
     telemetry.record(config_record(told, texts=texts))
     channel.subscribe(telemetry.feed)
     modes = _ModeRecords(telemetry, told.bench.authority.modes)
-    told.bench.authority.modes.subscribe(modes.changed)
-    told.bench.when_closed.append(modes.ended)
+    told.bench.authority.modes.subscribe(modes.record_change)
+    told.bench.when_closed.append(modes.record_duration)
     return telemetry
 
 
@@ -142,15 +142,15 @@ class _ModeRecords:
         self._modes = modes
         self._mode, self._since = modes.mode, time.monotonic()
 
-    def changed(self) -> None:
+    def record_change(self) -> None:
         before = self._mode
-        self.ended()
+        self.record_duration()
         self._mode, self._since = self._modes.mode, time.monotonic()
         switched = {"from_mode": before.value, "to_mode": self._mode.value}
         said = f"Approval mode changed from {before.value} to {self._mode.value}."
         self._telemetry.record(TelemetryRecord("plan.approval_mode_switch", said, switched))
 
-    def ended(self) -> None:
+    def record_duration(self) -> None:
         duration = round((time.monotonic() - self._since) * 1000)
         named = {"mode": self._mode.value, "duration_ms": duration}
         said = f"Approval mode {self._mode.value} was on for {duration}ms."
@@ -158,7 +158,7 @@ class _ModeRecords:
 
 
 def _origin(told: Told) -> RecordOrigin:
-    number, problem = installation_id(installation_id_path(told.bench.options.environ))
+    number, problem = installation_id(installation_id_path(told.bench.spec.place.environ))
     if problem:
         reason = f"the installation's id cannot be kept: {problem}"
         told.bench.warnings.append(f"telemetry: {reason}.")
@@ -193,11 +193,11 @@ def config_record(told: Told, *, texts: bool) -> TelemetryRecord:
         "worktree_active": False,
     }
     return TelemetryRecord(
-        "config", "CLI configuration loaded.", attributes | dict(told.bench.options.client.facts)
+        "config", "CLI configuration loaded.", attributes | dict(told.bench.spec.client.facts)
     )
 
 
-async def flushed(opened: Sequence[Telemetry]) -> str | None:
+async def flush(opened: Sequence[Telemetry]) -> str | None:
     """Flushes telemetry; reports once why it is incomplete."""
     for telemetry in opened:
         await wait_until_done(asyncio.ensure_future(asyncio.to_thread(telemetry.flush)))

@@ -14,13 +14,14 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from alhena.agent.limits.budget import Spent
-from alhena.agent.toolset.options import RecordOptions, SessionOptions
+from alhena.agent.toolset.options import RecordOptions, SessionSpec
 from alhena.batch.engine import Admission, RunConfig, TaskQueue
 from alhena.batch.errors import LostLeaseError, QueueError, SharedLimitError
 from alhena.batch.limits import GatedGenerator, Limiter
@@ -292,32 +293,38 @@ class Worker:
         folder: Path,
         session_id: str,
         resumes: bool,
-        options: SessionOptions,
-    ) -> SessionOptions:
+        options: SessionSpec,
+    ) -> SessionSpec:
         """The options of the session of an attempt."""
         task = lease.claim.task
         token = lease.claim.token
 
         def wrap(inner: ContentGenerator) -> ContentGenerator:
-            return GatedGenerator(inner, self._limiter, token, lease.require)
+            key = sha256(os.fsencode(self._queue.directory)).hexdigest()[:32]
+            return GatedGenerator(inner, self._limiter, token, lease.require, key)
 
+        own = options.place.environ
+        environ = {
+            **(own if lease.tree is None else without_repository(own)),
+            **(task.env or {}),
+            PROJECT_TEMP: str(folder),
+            BATCH_TASK: task.id,
+        }
         return msgspec.structs.replace(
             options,
-            environ={
-                **(options.environ if lease.tree is None else without_repository(options.environ)),
-                **(task.env or {}),
-                PROJECT_TEMP: str(folder),
-                BATCH_TASK: task.id,
-            },
+            place=msgspec.structs.replace(options.place, environ=environ),
+            model=msgspec.structs.replace(
+                options.model,
+                wrap=wrap,
+                fake_responses=options.model.fake_responses or self._config.fake_responses,
+            ),
             record=RecordOptions(
                 resume=session_id if resumes else None,
                 session_id=None if resumes else session_id,
                 proceeds=resumes,
                 disk=self._disk(lease, folder / "sessions" / f"{session_id}.jsonl"),
+                spent=_spent(self._usage(token)),
             ),
-            wrap=wrap,
-            spent=_spent(self._usage(token)),
-            fake_responses=options.fake_responses or self._config.fake_responses,
         )
 
     def _disk(self, lease: Lease, _path: Path, /) -> Disk:

@@ -27,12 +27,37 @@ _KINDS = {
 _PLACE = re.compile(r" - at `(?:key in `)?\$([^`]*)`*$")
 
 
+_COMFORT = (
+    *("ui", "ide", "contextManagement", "hooksConfig.notifications", "context.importFormat"),
+    *("context.includeDirectoryTree", "context.discoveryMaxDirs", "general.enableNotifications"),
+    *("general.notificationMethod", "general.vimMode", "general.maxAttempts"),
+    *("general.retryFetchErrors", "model.compressionThreshold", "tools.shell.pty"),
+    *("tools.shell.enableInteractiveShell", "tools.truncateToolOutputThreshold"),
+)
+"""Keys and sections of looks and comfort, whose wrong values are ignored. Others restrict
+something, or say where something goes."""
+
+
+class WrongValue(msgspec.Struct, frozen=True, kw_only=True):
+    """An invalid value of a settings file: its place and the reason, and the remedy."""
+
+    path: tuple[str, ...]
+    told: str
+    remedy: str
+
+    @property
+    def is_comfort(self) -> bool:
+        """True if the value only concerns looks or comfort."""
+        key = ".".join(self.path)
+        return any(key == each or key.startswith(f"{each}.") for each in _COMFORT)
+
+
 def wrong_values(
     document: Any, file: str, line_of: Callable[[tuple[str, ...]], int | None]
-) -> list[tuple[str, str]]:
-    """The invalid values of a document in document order, each with its remedy. `line_of` returns
-    the line of a key's value."""
-    found: list[tuple[str, str]] = []
+) -> list[WrongValue]:
+    """The invalid values of a document in document order. `line_of` returns the line of a key's
+    value."""
+    found: list[WrongValue] = []
     while len(found) < MAX_TOLD:
         try:
             msgspec.convert(document, Settings)
@@ -47,7 +72,8 @@ def wrong_values(
         entry = said[said.index("[") :] if "[" in said else ""
         line = line_of(path)
         told = (file if line is None else f"{file}:{line}", ".".join(path) + entry, message)
-        found.append((": ".join(filter(None, told)), _remedy(path, message)))
+        remedy = _remedy(path, message)
+        found.append(WrongValue(path=path, told=": ".join(filter(None, told)), remedy=remedy))
         if not path:
             break
         document = without_value(cast("dict[str, Any]", document), path)
@@ -173,14 +199,24 @@ def rename_old_keys(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str,
         found = without_value(found, tuple(old.split(".")))
         if there is not None and new not in RESTRICTING:
             continue
-        if isinstance(there, list) and isinstance(value, list):
-            value = union([*cast("list[Any]", there), *cast("list[Any]", value)])
+        if there is not None:
+            value = _join_lists(there, value, new.rpartition(".")[2])
         found = with_value(found, tuple(new.split(".")), value)
         moved[new] = old
     if isinstance(found.get("model"), str):
         found = {**found, "model": {"name": found["model"]}}
         moved["model.name"] = "model"
     return found, moved
+
+
+def _join_lists(one: Any, other: Any, key: str) -> Any:
+    """The entries of two lists of names, each of which may be written as a text; what is no list,
+    so that it is refused, if one of them is none."""
+    from alhena.config.coercion import coerce_value
+
+    lists = [coerce_value(each, list[str], key) for each in (one, other)]
+    wrong = next((each for each in lists if not isinstance(each, list)), None)
+    return union([entry for each in lists for entry in each]) if wrong is None else wrong
 
 
 _SECTIONS = {

@@ -4,13 +4,14 @@ import os
 import re
 import stat
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
 from alhena.errors import ConfigError
 
 MAX_BYTES = 1024 * 1024
+_T = TypeVar("_T")
 
 
 class NotReadableError(OSError):
@@ -108,6 +109,28 @@ def _line_of(text: str, message: str) -> str:
     before = text.encode("utf-8")[: int(digits)]
     line = before.count(b"\n") + 1
     return f":{line}"
+
+
+def read_value(value: Any, kind: type[_T]) -> _T:
+    """A value of a file that people write, as a type: a text for a number, one entry for a list and
+    the like are taken where only one reading is possible. Raises msgspec.ValidationError."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        from alhena.config.coercion import coerce_value
+
+        return msgspec.convert(coerce_value(value, kind), kind)
+
+
+def typed_value(value: Any, kind: Any) -> Any:
+    """A plain value in the form that `read_value` reads; the same if it needs no change."""
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        from alhena.config.coercion import coerce_value
+
+        return coerce_value(value, kind)
+    return value
 
 
 def value_at(document: Any, key: str) -> Any:

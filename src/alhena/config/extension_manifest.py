@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from alhena.config.documents import parse_settings, read_limited
+from alhena.config.documents import parse_settings, read_limited, read_value
 from alhena.display_text import one_line
 from alhena.errors import ConfigError
 from alhena.values import Value
@@ -32,6 +32,10 @@ _VARIABLE = re.compile(r"\$\{(extensionPath|workspacePath|/|pathSeparator)\}")
 
 
 _RESERVED = frozenset({"user", "workspace", "none"})
+
+
+_COMFORT = frozenset({"description", "themes", "migratedTo"})
+"""Members whose wrong values are ignored."""
 
 
 class ExtensionSetting(Value, frozen=True, kw_only=True, rename="camel"):
@@ -94,13 +98,17 @@ def manifest_of(folder: Path, document: Any) -> Manifest:
     ConfigError, which names the file and the remedy."""
     path = folder / MANIFEST
     try:
-        manifest = msgspec.convert(document, Manifest)
+        manifest = read_value(document, Manifest)
     except msgspec.ValidationError as error:
         from alhena.config.checking import plain_message
 
         said, _, member = str(error).partition(" - at `$")
         told = plain_message(said)
         key = member.strip("`.") or "the document"
+        name = re.split(r"[.\[]", key)[0]
+        if name in _COMFORT and name in document:
+            rest = {each: value for each, value in document.items() if each != name}
+            return manifest_of(folder, rest)
         raise ConfigError(f"{path}: {key}: {told}.", remedy="Correct that value.") from error
     if not _NAME.fullmatch(manifest.name) or manifest.name.lower() in _RESERVED:
         raise ConfigError(
@@ -113,10 +121,13 @@ def manifest_of(folder: Path, document: Any) -> Manifest:
 def hooks_in(document: Any) -> Iterator[dict[str, Any]]:
     """The hooks of a document, as far as it has the right form."""
     for groups in object_in(object_in(document).get("hooks")).values():
-        for group in array_in(groups):
-            for hook in array_in(object_in(group).get("hooks")):
-                if isinstance(hook, dict) and isinstance(object_in(hook).get("env", {}), dict):
-                    yield object_in(hook)
+        for group in _objects_in(groups):
+            yield from _objects_in(group.get("hooks", group))
+
+
+def _objects_in(value: Any) -> list[dict[str, Any]]:
+    """The objects of a list, or the one in its place."""
+    return [object_in(each) for each in array_in(value) or [value] if isinstance(each, dict)]
 
 
 def substitute_paths(value: Any, folder: Path, workspace: Path) -> Any:

@@ -20,7 +20,6 @@ from alhena.config.extension_manifest import (
     ExtensionPin,
     Installation,
     Manifest,
-    hooks_in,
     manifest_document,
     manifest_of,
     read_installation,
@@ -87,8 +86,7 @@ class Extension(Value, frozen=True, kw_only=True):
 
     def hooks(self, workspace: Path, place: Path | None = None) -> Any:
         """The content of the file of hooks, None without one; `place` is where the folder will be,
-        None if it is there. Each hook gets the values of the settings as variables. Raises
-        ConfigError."""
+        None if it is there. Raises ConfigError."""
         path = self.hooks_file
         try:
             data = read_limited(path)
@@ -96,11 +94,7 @@ class Extension(Value, frozen=True, kw_only=True):
             return None
         except OSError as error:
             raise ConfigError(f"{path} cannot be read: {error.strerror or error}.") from error
-        document = substitute_paths(parse_settings(path, data), place or self.folder, workspace)
-        for hook in hooks_in(document):
-            env = hook.get("env")
-            hook["env"] = {**self.environ, **(cast("dict[str, Any]", env) if env else {})}
-        return document
+        return substitute_paths(parse_settings(path, data), place or self.folder, workspace)
 
 
 class Extensions(Value, frozen=True, kw_only=True):
@@ -159,16 +153,26 @@ def load_extensions(
 def with_extensions(settings: Settings, extensions: Iterable[Extension]) -> Settings:
     """Settings with the MCP servers and excluded tools of extensions. A server of the settings
     counts before one of an extension, and none of an extension is trusted."""
+    from alhena.config.mcp_servers import typed_entries
+
     servers: dict[str, Any] = dict(settings.mcp_servers)
     excluded = list(settings.tools.exclude)
     for extension in extensions:
-        for name, entry in extension.manifest.mcp_servers.items():
-            env = {**extension.environ, **entry.get("env", {})}
+        for name, entry in typed_entries(extension.manifest.mcp_servers).items():
+            env = with_environ(extension.environ, entry.get("env"))
             own = {"trust": False, "extension": extension.name, "env": env}
             servers.setdefault(name, {**entry, **own})
         excluded += extension.manifest.exclude_tools
     tools = msgspec.structs.replace(settings.tools, exclude=tuple(dict.fromkeys(excluded)))
     return msgspec.structs.replace(settings, mcp_servers=servers, tools=tools)
+
+
+def with_environ(environ: Mapping[str, str], env: Any) -> Any:
+    """The `env` of a server with the values of an extension's settings below its own; one that is
+    no object stays as it is, for the server to be refused."""
+    if isinstance(env, dict):
+        return {**environ, **cast("dict[str, Any]", env)}
+    return dict(environ) if env is None else env
 
 
 def is_enabled(overrides: Iterable[str], workspace: Path, environ: Mapping[str, str]) -> bool:
@@ -271,7 +275,6 @@ class _Loader:
         pin = self._pins.get(name)
         if not why and pin is not None and not extension.linked:
             why = self._change_reason(extension, pin)
-        why = why or _broken_policy(extension.folder)
         return _WhyOff(why) if why else None
 
     def _change_reason(self, extension: Extension, pin: ExtensionPin) -> str:
@@ -331,19 +334,6 @@ class _Loader:
     def _problem(self, name: str, why: str) -> None:
         text = one_line(why).rstrip(".")
         self.problems.append(f"the extension {one_line(name)} is not used: {text}.")
-
-
-def _broken_policy(folder: Path) -> str:
-    """The error of a policy file that is not TOML, "" without one: an extension is used with all
-    its restrictions or not at all."""
-    for path in sorted((folder / "policies").glob("*.toml")):
-        import tomllib
-
-        try:
-            tomllib.loads(read_limited(path).decode("utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            return f"{path} is not TOML: {error}"
-    return ""
 
 
 class _WhyOff(Value, frozen=True):

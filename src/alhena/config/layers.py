@@ -10,6 +10,7 @@ from typing import Any, cast
 import msgspec
 
 from alhena.config.checking import (
+    MAX_TOLD,
     REFERENCE_KEYS,
     rename_old_keys,
     similar_key,
@@ -21,6 +22,7 @@ from alhena.config.documents import (
     parse_settings,
     settings_text,
     too_deep,
+    typed_value,
     union,
     value_at,
     without_value,
@@ -220,27 +222,48 @@ def _read(file: LayerFile, environ: Mapping[str, str], withheld: frozenset[str])
     document, moved = rename_old_keys(cast("dict[str, Any]", value))
     if b"$" in file.data or b"\\u" in file.data:
         document = cast("dict[str, Any]", expand_variables(document, environ, withheld=withheld))
+    document = _typed_servers(typed_value(document, Settings))
     layer = Layer(kind=file.kind, path=file.path, document=document, data=file.data, moved=moved)
-    _require_usable(layer)
+    layer = _require_usable(layer)
     notes: tuple[str, ...] = ()
     if moved:
         pairs = [f"{old} for {new}" for new, old in moved.items()]
         notes = (f"{file.path}: has older names of keys: {first_of(pairs, MAX_NAMED)}.",)
-    unused = {".".join(path): path for path in unused_keys(document)}
+    unused = {".".join(path): path for path in unused_keys(layer.document)}
     odd = [path for key, path in unused.items() if key not in REFERENCE_KEYS]
-    told = tuple(_oddities(layer, odd))
+    told = (*layer.warnings, *_oddities(layer, odd))
     idle = tuple(key for key in unused if key in REFERENCE_KEYS)
     return msgspec.structs.replace(layer, warnings=told, notes=notes, idle=idle)
 
 
-def _require_usable(layer: Layer) -> None:
-    """Raises ConfigError that names the invalid values."""
+def _typed_servers(document: dict[str, Any]) -> dict[str, Any]:
+    servers = document.get("mcpServers")
+    if not isinstance(servers, dict) or not servers:
+        return document
+    from alhena.config.mcp_servers import typed_entries
+
+    return {**document, "mcpServers": typed_entries(cast("dict[str, Any]", servers))}
+
+
+def _require_usable(layer: Layer) -> Layer:
+    """The layer without wrong values of looks and comfort, with a warning for each. Raises
+    ConfigError that names other invalid values."""
     try:
         msgspec.convert(layer.document, Settings)
     except msgspec.ValidationError as error:
-        *others, (last, remedy) = wrong_values(layer.document, str(layer.path), layer.line)
-        told = [f"{each}. {its.rstrip('.')}" for each, its in others]
-        raise ConfigError(f"{'; '.join((*told, last))}.", remedy=remedy) from error
+        wrong = wrong_values(layer.document, str(layer.path), layer.line)
+        serious = [each for each in wrong if not each.is_comfort]
+        if serious:
+            told = [f"{each.told}. {each.remedy.rstrip('.')}" for each in serious[:-1]]
+            message = "; ".join((*told, serious[-1].told))
+            raise ConfigError(f"{message}.", remedy=serious[-1].remedy) from error
+        document = layer.document
+        for each in wrong:
+            document = without_value(document, each.path)
+        warnings = tuple(f"{each.told}, so it is ignored. {each.remedy}" for each in wrong)
+        layer = msgspec.structs.replace(layer, document=document, warnings=warnings)
+        return layer if len(wrong) < MAX_TOLD else _require_usable(layer)
+    return layer
 
 
 def _oddities(layer: Layer, odd: list[tuple[str, ...]]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
-from alhena.config.documents import read_limited
+from alhena.config.documents import read_limited, read_value, typed_value
 from alhena.config.environment import (
     MIN_CREDENTIAL,
     REDACTED,
@@ -274,11 +274,16 @@ def _exclusion_reason(name: str, settings: Settings) -> str:
     return ""
 
 
+def typed_entries(entries: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of `mcpServers` with values of the right types, as far as they can be read."""
+    return {name: typed_value(entry, McpServer) for name, entry in entries.items()}
+
+
 def server_of(name: str, entry: object) -> McpServer | str:
     """Builds a server from an entry of `mcpServers`, or returns the reason why it is invalid."""
     where = f"settings: mcpServers.{name}"
     try:
-        server = msgspec.convert(entry, McpServer)
+        server = read_value(entry, McpServer)
     except msgspec.ValidationError as error:
         from alhena.config.checking import plain_message
 

@@ -4,7 +4,6 @@ have blocked something; in their place is one that blocks whatever they would ha
 """
 
 import os
-import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,21 +20,10 @@ from alhena.config.extension_manifest import (
     manifest_of,
 )
 from alhena.config.extensions import Extension
-from alhena.errors import ConfigError
-from alhena.hooks.load import HookDocument, load_hooks
-from alhena.hooks.model import HookEvent, HookGroup, HookSource
+from alhena.hooks.gather import extension_document
+from alhena.hooks.load import GUARDED, blocking_command, load_hooks
+from alhena.hooks.model import HookGroup
 from alhena.system.errors import from_os_error
-
-GUARDED = frozenset(
-    {
-        HookEvent.BEFORE_TOOL,
-        HookEvent.AFTER_TOOL,
-        HookEvent.BEFORE_AGENT,
-        HookEvent.BEFORE_MODEL,
-        HookEvent.AFTER_MODEL,
-    }
-)
-"""The events whose hooks can prevent or withhold something."""
 
 
 def write_restrictions(folder: Path, target: Path) -> None:
@@ -67,12 +55,7 @@ def _guards(folder: Path, manifest: Manifest) -> dict[str, Any]:
     extension = Extension(
         manifest=manifest, home=folder, folder=folder, installation=None, environ={}
     )
-    try:
-        value = extension.hooks(folder)
-    except ConfigError:  # it has none that could run
-        value = {}
-    document = HookDocument(value=value or {}, file="", source=HookSource.EXTENSION)
-    loaded = load_hooks(document)
+    loaded = load_hooks(extension_document(extension, folder))
     found: dict[str, list[Any]] = {}
     for group in loaded.groups:
         if group.event in GUARDED and group.hooks:
@@ -87,7 +70,7 @@ def _blocking(group: HookGroup, name: str) -> Iterator[dict[str, Any]]:
         f"the extension {name} guards this, but it cannot be used as it was accepted: "
         f"alhena extensions list says why, alhena extensions enable {name} accepts it as it is now."
     )
-    command = f"printf %s {shlex.quote(reason)} >&2; exit 2"
+    command = blocking_command(reason)
     for hook in group.hooks:
         # Under the name by which the user may have disabled it.
         yield {"type": "command", "name": hook.label, "command": command, "onFailure": "block"}

@@ -128,9 +128,10 @@ def gather_hooks(request: HooksRequest) -> GatheredHooks:
     program = HookDocument(
         value=request.program or {}, file="the program", source=HookSource.RUNTIME
     )
+    extensions = (extension_document(each, request.cwd) for each in request.extensions)
     loaded = [
         (document, load_hooks(document))
-        for document in (program, project, user, *system, *_extension_documents(request, problems))
+        for document in (program, project, user, *system, *extensions)
         if document is not None
     ]
     accepted: frozenset[str] | None = None
@@ -148,8 +149,11 @@ def gather_hooks(request: HooksRequest) -> GatheredHooks:
         each.hook.source is HookSource.PROJECT and each.state is HookState.ENABLED
         for each in entries
     )
-    for _, found in loaded:
-        problems += found.problems
+    for document, found in loaded:
+        if _is_off(document, found, own):  # none of them would run
+            problems += (msgspec.structs.replace(each, weakens=False) for each in found.problems)
+        else:
+            problems += found.problems
     return GatheredHooks(
         entries=tuple(entries), unasked=unasked, problems=tuple(problems), notes=tuple(notes)
     )
@@ -189,22 +193,24 @@ def _system_documents(request: HooksRequest) -> tuple[HookDocument, ...]:
     return tuple(found)
 
 
-def _extension_documents(request: HooksRequest, problems: list[HookProblem]) -> list[HookDocument]:
-    found: list[HookDocument] = []
-    for each in request.extensions:
-        file = str(each.hooks_file)
-        try:
-            value = each.hooks(request.cwd)
-        except ConfigError as error:
-            problems.append(_unreadable(file, error))
-            continue
-        if value is not None:
-            found.append(
-                HookDocument(
-                    value=value, file=file, source=HookSource.EXTENSION, extension=each.name
-                )
-            )
-    return found
+def extension_document(
+    extension: "Extension", workspace: Path, place: Path | None = None
+) -> HookDocument:
+    """The hooks of an extension; `place` as in `Extension.hooks`."""
+    value: Any = None
+    unreadable = ""
+    try:
+        value = extension.hooks(workspace, place)
+    except ConfigError as error:
+        unreadable = error.message.removeprefix(f"{extension.hooks_file}: ")
+    return HookDocument(
+        value={} if value is None else value,
+        file=str(extension.hooks_file),
+        source=HookSource.EXTENSION,
+        extension=extension.name,
+        environ=extension.environ,
+        unreadable=unreadable,
+    )
 
 
 def _project_document(
@@ -259,9 +265,8 @@ def _entries(
     acceptance. The user's settings (`own`) can disable all but a system's and a program's; a
     document can disable its own."""
     ours = document.source is HookSource.PROJECT
-    alone = document.source in (HookSource.SYSTEM, HookSource.RUNTIME)
-    deciding = [found] if alone else [found, own]
-    off = any(not each.enabled for each in deciding)
+    off = _is_off(document, found, own)
+    deciding = _deciding(document, found, own)
     disabled = frozenset[str]().union(*(each.disabled for each in deciding))
     entries: list[HookEntry] = []
     for group in found.groups:
@@ -283,3 +288,13 @@ def _entries(
                     why = f"it cannot be trusted: {pinned.problem}"
             entries.append(HookEntry(group=group, hook=hook, state=state, why=why, pinned=pinned))
     return entries
+
+
+def _deciding(document: HookDocument, found: LoadedHooks, own: LoadedHooks) -> list[LoadedHooks]:
+    """The documents that can disable the hooks of one."""
+    alone = document.source in (HookSource.SYSTEM, HookSource.RUNTIME)
+    return [found] if alone else [found, own]
+
+
+def _is_off(document: HookDocument, found: LoadedHooks, own: LoadedHooks) -> bool:
+    return any(not each.enabled for each in _deciding(document, found, own))

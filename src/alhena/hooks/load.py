@@ -4,12 +4,14 @@ Each problem names its file and its path in the document; valid entries still ap
 """
 
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeVar, cast
 
 import msgspec
 
+from alhena.config.documents import typed_value
 from alhena.hooks.model import (
     DEFAULT_TIMEOUT_MS,
     HookDefinition,
@@ -28,6 +30,18 @@ CONFIG_KEYS = frozenset({"enabled", "disabled", "notifications"})
 _BLANKS = re.compile(r"\s*(\|)\s*")
 """Blanks around a name in a matcher, which would prevent a match."""
 _EVENTS = frozenset(event.value for event in HookEvent)
+GUARDED = frozenset(
+    {
+        HookEvent.BEFORE_TOOL,
+        HookEvent.AFTER_TOOL,
+        HookEvent.BEFORE_AGENT,
+        HookEvent.BEFORE_MODEL,
+        HookEvent.AFTER_MODEL,
+    }
+)
+"""The events whose hooks can prevent or withhold something."""
+_ENDING = frozenset({HookSource.SYSTEM, HookSource.USER, HookSource.RUNTIME})
+"""Sources of whose hooks an unreadable one ends a run; in place of others is one that blocks."""
 _T = TypeVar("_T")
 
 
@@ -40,7 +54,8 @@ class HookProblemLevel(StrEnum):
 
 
 class HookProblem(Value, frozen=True, kw_only=True):
-    """A problem and its location. `weakens`: a missing hook may have been a safeguard."""
+    """A problem and its location. `weakens`: a missing hook may have been a safeguard, so nothing
+    runs."""
 
     file: str
     path: str
@@ -55,12 +70,15 @@ class HookProblem(Value, frozen=True, kw_only=True):
 
 
 class HookDocument(Value, frozen=True, kw_only=True):
-    """A document with `hooks` and, optionally, `hooksConfig`, and its source."""
+    """A document with `hooks` and, optionally, `hooksConfig`, and its source. `environ` are further
+    variables of its hooks, `unreadable` is the reason why the file has no value."""
 
     value: Any
     file: str
     source: HookSource
     extension: str = ""
+    environ: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    unreadable: str = ""
 
 
 class LoadedHooks(Value, frozen=True):
@@ -111,11 +129,17 @@ class _HookReader:
 
     def read(self) -> LoadedHooks:
         """Everything in the document."""
-        top = self._convert_value(self._document.value, _Document, "") or _Document()
+        if self._document.unreadable:
+            self._wrong("", self._document.unreadable)
+            return LoadedHooks(tuple(self._block_all()), tuple(self._problems))
+        top = self._convert_value(self._document.value, _Document, "")
+        if top is None:
+            return LoadedHooks(tuple(self._block_all()), tuple(self._problems))
         hooks = top.hooks or {}
         config = {key: hooks[key] for key in CONFIG_KEYS if key in hooks}
         config |= top.hooks_config or {}
-        known = self._convert_value(config, _Config, "hooksConfig") or _Config()
+        alone = self._document.source is HookSource.SYSTEM
+        known = self._convert_value(config, _Config, "hooksConfig", weakens=alone) or _Config()
         groups: list[HookGroup] = []
         for key, value in hooks.items():
             if key in _EVENTS:
@@ -127,43 +151,73 @@ class _HookReader:
 
     def _groups(self, event: HookEvent, value: Any) -> Iterator[HookGroup]:
         path = f"hooks.{event}"
-        for index, entry in enumerate(self._convert_value(value, list[Any], path) or ()):
+        entries = self._convert_value(value, list[Any], path)
+        if entries is None:
+            yield from self._block(event, path)
+            return
+        for index, entry in enumerate(entries):
             place = f"{path}[{index}]"
-            group = self._convert_value(entry, _Group, place)
+            group = self._convert_value(_in_group(entry), _Group, place)
             if group is None:
+                yield from self._block(event, place)
                 continue
             matcher = _BLANKS.sub(r"\1", (group.matcher or "").strip())
             self._check_matcher(event, matcher, f"{place}.matcher")
-            found = [
-                self._hook(hook, f"{place}.hooks[{at}]") for at, hook in enumerate(group.hooks)
+            hooks = [
+                self._hook(event, hook, f"{place}.hooks[{at}]")
+                for at, hook in enumerate(group.hooks)
             ]
             yield HookGroup(
                 event=event,
-                hooks=tuple(hook for hook in found if hook is not None),
+                hooks=tuple(hook for hook in hooks if hook is not None),
                 matcher=matcher,
                 sequential=group.sequential,
             )
 
-    def _hook(self, value: Any, path: str) -> HookDefinition | None:
+    def _hook(self, event: HookEvent, value: Any, path: str) -> HookDefinition | None:
         document = self._document
         entry = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
         function = entry.get("function")
         if callable(function) and document.source is HookSource.RUNTIME:
             return _of_function(function, document.file)
         default = OnFailure.BLOCK if document.source is HookSource.SYSTEM else OnFailure.WARN
-        weakens = entry.get("onFailure", default) != OnFailure.WARN
-        hook = self._convert_value(value, _Hook, path, weakens=weakens)
+        hook = self._convert_value(value, _Hook, path)
         if hook is None:
-            return None
+            return self._stand_in(event, path, entry.get("name"))
         return HookDefinition(
             command=hook.command,
             source=document.source,
             name=hook.name or "",
             timeout_ms=DEFAULT_TIMEOUT_MS if hook.timeout is None else int(hook.timeout),
-            env=hook.env or {},
+            env={**document.environ, **(hook.env or {})},
             description=hook.description or "",
             on_failure=hook.on_failure or default,
             place=f"{document.file}: {path}",
+            extension=document.extension,
+        )
+
+    def _block_all(self) -> Iterator[HookGroup]:
+        for event in sorted(GUARDED):
+            yield from self._block(event, "")
+
+    def _block(self, event: HookEvent, path: str) -> Iterator[HookGroup]:
+        """A group that blocks, in place of an unreadable one of an extension or a project."""
+        if (hook := self._stand_in(event, path, None)) is not None:
+            yield HookGroup(event=event, hooks=(hook,))
+
+    def _stand_in(self, event: HookEvent, path: str, name: object) -> HookDefinition | None:
+        """A hook that blocks, in place of an unreadable one; None where the run ends instead, or
+        where hooks can prevent nothing."""
+        document = self._document
+        if document.source in _ENDING or event not in GUARDED:
+            return None
+        place = ": ".join(filter(None, (document.file, path)))
+        return HookDefinition(
+            command=blocking_command(f"the hook cannot be read ({place}); correct or disable it."),
+            source=document.source,
+            name=name if isinstance(name, str) else "",
+            on_failure=OnFailure.BLOCK,
+            place=place,
             extension=document.extension,
         )
 
@@ -177,10 +231,11 @@ class _HookReader:
             self._warn(path, "is no regular expression", remedy)
 
     def _convert_value(
-        self, value: Any, kind: type[_T], path: str, *, weakens: bool = False
+        self, value: Any, kind: type[_T], path: str, *, weakens: bool = True
     ) -> _T | None:
         """The value as this type; None, with a problem, if it is none. Keys that are not known are
         notes, except one that may be meant to make a hook block."""
+        value = typed_value(value, kind)
         try:
             found = msgspec.convert(value, kind)
         except msgspec.ValidationError as error:
@@ -208,20 +263,34 @@ class _HookReader:
             )
         )
 
-    def _wrong(self, path: str, message: str, *, weakens: bool) -> None:
-        # In a system's document any unreadable hook may have been a blocking one; a
-        # project's hooks are not safeguards the user relies on.
-        source = self._document.source
+    def _wrong(self, path: str, message: str, *, weakens: bool = True) -> None:
+        ends = self._document.source in _ENDING
+        guarded = weakens and not ends
         self._problems.append(
             HookProblem(
                 file=self._document.file,
                 path=path,
                 message=message,
-                remedy="Correct it.",
-                weakens=source is HookSource.SYSTEM
-                or (weakens and source is not HookSource.PROJECT),
+                remedy="Correct it; until then, what it guards is blocked."
+                if guarded
+                else "Correct it.",
+                weakens=weakens and ends,
             )
         )
+
+
+def blocking_command(reason: str) -> str:
+    """The command of a hook that blocks, with a reason."""
+    return f"printf %s {shlex.quote(reason)} >&2; exit 2"
+
+
+def _in_group(entry: Any) -> Any:
+    """A group of one hook that the list of an event has without a group."""
+    if not isinstance(entry, dict) or "hooks" in entry or "command" not in entry:
+        return cast("Any", entry)
+    hook = dict(cast("dict[str, Any]", entry))
+    group = {key: hook.pop(key) for key in ("matcher", "sequential") if key in hook}
+    return {**group, "hooks": [hook]}
 
 
 def _of_function(function: Callable[..., Any], place: str) -> HookDefinition:

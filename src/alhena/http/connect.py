@@ -3,7 +3,8 @@
 import asyncio
 from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -335,29 +336,107 @@ async def open_channel(host: str, port: int, tls: "SSLContext | None", limit: fl
 
         raise ProgramError(refused, remedy="Use a TestModel or a replay instead.")
     async with asyncio.timeout(limit):
-        _transport, channel = await asyncio.get_running_loop().create_connection(
-            Channel,
-            host,
-            port,
-            ssl=tls,
-            server_hostname=host if tls is not None else None,
-            happy_eyeballs_delay=HEAD_START,
-        )
+        loop = asyncio.get_running_loop()
+        if isinstance(loop, asyncio.BaseEventLoop):
+            return await _open_first(host, port, tls, host, happy_eyeballs_delay=HEAD_START)
+        # Other loops, such as uvloop's, try one address after the other.
+        return await _race_addresses(await resolve_addresses(host, port), host, port, tls)
+
+
+async def _open_first(
+    address: str, port: int, tls: "SSLContext | None", host: str, **options: Any
+) -> Channel:
+    """Connects to the first address that answers, with `host` as the peer's name."""
+    _transport, channel = await asyncio.get_running_loop().create_connection(
+        Channel,
+        address,
+        port,
+        ssl=tls,
+        server_hostname=host if tls is not None else None,
+        **options,
+    )
     return channel
+
+
+async def resolve_addresses(host: str, port: int) -> list[str]:
+    """The addresses of a host, with the families by turns (RFC 8305, 4). Raises OSError."""
+    import socket
+
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    first = [str(each[4][0]) for each in found if each[0] == found[0][0]]
+    others = [str(each[4][0]) for each in found if each[0] != found[0][0]]
+    pairs = zip_longest(first, others)
+    return [address for pair in pairs for address in pair if address is not None]
+
+
+async def _race_addresses(
+    addresses: list[str], host: str, port: int, tls: "SSLContext | None"
+) -> Channel:
+    """Connects to the address that answers first; the next one is tried after `HEAD_START`."""
+    waiting = deque(addresses)
+    attempts: set[asyncio.Task[Channel]] = set()
+    errors: list[OSError] = []
+    try:
+        while waiting or attempts:
+            if waiting:
+                attempt = _open_first(waiting.popleft(), port, tls, host)
+                attempts.add(asyncio.ensure_future(attempt))
+            done, _ = await asyncio.wait(
+                attempts,
+                timeout=HEAD_START if waiting else None,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            for task in done:
+                attempts.remove(task)
+                try:
+                    return task.result()
+                except OSError as error:
+                    errors.append(error)
+    finally:
+        await _end_attempts(attempts)
+    raise errors[0] if errors else ConnectionError(f"{host} has no address")
+
+
+async def _end_attempts(running: "set[asyncio.Task[Channel]]") -> None:
+    """Ends attempts that another one has overtaken, and closes what they opened meanwhile."""
+    for task in running:
+        task.cancel()
+    for result in await asyncio.gather(*running, return_exceptions=True):
+        if isinstance(result, Channel):
+            result.abort()
 
 
 def tls_context(environ: Mapping[str, str]) -> "SSLContext":
     """A context for outgoing connections, which are always verified: against the system's
-    certificates, or those in SSL_CERT_FILE or SSL_CERT_DIR.
+    certificates, or those in SSL_CERT_FILE and SSL_CERT_DIR, and those that MORE_CERTIFICATES name.
 
     Raises ConfigError when these are unreadable.
     """
+    context = _base_context(environ)
+    for name in MORE_CERTIFICATES:
+        if environ.get(name):
+            _load_certificates(context, name, environ[name])
+    return context
+
+
+MORE_CERTIFICATES = ("NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+"""Variables of other programs that name certificates to trust, here in addition to the others."""
+
+
+def _base_context(environ: Mapping[str, str]) -> "SSLContext":
     import ssl
     import sys
+    from pathlib import Path
 
     file, directory = environ.get("SSL_CERT_FILE"), environ.get("SSL_CERT_DIR")
+    if directory and not Path(directory).is_dir():
+        raise _unusable("SSL_CERT_DIR", directory, "no directory")
     if file or directory:
-        return _named_context(file or None, directory if not file else None)
+        try:
+            return ssl.create_default_context(cafile=file or None, capath=directory or None)
+        except OSError as error:
+            raise _unusable("SSL_CERT_FILE", file or "", error.strerror or str(error)) from error
     if sys.platform in {"darwin", "win32"}:
         import truststore
 
@@ -368,22 +447,24 @@ def tls_context(environ: Mapping[str, str]) -> "SSLContext":
     return context
 
 
-def _named_context(file: str | None, directory: str | None) -> "SSLContext":
-    import ssl
+def _load_certificates(context: "SSLContext", name: str, path: str) -> None:
+    """Trusts the certificates in the file or directory that a variable names."""
     from pathlib import Path
 
+    folder = Path(path).is_dir()
+    try:
+        context.load_verify_locations(None if folder else path, path if folder else None)
+    except OSError as error:
+        raise _unusable(name, path, error.strerror or str(error)) from error
+
+
+def _unusable(name: str, path: str, reason: str) -> "ConfigError":
     from alhena.errors import ConfigError
 
-    try:
-        if directory is not None and not Path(directory).is_dir():
-            raise NotADirectoryError(20, "no directory", directory)
-        return ssl.create_default_context(cafile=file, capath=directory)
-    except OSError as error:
-        name = "SSL_CERT_FILE" if file else "SSL_CERT_DIR"
-        raise ConfigError(
-            f"{name} ({file or directory}) cannot be used: {error.strerror or error}.",
-            remedy="Let it name PEM certificates, or unset it.",
-        ) from error
+    return ConfigError(
+        f"{name} ({path}) cannot be used: {reason}.",
+        remedy="Let it name PEM certificates, or unset it.",
+    )
 
 
 def _add_bundle(context: "SSLContext") -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from alhena.config.documents import read_value
 from alhena.config.settings import ModelConfigSettings
 from alhena.errors import ConfigError
 from alhena.models.catalogue import (
@@ -132,7 +133,7 @@ def _remove_refused(
     settings: Mapping[str, Any], name: str, *, is_default: bool = False
 ) -> dict[str, Any]:
     """Settings without those that a model cannot take or, of our defaults, that are left to it."""
-    generation = msgspec.convert(
+    generation = read_value(
         {key: value for key, value in settings.items() if key not in REQUEST_KEYS},
         GenerationConfig,
     )
@@ -158,8 +159,8 @@ def convert_config(settings: Mapping[str, Any]) -> GenerateContentConfig:
     beside = {key: settings[key] for key in REQUEST_KEYS & settings.keys()}
     others = {key: value for key, value in settings.items() if key not in REQUEST_KEYS}
     return msgspec.structs.replace(
-        msgspec.convert(beside, GenerateContentConfig),
-        generation_config=msgspec.convert(others, GenerationConfig),
+        read_value(beside, GenerateContentConfig),
+        generation_config=read_value(others, GenerationConfig),
     )
 
 

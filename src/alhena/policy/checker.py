@@ -10,6 +10,7 @@ from typing import Any, assert_never, cast
 import msgspec
 from msgspec.structs import replace
 
+from alhena.config.documents import read_value
 from alhena.policy.conditions import path_arguments, text_arguments
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule, RuleError, Tier
 from alhena.policy.parse import ParsedRule, RulePlace, parse_rule, read_field
@@ -163,7 +164,7 @@ class AllowedPathConfig(Value, frozen=True, forbid_unknown_fields=True):
 
 def allowed_path_config(config: dict[str, object]) -> AllowedPathConfig:
     """The configuration. Raises ValueError."""
-    return msgspec.convert(config, AllowedPathConfig)
+    return read_value(config, AllowedPathConfig)
 
 
 def check_paths(asked: CheckInput) -> Verdict:

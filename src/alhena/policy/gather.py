@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,6 +71,18 @@ def load_filter(
     checkers = [replace(each, rule=replace(each.rule, layer=layer)) for each in loaded.checkers]
     rest = replace(loaded, rules=(), checkers=tuple(checkers))
     return (PolicyFilter(name, rules) if rules else None), rest
+
+
+def unread_restrictions(folder: Path, known: Collection[str]) -> tuple[str, ...]:
+    """The problems of the policies in the folder of an extension: runs continue without those
+    rules, so what they would restrict is not restricted. `known`: the names of built-in tools."""
+    loaded = with_slips(load_directory(folder / "policies", Tier.USER), known)
+    return tuple(
+        f"{str(each).rstrip('.')}. What it would restrict is not restricted."
+        if each.is_error and each.weakens
+        else str(each)
+        for each in loaded.problems
+    )
 
 
 def load_path(path: Path, tier: Tier) -> LoadedPolicies:
@@ -231,6 +243,7 @@ def _filters(
 ) -> tuple[list[PolicyFilter], LoadedPolicies, list[str]]:
     """The filters of the workspace and of extensions, their checkers and problems, and notes."""
     directory = workspace_policies_path(request.cwd)
+    known = {*request.tool_names.declared, *request.tool_names.accepted}
     notes: list[str] = []
     sources = [
         (path, "extension", f"the extension {name} ({path})") for name, path in request.extensions
@@ -245,11 +258,14 @@ def _filters(
     rest: list[LoadedPolicies] = []
     for path, layer, name in sources:
         found, beside = load_filter(path, layer=layer, name=name)
+        beside = with_slips(beside, known)
+        if layer == "extension":  # said when it is installed, and by `alhena extensions list`
+            notes += (f"policy of {name}: {each}" for each in beside.problems)
+            beside = replace(beside, problems=())
         rest.append(beside)
         if found is not None:
             filters.append(found)
-    names = {*request.tool_names.declared, *request.tool_names.accepted}
-    return filters, with_slips(LoadedPolicies.joined(rest), names), notes
+    return filters, LoadedPolicies.joined(rest), notes
 
 
 def _without_program(

@@ -198,7 +198,7 @@ def load_text(text: str, *, file: str, tier: Tier) -> LoadedPolicies:
         else:
             message = f"has a {kind} that is not written as [[{kind}]]"
             parts.append(_failed(file, message, f"Put two brackets around the word {kind}."))
-    unknown = [_unknown_table(file, name) for name in document]
+    unknown = [_unknown_member(file, name, value) for name, value in document.items()]
     return LoadedPolicies.joined([*parts, LoadedPolicies((), tuple(unknown))])
 
 
@@ -268,7 +268,12 @@ def _failed(file: str, message: str, remedy: str) -> LoadedPolicies:
     return LoadedPolicies((), (PolicyProblem(file=file, message=message, remedy=remedy),))
 
 
-def _unknown_table(file: str, name: str) -> PolicyProblem:
+def _unknown_member(file: str, name: str, value: Any) -> PolicyProblem:
+    """The problem of an unknown member: a table may have been meant as a rule, a value not."""
+    if not isinstance(value, dict | list):
+        return PolicyProblem(
+            file=file, field=name, message="is ignored", level=ProblemLevel.WARNING, weakens=False
+        )
     near = next((known for known in (_RULE, _CHECKER) if name.lower().startswith(known)), None)
     remedy = f"Remove it; a policy file holds [[rule]] and [[{_CHECKER}]] tables."
     return PolicyProblem(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import msgspec
 
+from alhena.config.documents import read_value
 from alhena.policy.model import (
     MAX_PRIORITY,
     SHELL_NAMES,
@@ -143,7 +144,7 @@ def _context(field: str, table: Mapping[str, Any], rule: PolicyRule) -> PolicyCo
 
 def _value(field: str, table: Mapping[str, Any], key: str, kind: Any) -> Any:
     try:
-        return None if table.get(key) is None else msgspec.convert(table[key], kind)
+        return None if table.get(key) is None else read_value(table[key], kind)
     except msgspec.ValidationError as error:
         raise RuleError(field, f"example: {key} cannot be {table[key]!r}", _FORMS) from error
 
@@ -216,7 +217,7 @@ def parse_rule(table: Mapping[str, Any], *, tier: Tier, place: RulePlace) -> Par
     """The rule a table describes. Raises RuleError. The examples are read, not tried."""
     decision = read_field(table, "decision", PolicyOutcome, _DECISIONS, needed=True)
     warnings = _unknown_keys(table, decision)
-    prefixes = _texts(table, "commandPrefix")
+    prefixes = _prefixes(table)
     pattern = _pattern(table, "commandRegex")
     commands = read_field(table, "commandClass", CommandClass, 'There is "read-only".')
     shell_only = next(
@@ -242,7 +243,7 @@ def parse_rule(table: Mapping[str, Any], *, tier: Tier, place: RulePlace) -> Par
         file=place.file,
         line=place.line,
     )
-    _check_together(rule)
+    _check_together(rule, shell_only)
     examples = parse_examples(table, rule)
     return ParsedRule(rule, examples, (*warnings, *_useless_prefixes(rule)))
 
@@ -259,7 +260,7 @@ def read_field(
     if value is None:
         raise RuleError(field, "is missing", remedy)
     try:
-        return msgspec.convert(value, kind)
+        return read_value(value, kind)
     except msgspec.ValidationError as error:
         raise RuleError(field, f"cannot be {value!r}", remedy) from error
 
@@ -283,6 +284,14 @@ def _paths(table: Mapping[str, Any]) -> tuple[str, ...]:
 def _text(table: Mapping[str, Any], field: str) -> str | None:
     value: str | None = read_field(table, field, str, _IN_QUOTES)
     return None if value is None else _texts(table, field)[0]
+
+
+def _prefixes(table: Mapping[str, Any]) -> tuple[str, ...]:
+    """The prefixes of commands; an empty one means any command, as no prefix does."""
+    field = "commandPrefix"
+    value: str | list[str] | None = read_field(table, field, str | list[str], _IN_QUOTES)
+    given = [value] if isinstance(value, str) else value or []
+    return () if "" in given else _texts(table, field)
 
 
 def _texts(table: Mapping[str, Any], field: str) -> tuple[str, ...]:
@@ -336,7 +345,7 @@ def _pattern(table: Mapping[str, Any], field: str) -> str | None:
     return pattern
 
 
-def _check_together(rule: PolicyRule) -> None:
+def _check_together(rule: PolicyRule, shell_only: str | None) -> None:
     conditions = {
         "commandPrefix": rule.command_prefixes,
         "commandRegex": rule.command_regex,
@@ -345,9 +354,9 @@ def _check_together(rule: PolicyRule) -> None:
     given = [key for key, value in conditions.items() if value]
     if len(given) > 1:
         raise RuleError(given[1], f"cannot stand beside {given[0]}", "Write two rules.")
-    if given and rule.mcp_name is not None:
+    if shell_only is not None and rule.mcp_name is not None:
         message = f"looks at {SHELL} alone, and mcpName names a server's tools"
-        raise RuleError(given[0], message, "Leave one of them out.")
+        raise RuleError(shell_only, message, "Leave one of them out.")
     if rule.command_class is not None and rule.allow_redirection:
         message = f"cannot stand beside commandClass: {rule.command_class} commands write nothing"
         raise RuleError("allowRedirection", message, "Leave it out.")

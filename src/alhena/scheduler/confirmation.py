@@ -10,7 +10,7 @@ import msgspec
 
 from alhena.events import ConfirmationRequestEvent
 from alhena.policy.model import Decision, PolicyCall
-from alhena.scheduler.messages import LastingRule, UpdatePolicy
+from alhena.scheduler.messages import AppliedUpdate, LastingRule, UpdatePolicy
 from alhena.scheduler.question import (
     NOTHING,
     Answer,
@@ -156,7 +156,7 @@ def _add_warnings(
 ) -> ConfirmationDetails:
     match details:
         case ExecConfirmation():
-            return _describe_command(details) if call.asked(entry).is_shell else details
+            return _describe_command(details) if call.policy_call(entry).is_shell else details
         case EditConfirmation():
             warnings = (*details.warnings, *_check_change(details))
             return msgspec.structs.replace(details, warnings=warnings)
@@ -314,7 +314,7 @@ def build_request(
         call.invocation, EditInvocation
     )
     alone = asked.by_hook or applies_once(details)
-    lasting = () if alone else asking.offers(call.asked(entry))
+    lasting = () if alone else asking.offers(call.policy_call(entry))
     why = msgspec.structs.replace(
         asked.why,
         reason=scrub(asked.why.reason),
@@ -359,11 +359,11 @@ def build_event(request: ConfirmationRequest) -> ConfirmationRequestEvent:
     )
 
 
-def describe_update(request: ConfirmationRequest, offer: LastingRule) -> UpdatePolicy:
+def describe_update(request: ConfirmationRequest, offer: LastingRule) -> AppliedUpdate:
     """The change of the policy by an offered approval (SCHED-10)."""
     rule = offer.rule or {}
     prefixes = rule.get("commandPrefix", ())
-    return UpdatePolicy(
+    return AppliedUpdate(
         call_id=request.call_id,
         tool_name=request.tool_name,
         outcome=offer.outcome,

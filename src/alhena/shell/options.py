@@ -211,15 +211,16 @@ def options_in(table: Program, word: Word) -> Iterator[Found]:
 
 
 def _named_option(table: Program, word: Word) -> Found:
-    text, sign, given = word.text.partition("=")
-    style, value = table.style, Word(given, word.kind) if sign else None
+    text, sign, _ = word.text.partition("=")
+    style, value = table.style, cut_start(word, len(text) + 1) if sign else None
     name = option_name(text, style)
     for each in (name, name.partition(":")[0]):
         if each in table.options:
             return Found(text, (each,), value)
     for known in () if text[:2] == "--" else table.joined:
         if name.startswith(known):
-            return Found(known, (known,), Word(name[len(known) :] + sign + given, word.kind))
+            start = len(text) - len(name) + len(known)
+            return Found(known, (known,), cut_start(word, start))
     if style is Style.WORDS and text[2:].isdigit() and table.takes_next(text[:2]):
         return Found(text[:2], (text[:2],), Word(text[2:]))
     if len(name) >= _SHORTEST.get(style, len(name) + 1):
@@ -239,6 +240,14 @@ def _named_option(table: Program, word: Word) -> Found:
     return Found(text, (), value)
 
 
+def cut_start(word: Word, start: int) -> Word:
+    """A word without its first characters, which are surely known."""
+    if word.literal:
+        return Word(word.text[start:])
+    cut = word.source.find(word.text[:start]) + start if word.source else 0
+    return Word(word.text[start:], word.kind, word.source[cut:], word.split)
+
+
 def _letters(table: Program, word: Word) -> Iterator[Found]:
     """Options of one letter, or of more where the table has such (`zip -lf`), up to the first that
     takes a value."""
@@ -256,7 +265,7 @@ def _letters(table: Program, word: Word) -> Iterator[Found]:
         attached = option.arity is not Arity.FLAG and (bool(rest) or not word.literal)
         if apart:
             attached = option.arity is Arity.APART and rest.isdecimal()
-        value = Word(rest, word.kind) if attached else None
+        value = cut_start(word, end) if attached else None
         yield Found(name, (name,), value)
         if attached or (option.arity is not Arity.FLAG and not apart):
             return
@@ -311,7 +320,7 @@ def inner_command(words: tuple[Word, ...]) -> Inner | None:
     name = base_name(head.text)
     known = wrapper(name)
     if known is not None:
-        if name == "command" and len(words) > 1 and _only_describes(words[1]):
+        if name in listed("describes") and len(words) > 1 and _only_describes(words[1]):
             return None
         return _Search(words, name, known, 1).inner()
     paths = _runner_paths(name)
@@ -324,34 +333,6 @@ def inner_command(words: tuple[Word, ...]) -> Inner | None:
             if begin is not None:
                 return _Search(words, " ".join((name, *path)), runner, begin).inner()
     return None
-
-
-def module_words(words: tuple[Word, ...]) -> tuple[Word, ...] | None:
-    """The module and its arguments in `python -m MODULE …`, whatever options come before."""
-    name = interpreter(base_name(words[0].text))
-    table = program(name) if name in {"python", "pypy"} else None
-    known = table.language if table and table.language else None
-    at = 1
-    while known is not None and at < len(words) and is_option(words[at]) and words[at].literal:
-        text = words[at].text
-        letters = "" if text.startswith("--") else text[1:]
-        stop = next((i for i, c in enumerate(letters) if c in f"{known.letters}{known.code}m"), -1)
-        if stop >= 0 and letters[stop] == "m":
-            rest = (Word(letters[stop + 1 :]), *words[at + 1 :])
-            rest = rest if rest[0].text else rest[1:]
-            return rest if rest and rest[0].literal else None
-        if stop >= 0 and letters[stop] in known.code:
-            return None
-        at += 1 + (takes(text, known) is Takes.NEXT)
-    return None
-
-
-def inner_module(words: tuple[Word, ...]) -> int | None:
-    """The index of `-m` among the arguments of a module that runs another, such as coverage."""
-    if base_name(words[0].text) not in listed("module_runners"):
-        return None
-    places = range(1, len(words) - 1)
-    return next((at for at in places if words[at].literal and words[at].text == "-m"), None)
 
 
 def _only_describes(word: Word) -> bool:
@@ -376,7 +357,7 @@ def is_console(name: str) -> bool:
 
 def takes_code(name: str) -> bool:
     """May the program of this (base) name run what it reads from its standard input?"""
-    shell = name in listed("shells") or name == "ssh"
+    shell = name in listed("shells") or name in listed("remote_shells")
     return shell or is_console(name) or interpreter(name) is not None
 
 
@@ -436,7 +417,7 @@ class _Search:
                 pass
 
 
-def wrapped(words: tuple[Word, ...]) -> Iterator[Runs]:
+def wrapper_runs(words: tuple[Word, ...]) -> Iterator[Runs]:
     """The commands that the wrapper at the head of `words` runs."""
     inner = inner_command(words)
     name = base_name(words[0].text)
@@ -445,12 +426,12 @@ def wrapped(words: tuple[Word, ...]) -> Iterator[Runs]:
     if inner is None:
         return
     via = inner.via
-    if via in {"env", "genv"}:
+    if via in listed("splits_text"):
         yield from _split_string(words, inner)
     if not inner.certain:
         yield Runs(via=via)
     if via in listed("adds_input"):
-        words = (*with_unknown(words, _replaced(words)), ANYTHING)
+        words = (*with_unknown(words, _find_marks(words)), ANYTHING)
     sure = not inner.wrapper.remote
     for start, likely in inner.starts:
         rest = words[start:]
@@ -492,7 +473,7 @@ def _split_string(words: tuple[Word, ...], inner: Inner) -> Iterator[Runs]:
         yield Runs(via=inner.via, code=tuple(w for w in blanks if w.text or not w.literal))
 
 
-def _replaced(words: tuple[Word, ...]) -> set[str]:
+def _find_marks(words: tuple[Word, ...]) -> set[str]:
     """The marks that stand for the input in the command of `xargs -I` or `parallel`."""
     marks = {"{}"}
     for word, following in zip(words, (*words[1:], Word("")), strict=True):

@@ -508,8 +508,8 @@ class Gathering:
                 reason = f"{mime}; name the file or its extension in `paths` to get it"
                 selection.skip(path, reason)
                 return
-            case Binary():
-                selection.skip(path, "a binary file that cannot be shown")
+            case Binary(reason):
+                selection.skip(path, reason)
                 return
             case _:
                 assert_never(content)

@@ -10,13 +10,20 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from alhena.frontends.shared.mentions import (
+    Mention,
     attachment,
     existing,
-    mentioned,
+    find_mentions,
     quoted_path,
     shell_note,
 )
-from alhena.frontends.terminal.commands import COMMANDS, KEYS, command_names, named, unknown_words
+from alhena.frontends.terminal.commands import (
+    COMMANDS,
+    KEYS,
+    command_names,
+    find_command,
+    unknown_words,
+)
 from alhena.frontends.terminal.entry import (
     NAME,
     OFFERED,
@@ -46,7 +53,7 @@ from tests.support.each import for_each
     ],
 )
 def test_paths_behind_an_at_sign_are_found(prompt: str, paths: tuple[str, ...]):
-    assert mentioned(prompt) == paths
+    assert tuple(each.path for each in find_mentions(prompt)) == paths
 
 
 @for_each(
@@ -78,7 +85,59 @@ def test_the_longest_beginning_that_names_a_file_is_meant(
                  "b{1}.txt"):  # fmt: skip
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).touch()
-    assert mentioned(prompt, project) == paths
+    assert tuple(each.path for each in find_mentions(prompt, project)) == paths
+
+
+@for_each(
+    ("prompt", "mentions"),
+    [
+        ("@src/app/[locale]/page.tsx:12", [("src/app/[locale]/page.tsx", (12, 12))]),
+        (
+            "@a.txt:1-3, @a.txt#L3 @a.txt#L3-L5.",
+            [("a.txt", (1, 3)), ("a.txt", (3, 3)), ("a.txt", (3, 5))],
+        ),
+        ("在@a.txt:7里", [("a.txt", (7, 7))]),
+        ("(@a.txt:12:5)", [("a.txt", (12, 12))]),
+        (
+            '@"my file.txt":2-4 and @my\\ file.txt#L9',
+            [("my file.txt", (2, 4)), ("my file.txt", (9, 9))],
+        ),
+        ("`@a.txt:3`", [("a.txt", (3, 3))]),
+        ("@a.txt#L3C1-L5C9", [("a.txt", (3, 5))]),
+        ("@a.txt:9-4", [("a.txt", (4, 9))]),
+        ("@a.txt:0 @a.txt:12px", [("a.txt", None)]),
+        ("@a.txt::test_it", [("a.txt", None)]),
+        (
+            "@a.txt's **@a.txt** _@src/app_ ~~@src~~",
+            [("a.txt", None), ("src/app", None), ("src", None)],
+        ),
+        (
+            "@`my file.txt` and “@a.txt” «@src»",
+            [("my file.txt", None), ("a.txt", None), ("src", None)],
+        ),
+        (
+            "看@src里的代码、@src/。@src/app，然后",
+            [("src", None), ("src/", None), ("src/app", None)],
+        ),
+        ("@a.txt； @a.txt！ @src… @src?", [("a.txt", None), ("src", None)]),
+        ("@a.txt:3 and @a.txt", [("a.txt", (3, 3)), ("a.txt", None)]),
+        ("@v1:2 @v1", [("v1:2", None), ("v1", None)]),
+        ("josé@a.txt", []),
+        ("@src/app/[locale]/gone.tsx", [("src/app/[locale]/gone.tsx", None)]),
+        ("@src/[id]/gone.tsx.", [("src/[id]/gone.tsx", None)]),
+        ("(@src/(main)/x.ts)", [("src/(main)/x.ts", None)]),
+        ("@src+old/x @src#x @src=1", [("src+old/x", None), ("src#x", None), ("src=1", None)]),
+        ("@src/**/*.ts", [("src/**/*.ts", None)]),
+        ('@"no such.txt"', [("no such.txt", None)]),
+    ],
+)
+def test_lines_quotes_and_brackets_around_a_path_are_understood(
+    prompt: str, mentions: list[tuple[str, tuple[int, int] | None]], project: Path
+):
+    for name in ("src/app/[locale]/page.tsx", "a.txt", "my file.txt", "v1", "v1:2"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).touch()
+    assert [(each.path, each.lines) for each in find_mentions(prompt, project)] == mentions
 
 
 @given(
@@ -87,7 +146,7 @@ def test_the_longest_beginning_that_names_a_file_is_meant(
 def test_a_quoted_path_is_read_back_as_it_is(path: str):
     if path[-1] in ".:" or path.startswith('"'):
         return
-    assert mentioned(f"see @{quoted_path(path)} there") == (path,)
+    assert find_mentions(f"see @{quoted_path(path)} there") == (Mention(path),)
 
 
 def test_what_is_not_there_stays_text(project: Path):
@@ -119,10 +178,10 @@ def test_a_command_of_the_person_is_told_in_the_known_words():
 def test_commands_are_named_by_their_names_and_aliases():
     for command in COMMANDS:
         for name in (command.name, *command.aliases):
-            assert named(f"/{name} and more") == (command, name, "and more")
-    assert named("/nope") == (None, "nope", "")
-    assert named("/usr/bin/env is where?") is None
-    assert named("help") is None
+            assert find_command(f"/{name} and more") == (command, name, "and more")
+    assert find_command("/nope") == (None, "nope", "")
+    assert find_command("/usr/bin/env is where?") is None
+    assert find_command("help") is None
     names = [name for each in COMMANDS for name in (each.name, *each.aliases)]
     assert len(set(names)) == len(names)
     assert {"help", "tools", "policies", "hooks", "clear", "stats", "quit"} <= set(names)

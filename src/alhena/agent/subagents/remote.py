@@ -1,11 +1,12 @@
 """Remote agents as data: the address of the agent card, and the credentials that requests carry."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
+from alhena.config.documents import read_value
 from alhena.errors import ConfigError
 from alhena.http.connect import Endpoint, is_loopback, parse_endpoint
 from alhena.tools.builtin.subagents import AgentSummary
@@ -130,7 +131,7 @@ def auth_of(value: object, where: str) -> Auth:
     if isinstance(value, ApiKeyAuth | HttpAuth | GoogleAuth | OAuth):
         return value
     try:
-        auth = msgspec.convert(value, Auth)
+        auth: Auth = read_value(value, cast("Any", Auth))
     except msgspec.ValidationError as error:
         raise ConfigError(
             f"{where}: auth is invalid: {error}.",

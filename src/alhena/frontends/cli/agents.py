@@ -8,13 +8,13 @@ from typing import Any
 from msgspec.json import encode
 
 from alhena.agent.subagents import AgentDefinition, builtin_agents
-from alhena.agent.subagents.files import AgentFiles, FoundAgent, content, parsed
+from alhena.agent.subagents.files import AgentFiles, FoundAgent, content, parse_agents
 from alhena.agent.subagents.remote import RemoteAgent
 from alhena.config.environment import own_environment
 from alhena.config.home import config_home, path_within
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InputError, UsageError
-from alhena.frontends.shared.arguments import parsed_command
+from alhena.frontends.shared.arguments import parse_command
 from alhena.frontends.shared.current_settings import place_here, tell
 from alhena.frontends.shared.listings import Listing, agent_files, agent_row, print_listing
 from alhena.frontends.shared.streams import write_json, write_stdout
@@ -70,7 +70,7 @@ _ARGUMENTS = {
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena agents ARGV`; returns the exit code."""
-    options = parsed_command("alhena agents", argv, _ARGUMENTS)
+    options = parse_command("alhena agents", argv, _ARGUMENTS)
     if options.command == "validate":
         return _validate(Path(options.file))
     if options.command == "new":
@@ -177,7 +177,7 @@ def _command_line(entry: dict[str, Any]) -> str:
 def _validate(path: Path) -> int:
     where = one_line(str(path))
     try:
-        agents, warnings = parsed(path, content(path)[0])
+        agents, warnings = parse_agents(path, content(path)[0])
     except AlhenaError as error:
         raise InputError(f"{where}: {error.message.rstrip('.')}.") from error
     tell([f"{where} {each}." for each in warnings])

@@ -7,6 +7,7 @@ import select
 import signal
 import stat
 import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -43,7 +44,7 @@ from alhena.frontends.headless.output import (
 from alhena.frontends.shared.arguments import RunArguments
 from alhena.frontends.shared.current_settings import place_here, session_options
 from alhena.frontends.shared.streams import (
-    OutputError,
+    StreamError,
     is_terminal,
     json_document,
     report,
@@ -86,13 +87,13 @@ class Progress:
                 if self._verbose:
                     self._line(f"→ {described}")
             case ToolCallResponseEvent():
-                self._ended(event)
+                self._report_result(event)
             case _:
                 if words := notice_words(event):
                     warns = isinstance(event, WarningEvent | LoopDetectedEvent)
                     self._line(f"alhena: {'warning: ' if warns else ''}{words}")
 
-    def _ended(self, event: ToolCallResponseEvent) -> None:
+    def _report_result(self, event: ToolCallResponseEvent) -> None:
         described = self._described.pop(event.call_id, event.name)
         if event.status == "success":
             if self._verbose:
@@ -116,35 +117,71 @@ def _duration(milliseconds: float) -> str:
 
 
 MAX_BYTES = 8 * 1024 * 1024
-WAIT_SECONDS = 0.5
+PIECE = 1 << 16
+ANNOUNCED_AFTER_S = 2.0
 
 
-def piped_text(stream: BinaryIO | None, *, required: bool) -> tuple[str, str | None]:
+def piped_text(
+    stream: BinaryIO | None, limit_s: float | None, announce: Callable[[str], object]
+) -> tuple[str, str | None]:
     """The text on standard input and a warning, when part of it was left out.
 
-    A terminal is never read. With a prompt at hand (`required` false) a pipe that stays silent for
-    half a second is taken as empty: unattended jobs often inherit one without a writer. None
-    is a closed standard input, and empty too.
+    A terminal is never read, and None is a closed standard input. Input without a byte for
+    `limit_s` is left out: unattended jobs often inherit a pipe that nobody writes to; None waits.
+    `announce` gets a line once a wait is long.
     """
     if stream is None:
         return "", None
     try:
-        descriptor = stream.fileno()
         if stream.isatty():
             return "", None
-        patient = required or stat.S_ISREG(os.fstat(descriptor).st_mode)
-        if not patient and not select.select([descriptor], [], [], WAIT_SECONDS)[0]:
-            return "", None
-        data = stream.read(MAX_BYTES + 1)
+        if limit_s is None or stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            data = stream.read(MAX_BYTES + 1)
+        else:
+            data = _read_pipe(stream.fileno(), limit_s, announce)
     except (OSError, ValueError) as error:
         raise InputError(
             f"cannot read standard input: {error}.", remedy="Pipe text in, or use </dev/null."
         ) from error
+    if data is None:
+        return "", (
+            f"standard input is open but sent nothing in {limit_s:g} s; it was left out. Use "
+            "</dev/null where there is none, or raise general.stdinTimeout to wait longer."
+        )
     warning = None
     if len(data) > MAX_BYTES:
         data = data[:MAX_BYTES]
         warning = f"standard input is longer than {MAX_BYTES} bytes; the rest was left out."
-    return data.decode("utf-8", errors="replace"), warning
+    if data.isascii():
+        return data.decode("ascii").replace("\r\n", "\n"), warning
+    from alhena.system.encoding import decode_text
+
+    return decode_text(data).shown, warning
+
+
+def _read_pipe(descriptor: int, limit_s: float, announce: Callable[[str], object]) -> bytes | None:
+    """All that is written to a pipe or socket, up to MAX_BYTES and some; None where it stays
+    silent for that many seconds, 0 for no limit."""
+    begun = time.monotonic()
+    due: float | None = begun + ANNOUNCED_AFTER_S
+    end = begun + limit_s if limit_s > 0 else None
+    data = bytearray()
+    while len(data) <= MAX_BYTES:
+        times = [moment for moment in (due, None if data else end) if moment is not None]
+        wait = max(0.0, min(times) - time.monotonic()) if times else None
+        if not select.select([descriptor], [], [], wait)[0]:
+            now = time.monotonic()
+            if due is not None and now >= due:
+                due = None
+                announce("waiting for the end of standard input; use </dev/null to skip it.")
+            if not data and end is not None and now >= end:
+                return None
+            continue
+        piece = os.read(descriptor, PIECE)
+        if not piece:
+            break
+        data += piece
+    return bytes(data)
 
 
 def join_prompt(piped: str, prompt: str) -> str:
@@ -162,17 +199,16 @@ def run_headless(arguments: RunArguments) -> int:
     """Carries out a prompt. stdout gets one complete result in the chosen form, of a failure too;
     stderr gets the error. Returns the exit code."""
     form, given, debug = arguments.output_format, arguments.session_id, arguments.debug
-    result = Result(form or OutputFormat.TEXT, given, debug=debug)
+    result = RunResult(form or OutputFormat.TEXT, given, debug=debug)
     try:
         place = place_here(
             skip_trust=arguments.skip_trust, told=False, extensions=arguments.extensions
         )
         settings = place.settings
         if form is None:
-            result = Result(OutputFormat(settings.output.format), given, debug=debug)
-        piped, warning = piped_text(
-            sys.stdin and sys.stdin.buffer, required=arguments.prompt is None
-        )
+            result = RunResult(OutputFormat(settings.output.format), given, debug=debug)
+        limit = None if arguments.prompt is None else settings.general.stdin_timeout
+        piped, warning = piped_text(sys.stdin and sys.stdin.buffer, limit, result.announce)
         prompt = join_prompt(piped, arguments.prompt or "")
         if warning:
             result.feed(WarningEvent(message=warning))
@@ -184,11 +220,11 @@ def run_headless(arguments: RunArguments) -> int:
         agent = SessionRunner(session_options(arguments, place))
         for note in place.notes if arguments.debug else ():
             write_stderr(f"alhena: note: {one_line(note)}\n")
-        work = _Work(agent, place, result)
+        work = _PromptRun(agent, place, result)
         if result.silent:
             _silence_warnings(result)
         asyncio.run(_run(work, prompt, arguments.prompt, debug=arguments.debug))
-    except OutputError:
+    except StreamError:
         raise
     except AlhenaError as error:
         return result.fail(error)
@@ -197,7 +233,7 @@ def run_headless(arguments: RunArguments) -> int:
     return 0
 
 
-def _silence_warnings(result: "Result") -> None:
+def _silence_warnings(result: "RunResult") -> None:
     """Puts warnings of Python into the result while there is one."""
     import warnings
 
@@ -207,7 +243,7 @@ def _silence_warnings(result: "Result") -> None:
     warnings.showwarning = show
 
 
-class Result:
+class RunResult:
     """The events of a run and its end, which is written once. Before a session has begun its id is
     the given one, or one that no session has. With JSON, standard error that is no terminal gets
     the error object only, unless debugging: a script may read it."""
@@ -231,6 +267,11 @@ class Result:
         if not self.silent:
             self._progress.feed(event)
 
+    def announce(self, text: str) -> None:
+        """Writes a line on standard error before the run has begun, unless a script may read it."""
+        if not self.silent:
+            write_stderr(f"alhena: {text}\n")
+
     def fail(self, error: AlhenaError) -> int:
         """Writes the result, unless it is written, and reports the error; returns its exit code."""
         self.finish(error)
@@ -249,12 +290,12 @@ class Result:
             self._output.finish(error, self.cost)
 
 
-class _Work(msgspec.Struct, frozen=True):
+class _PromptRun(msgspec.Struct, frozen=True):
     """The agent that carries out a prompt, its place, and what takes the result."""
 
     agent: SessionRunner
     place: Place
-    result: Result
+    result: RunResult
 
     def warn(self, text: str) -> None:
         """Reports a warning."""
@@ -269,7 +310,7 @@ class _Work(msgspec.Struct, frozen=True):
         return run.completed
 
 
-async def _run(work: _Work, prompt: str, typed: str | None, *, debug: bool) -> None:
+async def _run(work: _PromptRun, prompt: str, typed: str | None, *, debug: bool) -> None:
     """Carries out the prompt, of which `typed` was given on the command line. The result is written
     before the session is closed, which may take hooks their time. Raises InterruptedRunError for a
     signal that came by then, too."""
@@ -283,7 +324,7 @@ async def _run(work: _Work, prompt: str, typed: str | None, *, debug: bool) -> N
         result.cost = agent.toolset.spending.cost
         signals.listen()
         try:
-            prompt, attached = await _prepared(work, prompt, typed)
+            prompt, attached = await _prepare_prompt(work, prompt, typed)
             async for event in agent.run(prompt, attached=attached):
                 result.feed(event)
         except AlhenaError as error:
@@ -294,20 +335,24 @@ async def _run(work: _Work, prompt: str, typed: str | None, *, debug: bool) -> N
         raise InterruptedRunError("interrupted while the session ended; the result is complete.")
 
 
-async def _prepared(work: _Work, prompt: str, typed: str | None) -> "tuple[str, tuple[Part, ...]]":
+async def _prepare_prompt(
+    work: _PromptRun, prompt: str, typed: str | None
+) -> "tuple[str, tuple[Part, ...]]":
     """The text that is sent for a prompt, and what goes with it. A command may be typed, or be all
     of a prompt on standard input; of what was piped in beside a prompt nothing names anything."""
     given = prompt if typed is None else typed
     if given.startswith("/"):
-        filled = await _filled(work, given, told=typed is not None)
+        filled = await _fill_command(work, given, told=typed is not None)
         if filled is not None:
             return prompt.removesuffix(given) + filled[0], filled[1]
     if typed is None or "@" not in typed:
         return prompt, ()
-    return prompt, await _attached(work, typed)
+    return prompt, await _attach_files(work, typed)
 
 
-async def _filled(work: _Work, given: str, *, told: bool) -> "tuple[str, tuple[Part, ...]] | None":
+async def _fill_command(
+    work: _PromptRun, given: str, *, told: bool
+) -> "tuple[str, tuple[Part, ...]] | None":
     """The prompt of a custom command or of an MCP server (`/greet Bob`), filled in. None for a word
     that is no command, with a warning if it is `told`: it is sent as it is."""
     from alhena.commands import sources_of
@@ -323,9 +368,11 @@ async def _filled(work: _Work, given: str, *, told: bool) -> "tuple[str, tuple[P
     if commands.custom.find(name) is None:
         await bench.sources.gather()
     if name in commands:
-        return await commands.filled(name, rest, work.call, work.warn)
+        return await commands.fill(name, rest, work.call, work.warn)
     if told:
-        known = ", ".join(f"/{each}" for each in (*commands.custom.files, *commands.served()))
+        known = ", ".join(
+            f"/{each}" for each in (*commands.custom.files, *commands.server_commands())
+        )
         work.warn(
             f"/{one_line(name)} is no command here and is sent to the model as text. Commands of "
             f"`-p` are custom commands and prompts of MCP servers: {known or 'there are none'}."
@@ -333,9 +380,9 @@ async def _filled(work: _Work, given: str, *, told: bool) -> "tuple[str, tuple[P
     return None
 
 
-async def _attached(work: _Work, typed: str) -> "tuple[Part, ...]":
+async def _attach_files(work: _PromptRun, typed: str) -> "tuple[Part, ...]":
     """Contents of the @paths on the command line, as in the terminal."""
-    from alhena.frontends.shared.mentions import referenced
+    from alhena.frontends.shared.mentions import attach_mentions
 
     async def call(name: str, args: Mapping[str, object]) -> "CompletedToolCall | None":
         done = await work.call(name, args)
@@ -345,7 +392,7 @@ async def _attached(work: _Work, typed: str) -> "tuple[Part, ...]":
 
     if ":" in typed:  # it may be a server's resource
         await work.agent.toolset.sources.gather()
-    return await referenced(typed, work.agent.toolset, call, work.warn)
+    return await attach_mentions(typed, work.agent.toolset, call, work.warn)
 
 
 class Signals:

@@ -1,6 +1,6 @@
 """Operands by which an allowed program does more than the rule names."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from alhena.shell.hazards import (
     SINKS,
@@ -12,7 +12,7 @@ from alhena.shell.hazards import (
     script_effect,
 )
 from alhena.shell.languages.runners import names_command
-from alhena.shell.languages.sed_awk import writes_as_sed
+from alhena.shell.languages.sed_awk import could_be_awk, writes_as_sed
 from alhena.shell.parse.model import Word, WordKind
 from alhena.shell.tables import Effect
 
@@ -115,22 +115,9 @@ def _inside(reading: Reading, word: Word) -> str | None:
 
 
 def _tar_operand(reading: Reading, word: Word) -> str | None:
-    """`tar xIf program archive`: the first operand may hold options without a dash, and their
-    values follow it."""
-    if reading.beyond and ":" in word.text.partition("/")[0]:
-        return describe_excess(word.text, Effect.CONNECTS)
-    bundled = word.text.isalnum() and word.text[:1] in "AcdrtuxIFfjJzZvphklmnoBCbLMNPsSTUVwWX"
-    if reading.operands or reading.at != 1 or not bundled:
-        return None
-    values = iter(range(2, len(reading.words)))
-    for letter in word.text:
-        valued = reading.table.takes_next(f"-{letter}")
-        reading.end = next(values, reading.at) if valued else reading.at
-        value = reading.words[reading.end] if valued else None
-        found = reading.effect(f"{word.text} (-{letter})", f"-{letter}", value)
-        if found is not None:
-            return found
-    return None
+    """An archive before whose colon there is no slash is another host's."""
+    remote = reading.beyond and ":" in word.text.partition("/")[0]
+    return describe_excess(word.text, Effect.CONNECTS) if remote else None
 
 
 def _database_operand(reading: Reading, word: Word) -> str | None:
@@ -187,6 +174,14 @@ def _remote(reading: Reading, word: Word) -> str | None:
     return describe_excess(word.source or word.text, Effect.CONNECTS) if elsewhere else None
 
 
+def _hidden_awk(words: Sequence[Word]) -> str | None:
+    """The effect of a word that some awk may take for its program."""
+    programs = (word for word in words if word.literal and could_be_awk(word.text))
+    return next(filter(None, (script_effect("awk", word) for word in programs)), None)
+
+
+HIDDEN: dict[str, Callable[[Sequence[Word]], str | None]] = {"awk": _hidden_awk}
+"""Values of `operand` -> the function that judges all words, as any may hold code."""
 OPERANDS: dict[str, Callable[[Reading, Word], str | None]] = {
     "address": _address,
     "awk": _awk_operand,

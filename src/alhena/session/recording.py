@@ -1,17 +1,15 @@
 """Records a running session, and continues the record of an earlier one."""
 
 import asyncio
-import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alhena.agent.run import wait_until_done
 from alhena.chat.history import INTERRUPTED
+from alhena.config.effective_settings import Place
 from alhena.config.home import claim_project_temp, claimed_project_temp, project_temp
-from alhena.config.settings import Settings
 from alhena.errors import AlhenaError
 from alhena.events import ApiRequestEvent, Event, RunFinishedEvent, UserMessageEvent, WarningEvent
 from alhena.session.records import VERSION, Header, JournalError, new_session_id, now
@@ -25,14 +23,10 @@ from alhena.wire.json_values import scrub
 if TYPE_CHECKING:
     from threading import Thread
 
-    from alhena.agent.run import EventChannel
     from alhena.chat.chat import Chat
     from alhena.session.journal import Disk, Journal
     from alhena.session.records import KnownRecord
     from alhena.session.replay import JournalRecorder
-
-Place = tuple[Path, Mapping[str, str], Settings]
-"""A session's directory, environment and effective settings."""
 
 _PATIENCE_S = 5.0
 
@@ -170,7 +164,7 @@ class Recording:
         from _thread import start_new_thread
 
         # Thread.start() waits until the thread runs, which on a busy machine takes long.
-        start_new_thread(_synchronised, (journal,))
+        start_new_thread(_synchronise_journal, (journal,))
 
     async def flush(self) -> str | None:
         """As `settle`; says why it could not be done, unless that was said."""
@@ -319,12 +313,20 @@ class Beginning(Value, frozen=True, kw_only=True):
         """The path of the record, "" where there is none."""
         return "" if self.recording is None else str(self.recording.path)
 
-    def attach(self, chat: "Chat", channel: "EventChannel", opening: int, *, at_once: bool) -> None:
-        """Records the conversation, which has so many `opening` contents, from here on. Another
-        model than the one that answered before gets it without what it could not verify."""
+    def attach(
+        self,
+        chat: "Chat",
+        subscribe: Callable[[Callable[[Event], None]], object],
+        opening: int,
+        *,
+        at_once: bool,
+    ) -> None:
+        """Records the conversation, which has so many `opening` contents, from here on, and the
+        events that `subscribe` gives. Another model than the one that answered before gets it
+        without what it could not verify."""
         if self.recording is not None:
             self.recording.attach(chat, self.kept, opening, at_once=at_once)
-            channel.subscribe(self.recording.event)
+            subscribe(self.recording.event)
         if not (self.contents and self.model) or chat.continue_from(self.model, self.version):
             chat.note_measured(self.counted)
 
@@ -338,12 +340,12 @@ async def _do_nothing() -> None:
     """Nothing is recorded."""
 
 
-def _synchronised(journal: "Journal") -> None:
+def _synchronise_journal(journal: "Journal") -> None:
     with suppress(JournalError):  # it is doubtful from then on, and whoever comes next is told
         journal.synchronise()
 
 
-def begin(
+def begin_recording(
     resume: str | None,
     place: Place,
     emit: Callable[[Event], None],
@@ -354,14 +356,14 @@ def begin(
 ) -> Beginning:
     """A new session (of this id, if one is given), or with `resume` (`latest`, a number, an id) an
     old one. Raises SessionError, HeldSessionError, JournalError, ConfigError."""
-    cwd, environ, settings = place
+    cwd, environ, settings = place.cwd, place.environ, place.settings
     if record or resume is not None or settings.general.checkpointing.enabled:
         # Before anything is told where it is: a namesake may begin at the same moment.
         with suppress(OSError):  # whoever wants to write there says why that cannot be
             claimed_project_temp(environ, cwd)
     if session_id is not None:
         project_store(environ, cwd).require_new(session_id)
-    old = None if resume is None else resumed(resume, cwd, environ, emit, disk)
+    old = None if resume is None else resume_recording(resume, cwd, environ, emit, disk)
     if old is not None:
         return old
     own_id = session_id or new_session_id()
@@ -377,15 +379,6 @@ def begin(
     return Beginning(session_id=own_id, recording=recording, notices=none)
 
 
-async def close_recording(recording: Recording) -> None:
-    """Closes it. A record that could not be written is a RuntimeWarning."""
-    closing = asyncio.ensure_future(recording.aclose())
-    await wait_until_done(closing)
-    problem = closing.exception()
-    if problem is not None:
-        warnings.warn(str(problem), RuntimeWarning, stacklevel=2)
-
-
 GONE = (
     "[What was said and done after this point is gone: the record of this session was damaged. "
     "Tools may have been called there, and what they did is still in effect. Check before you "
@@ -393,7 +386,7 @@ GONE = (
 )
 
 
-def resumed(
+def resume_recording(
     name: str,
     cwd: Path,
     environ: Mapping[str, str],
