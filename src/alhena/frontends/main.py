@@ -149,10 +149,21 @@ def _prompt(argv: list[str]) -> int:
     if arguments.prompt_interactive is not None or (silent and at_terminal):
         from alhena.frontends.terminal.run import run_terminal
 
+        if arguments.worktree is not None:
+            _warn_of_submodules()
         return run_terminal(arguments)
     from alhena.frontends.headless.run import run_headless
 
     return run_headless(arguments)
+
+
+def _warn_of_submodules() -> None:
+    import warnings
+
+    from alhena.frontends.worktree import describe_empty_submodules
+
+    if empty := describe_empty_submodules(os.environ):
+        warnings.warn(empty, RuntimeWarning, stacklevel=2)
 
 
 def _wants_json(options: list[str]) -> bool:

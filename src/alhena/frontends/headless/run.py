@@ -212,6 +212,11 @@ def run_headless(arguments: RunArguments) -> int:
         prompt = join_prompt(piped, arguments.prompt or "")
         if warning:
             result.feed(WarningEvent(message=warning))
+        if arguments.worktree is not None:
+            from alhena.frontends.worktree import describe_empty_submodules
+
+            if empty := describe_empty_submodules(os.environ):
+                result.feed(WarningEvent(message=empty))
         agent = SessionRunner(session_options(arguments, place))
         for note in place.notes if arguments.debug else ():
             write_stderr(f"alhena: note: {one_line(note)}\n")
