@@ -270,6 +270,8 @@ def _describe_rung(rung: MatchStep) -> str:
             return "exactly"
         case MatchStep.LINE_ENDINGS:
             return "with line ends other than the file's"
+        case MatchStep.EQUAL:
+            return "with accented letters in another Unicode form"
         case MatchStep.WHITESPACE:
             return "with indentation, or blanks at the ends of lines, other than the file's"
         case MatchStep.TOKENS:
