@@ -465,6 +465,7 @@ class Gathering:
 
     def _take(self, selection: "Selection", path: str, content: "FileContent") -> None:
         from alhena.system.encoding import TextWindow
+        from alhena.tools.media import find_media_problem
         from alhena.tools.reading import Binary, Media, UnwantedMedia
 
         match content:
@@ -477,6 +478,9 @@ class Gathering:
                 self._text -= weight
                 self.blocks.append(block)
             case Media(mime, data):
+                if problem := find_media_problem(mime, data):
+                    selection.skip(path, f"{mime}, but {problem}")
+                    return
                 if len(data) > self._media:
                     self.over.append(path)
                     return
@@ -486,8 +490,8 @@ class Gathering:
                 reason = f"{mime}; name the file or its extension in `paths` to get it"
                 selection.skip(path, reason)
                 return
-            case Binary(reason):
-                selection.skip(path, reason)
+            case Binary():
+                selection.skip(path, "a binary file that cannot be shown")
                 return
             case _:
                 assert_never(content)
