@@ -14,7 +14,7 @@ from alhena.agent.subagents import AgentDefinition
 from alhena.agent.subagents.files import (
     AgentFiles,
     apply_overrides,
-    parsed,
+    parse_agents,
     sources_of,
     with_resolved_servers,
 )
@@ -226,7 +226,7 @@ def test_settings_set_and_undo_the_model_and_the_tools_of_an_agent(
     own: str, override: dict[str, str], expected: str | None
 ):
     text = HELPER.replace("gemini-2.5-flash", own)
-    ((agent,), _) = parsed(Path("helper.toml"), text)
+    ((agent,), _) = parse_agents(Path("helper.toml"), text)
     assert isinstance(agent, AgentDefinition)
     given = {"modelConfig": override, "tools": ["glob"]}
     changed = apply_overrides(agent, msgspec.convert(given, AgentOverride))

@@ -9,7 +9,7 @@ import pytest
 
 from alhena.events import ToolCallUpdateEvent, ToolOutputEvent
 from alhena.scheduler.executor import Executor
-from alhena.scheduler.states import Status
+from alhena.scheduler.states import CallStatus
 from alhena.tools.contract import ExecutionContext, Kind, ToolErrorType, ToolFailure, ToolResult
 from alhena.wire.content import Blob, Part, ToolCallRequestInfo
 from tests.scheduler.kit import SmallTool, Stage, crash, told
@@ -89,10 +89,10 @@ async def test_output_that_comes_after_the_end_is_dropped():
 async def test_an_exception_of_a_tool_is_an_error_in_one_line():
     stage = Stage(SmallTool("crash", crash), SmallTool("echo"))
     crashed, fine = await stage.run("crash", "echo")
-    assert crashed.status is Status.ERROR
+    assert crashed.status is CallStatus.ERROR
     assert crashed.response.error_type is ToolErrorType.UNHANDLED_EXCEPTION
     assert told(crashed) == {"error": "OSError: disk on fire"}
-    assert fine.status is Status.SUCCESS
+    assert fine.status is CallStatus.SUCCESS
 
 
 async def test_a_tool_that_returns_no_result_is_an_error():

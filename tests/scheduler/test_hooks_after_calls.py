@@ -9,7 +9,7 @@ from alhena.events import ToolCallRequestEvent
 from alhena.hooks.model import HookVerdict, TailCall
 from alhena.policy.model import PolicyOutcome
 from alhena.scheduler.executor import MAX_REPLACEMENTS, UNHEARD
-from alhena.scheduler.states import Status
+from alhena.scheduler.states import CallStatus
 from alhena.tools.contract import ExecutionContext, Kind, ToolErrorType, ToolResult
 from alhena.tools.output_store import OutputStore
 from alhena.wire.content import Blob, Part
@@ -232,7 +232,7 @@ async def test_tail_calls_for_ever_come_to_an_end():
         SmallTool("look", seen(log)), says={AFTER: HookVerdict(tail_call=TailCall("look", {}))}
     )
     (done,) = await stage.run("look")
-    assert done.status is Status.ERROR
+    assert done.status is CallStatus.ERROR
     assert len(log) == MAX_REPLACEMENTS + 1
     assert f"{MAX_REPLACEMENTS} times" in told(done)["error"]
 
@@ -245,7 +245,7 @@ async def test_a_call_is_cancelled_between_what_has_run_and_what_takes_its_place
     log: list[Any] = []
     stage, _ = hooked(SmallTool("look", seen(log)), says={AFTER: after})
     (done,) = await stage.run("look")
-    assert done.status is Status.CANCELLED
+    assert done.status is CallStatus.CANCELLED
     assert log == [{}]
     assert [(each.call_id, each.status) for each in stage.responses()] == [
         ("c0", "success"),
@@ -288,7 +288,7 @@ async def test_a_call_that_is_cancelled_while_its_hooks_look_at_the_result_is_to
     await begun.wait()
     stage.scheduler.cancel_all("Enough")
     (done,) = await running
-    assert done.status is Status.CANCELLED
+    assert done.status is CallStatus.CANCELLED
     assert told(done) == {"error": f"[Operation Cancelled] Reason: Enough. {UNHEARD}"}
     assert "secret" not in str(done.response.result_display)
     assert asyncio.all_tasks() == {asyncio.current_task()}

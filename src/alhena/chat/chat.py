@@ -120,6 +120,8 @@ class RequestEvents:
             thoughts_tokens=usage.thoughts_token_count,
             tool_tokens=usage.tool_use_prompt_token_count,
             total_tokens=usage.total_token_count,
+            cache_write_tokens=usage.cache_write_token_count,
+            cache_write_hour_tokens=usage.cache_write_hour_token_count,
             role=self._role,
             text=None if self._pieces is None else _json(self._pieces),
             continues=self._continues,

@@ -285,20 +285,21 @@ class AdvancedSettings(Section, frozen=True, kw_only=True):
     ignore_local_env: bool = False
 
 
-LONG_PROMPT = 200_000
-"""Tokens of a prompt above which some models cost more."""
-
-
 class PriceSettings(Section, frozen=True, kw_only=True):
     """`model.prices.NAME.*`: US dollars for a million tokens. The long prices apply to requests
-    with more than LONG_PROMPT tokens; None means the regular price."""
+    with more than `long_from` tokens; None means the regular price. `cache_write` and
+    `cache_write_hour` are those of input that is written to a cache, for five minutes and for an
+    hour; None means 1.25 and 2 times the price of input."""
 
     input: float
     output: float
     cached: float | None = None
+    cache_write: float | None = None
+    cache_write_hour: float | None = None
     long_input: float | None = None
     long_output: float | None = None
     long_cached: float | None = None
+    long_from: Annotated[int, msgspec.Meta(ge=1)] = 200_000
 
 
 class BudgetSettings(Section, frozen=True, kw_only=True):
@@ -316,7 +317,8 @@ class ModelSettings(Section, frozen=True, kw_only=True):
     share of the context window at which a conversation is compressed, 0 for never;
     `context_window`: its size in tokens, None for the known size of the model. `loop_check_turns`:
     number of turns of a prompt after which a model checks for loops, 0 for never. `prices` are by
-    model name, which may end in `*`. `service_tier`: the class of service of all requests."""
+    model name, which may end in `*`. `service_tier`: the class of service of all requests.
+    `prompt_cache`: how long Anthropic's service keeps prompts for the next request."""
 
     name: str | None = None
     max_session_turns: int = -1
@@ -328,6 +330,7 @@ class ModelSettings(Section, frozen=True, kw_only=True):
     prices: dict[str, PriceSettings] = msgspec.field(default_factory=dict[str, PriceSettings])
     fallback: Literal["ask", "always", "never"] = "ask"
     service_tier: Literal["flex", "standard", "priority"] | None = None
+    prompt_cache: Literal["5m", "1h", "off"] = "5m"
 
 
 def with_tier(settings: "Settings", tier: str | None) -> "Settings":

@@ -139,8 +139,8 @@ class AgentFiles:
         for path in self._paths(source):
             try:
                 text, data = content(path, follows=source.follows)
-                agents, warnings = parsed(path, text)
-                found = [_found(source, path, each, data) for each in agents]
+                agents, warnings = parse_agents(path, text)
+                found = [_describe_agent(source, path, each, data) for each in agents]
             except AlhenaError as error:
                 self._problem(path, f"is not used: {error.message}")
                 continue
@@ -170,7 +170,7 @@ class AgentFiles:
         self.problems.append(f"agent {one_line(str(path))} {one_line(text, 400).rstrip('.')}.")
 
 
-def _found(
+def _describe_agent(
     source: AgentSource, path: Path, definition: AgentDefinition | RemoteAgent, data: bytes
 ) -> FoundAgent:
     """An agent of a file with this content; a project's starts servers only as it was accepted."""
@@ -323,7 +323,7 @@ def apply_overrides(agent: AgentDefinition, override: AgentOverride) -> AgentDef
     return msgspec.structs.replace(agent, **known)
 
 
-def parsed(path: Path, text: str) -> tuple[list[AgentDefinition | RemoteAgent], list[str]]:
+def parse_agents(path: Path, text: str) -> tuple[list[AgentDefinition | RemoteAgent], list[str]]:
     """The agents of a file, and a warning for each unknown key. Raises InputError, which names the
     key or line."""
     documents = _from_toml(text) if path.suffix == ".toml" else _from_markdown(text)
@@ -331,11 +331,11 @@ def parsed(path: Path, text: str) -> tuple[list[AgentDefinition | RemoteAgent], 
     agents: list[AgentDefinition | RemoteAgent] = []
     for document, unknown in documents:
         warnings += (f"has an unknown key '{key}'" for key in unknown)
-        agents.append(_checked(document, path))
+        agents.append(_read_agent(document, path))
     return agents, warnings
 
 
-def _checked(document: dict[str, Any], path: Path) -> AgentDefinition | RemoteAgent:
+def _read_agent(document: dict[str, Any], path: Path) -> AgentDefinition | RemoteAgent:
     try:
         fields = read_value(document, _Fields)
     except msgspec.ValidationError as error:

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.json import encode
 
 from alhena.agent.subagents import AgentDefinition, builtin_agents
-from alhena.agent.subagents.files import AgentFiles, FoundAgent, content, parsed
+from alhena.agent.subagents.files import AgentFiles, FoundAgent, content, parse_agents
 from alhena.agent.subagents.remote import RemoteAgent
 from alhena.config.environment import own_environment
 from alhena.config.home import config_home, path_within
@@ -177,7 +177,7 @@ def _command_line(entry: dict[str, Any]) -> str:
 def _validate(path: Path) -> int:
     where = one_line(str(path))
     try:
-        agents, warnings = parsed(path, content(path)[0])
+        agents, warnings = parse_agents(path, content(path)[0])
     except AlhenaError as error:
         raise InputError(f"{where}: {error.message.rstrip('.')}.") from error
     tell([f"{where} {each}." for each in warnings])
