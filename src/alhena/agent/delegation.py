@@ -51,7 +51,7 @@ from alhena.tools.params import prepare
 from alhena.tools.registry import ToolRegistry, adapt_schema, select_tools
 from alhena.wire.content import Content, Part
 from alhena.wire.request import GenerateContentConfig
-from alhena.wire.request import Tool as DeclaredTools
+from alhena.wire.request import ToolDeclarations as DeclaredTools
 
 if TYPE_CHECKING:
     from alhena.agent.subagents.remote_agents import RemoteAgents
@@ -229,7 +229,7 @@ class Delegation:
             self._limits.end(error)
             self._limit, reason = error, Termination.LIMIT
         if self._stop is not None:
-            return ToolResult.failed(self._stop.message, self._stop.type)
+            return ToolResult.from_failure(self._stop.message, self._stop.type)
         return self._build_result(reason)
 
     async def _work(self, parts: tuple[Part, ...]) -> Termination:
@@ -294,7 +294,7 @@ class Delegation:
         )
         if self._guard.words:
             told += f"\nWhat it said last:\n{self._guard.words}"
-        return msgspec.structs.replace(ToolResult.failed(told), data=data)
+        return msgspec.structs.replace(ToolResult.from_failure(told), data=data)
 
     def _explain(self, reason: Termination) -> str:
         match reason:
@@ -446,7 +446,7 @@ class Subagents:
         """The report of the agent called `name`; every failure is a value."""
         definition = self._agents.get(name)
         if definition is None:
-            return ToolResult.failed(
+            return ToolResult.from_failure(
                 f"Subagent '{name}' not found.", ToolErrorType.INVALID_TOOL_PARAMS
             )
         try:
@@ -455,7 +455,7 @@ class Subagents:
                 return await self._in_worktree(definition, objective, context)
             return await self._run(definition, objective, context, self.bench)
         except AlhenaError as error:
-            return ToolResult.failed(f"Subagent '{name}' failed: {error}")
+            return ToolResult.from_failure(f"Subagent '{name}' failed: {error}")
 
     async def _run(
         self,
@@ -512,7 +512,7 @@ class AgentLimit:
         async def run_admitted(name: str, objective: str, context: ExecutionContext) -> ToolResult:
             async with self._turn:
                 if self._begun >= self._allowed and not await self._more():
-                    return ToolResult.failed(
+                    return ToolResult.from_failure(
                         f"Subagent '{name}' was not started: this session has run {self._begun} "
                         "agents, as many as agents.maxPerSession allows. Do the task without one."
                     )

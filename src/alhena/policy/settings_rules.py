@@ -207,7 +207,7 @@ def settings_policy(
     excluded, confirmed, allowed, flagged, core = (
         tuple(_entries(key, texts)) for key, texts in entries.items()
     )
-    servers = _trusted(settings) if settings.mcp_servers and trusted else ()
+    servers = _trusted_servers(settings) if settings.mcp_servers and trusted else ()
     only = None if mcp.allowed is None else _servers("mcp.allowed", mcp.allowed)
     rules = (
         *_server_rules("mcp.excluded", _servers("mcp.excluded", mcp.excluded), PolicyOutcome.DENY),
@@ -215,7 +215,9 @@ def settings_policy(
         *(_rule(entry, PolicyOutcome.ASK_USER, _RESTRICTING) for entry in confirmed),
         *(_rule(entry, PolicyOutcome.ALLOW, _ALLOWING) for entry in (*allowed, *flagged)),
         *_server_rules("mcpServers.NAME.trust", servers, PolicyOutcome.ALLOW),
-        *_server_rules("mcp.allowed", _unquestioned(only or (), settings), PolicyOutcome.ALLOW),
+        *_server_rules(
+            "mcp.allowed", _unquestioned_servers(only or (), settings), PolicyOutcome.ALLOW
+        ),
         *_headless_rules(settings),
     )
     filters: list[PolicyFilter] = []
@@ -229,13 +231,13 @@ def settings_policy(
     return SettingsPolicy(rules, tuple(filters), problems)
 
 
-def _trusted(settings: Settings) -> tuple[str, ...]:
+def _trusted_servers(settings: Settings) -> tuple[str, ...]:
     from alhena.config.mcp_servers import names_with_trust
 
     return names_with_trust(settings.mcp_servers, trust=True)
 
 
-def _unquestioned(allowed: tuple[str, ...], settings: Settings) -> tuple[str, ...]:
+def _unquestioned_servers(allowed: tuple[str, ...], settings: Settings) -> tuple[str, ...]:
     """Of the servers that these names mean, those whose calls need no question: not those whose
     entries say that they are not trusted, as all entries of a workspace do."""
     if not (allowed and settings.mcp_servers):
@@ -250,12 +252,12 @@ def _unquestioned(allowed: tuple[str, ...], settings: Settings) -> tuple[str, ..
 def _headless_rules(settings: Settings) -> Iterator[PolicyRule]:
     """`mcp.autoAllowInHeadless`: calls need no approval where no person can be asked."""
     if settings.mcp.auto_allow_in_headless:
-        names = _unquestioned(("*",), settings)
+        names = _unquestioned_servers(("*",), settings)
         for rule in _server_rules("mcp.autoAllowInHeadless", names, PolicyOutcome.ALLOW):
             yield msgspec.structs.replace(rule, interactive=False)
 
 
-class _Entry(msgspec.Struct, frozen=True):
+class _ToolEntry(msgspec.Struct, frozen=True):
     """`name` or `name(prefix)` of a list of tools."""
 
     key: str
@@ -268,7 +270,7 @@ class _Entry(msgspec.Struct, frozen=True):
         return self.key if self.key.startswith("--") else f"settings: {self.key}"
 
 
-def _entries(key: str, texts: Iterable[str]) -> Iterator[_Entry]:
+def _entries(key: str, texts: Iterable[str]) -> Iterator[_ToolEntry]:
     for text in texts:
         name, bracket, rest = (part.strip() for part in text.strip().partition("("))
         if not name:
@@ -279,7 +281,7 @@ def _entries(key: str, texts: Iterable[str]) -> Iterator[_Entry]:
         if not bracket:
             if ")" in name or any(c.isspace() for c in name):
                 raise _wrong(key, text, "is no tool's name", "Write one name an entry.")
-            yield _Entry(key, name)
+            yield _ToolEntry(key, name)
             continue
         if not is_shell_name(name):
             reason = f"gives {name} a prefix, which only run_shell_command takes"
@@ -287,7 +289,7 @@ def _entries(key: str, texts: Iterable[str]) -> Iterator[_Entry]:
         if not rest.endswith(")") or not rest[:-1].strip():
             reason = "has no prefix between two brackets"
             raise _wrong(key, text, reason, "Write run_shell_command(PREFIX), or no brackets.")
-        yield _Entry(key, name, rest[:-1].strip())
+        yield _ToolEntry(key, name, rest[:-1].strip())
 
 
 def _wrong(key: str, entry: str, reason: str, remedy: str) -> ConfigError:
@@ -303,7 +305,7 @@ def _servers(key: str, names: Iterable[str]) -> tuple[str, ...]:
     return kept
 
 
-def _rule(entry: _Entry, decision: PolicyOutcome, strength: tuple[Tier, int]) -> PolicyRule:
+def _rule(entry: _ToolEntry, decision: PolicyOutcome, strength: tuple[Tier, int]) -> PolicyRule:
     tier, priority = strength
     return PolicyRule(
         decision=decision,
@@ -348,7 +350,7 @@ def _allows_server_of_settings(rule: PolicyRule) -> bool:
     return allows and rule.file is None and rule.source.startswith("settings: mcp")
 
 
-def _core(entries: Iterable[_Entry], known: ToolNames) -> PolicyFilter:
+def _core(entries: Iterable[_ToolEntry], known: ToolNames) -> PolicyFilter:
     """Only these of the built-in tools. Tools of servers and programs are not meant."""
     source = "settings: tools.core"
     shields = [
@@ -392,7 +394,7 @@ def _only_servers(servers: Iterable[str]) -> PolicyFilter:
 
 
 def _slips(
-    entries: Iterable[_Entry], known: ToolNames, *, restricting: bool = False
+    entries: Iterable[_ToolEntry], known: ToolNames, *, restricting: bool = False
 ) -> Iterator[PolicyProblem]:
     """Warnings for names that look like slips of the pen; any name may be a program's tool. Where
     entries are `restricting`, what surely is a slip is an error."""
@@ -408,7 +410,7 @@ def _slips(
             )
 
 
-def _useless(entries: Iterable[_Entry]) -> Iterator[PolicyProblem]:
+def _useless(entries: Iterable[_ToolEntry]) -> Iterator[PolicyProblem]:
     """Warnings for prefixes that let nothing through."""
     for entry in entries:
         if entry.prefix is None:

@@ -115,11 +115,11 @@ class UnwantedMedia(msgspec.Struct, frozen=True):
     mime: str
 
 
-class Binary(msgspec.Struct, frozen=True):
+class BinaryFile(msgspec.Struct, frozen=True):
     """A file that is neither text nor a supported media type."""
 
 
-FileContent = TextWindow | Media | UnwantedMedia | Binary
+FileContent = TextWindow | Media | UnwantedMedia | BinaryFile
 
 
 class LineRange(msgspec.Struct, frozen=True):
@@ -151,7 +151,7 @@ def read_content(
             return UnwantedMedia(mime)
         return Media(mime, _whole(descriptor, data, size))
     if is_binary(sample):
-        return Binary()
+        return BinaryFile()
     return window_of_bytes(_whole(descriptor, data, size), lines.offset, lines.limit)
 
 

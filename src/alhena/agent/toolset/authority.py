@@ -12,7 +12,7 @@ from alhena.agent.toolset.options import SessionSpec
 from alhena.config.home import saved_policies_path
 from alhena.errors import ConfigError
 from alhena.policy.engine import PolicyEngine, PolicyFilter, tighten
-from alhena.policy.gather import GatheredPolicy, PolicyRequest, gather_policy, told_together
+from alhena.policy.gather import GatheredPolicy, PolicyRequest, gather_policy, join_problems
 from alhena.policy.model import (
     ApprovalMode,
     Decision,
@@ -214,7 +214,7 @@ class Authority(msgspec.Struct, kw_only=True, eq=False):
 
     def excludes(self, names: tuple[str, ...], server: str | None, context: PolicyContext) -> bool:
         """True for a tool of these names that could only ever be denied."""
-        return self.engine.excluded(names, context, server) or any(
+        return self.engine.excludes(names, context, server) or any(
             each.excludes(names, context, server) for each in self.filters
         )
 
@@ -253,7 +253,7 @@ def session_policy(spec: SessionSpec) -> GatheredPolicy:
     )
     if gathered.fatal:
         raise ConfigError(
-            f"the policy cannot be used: {told_together(gathered.fatal)}.",
+            f"the policy cannot be used: {join_problems(gathered.fatal)}.",
             remedy="Until then nothing runs." if gathered.fatal[0].remedy else "Correct it.",
         )
     return gathered
