@@ -127,7 +127,7 @@ def piped_text(
     """The text on standard input and a warning, when part of it was left out.
 
     A terminal is never read, and None is a closed standard input. Input without a byte for
-    `limit_s` is left out: unattended jobs often inherit a pipe that nobody writes to; None waits.
+    `limit_s` is left out: unattended jobs often inherit a pipe without a writer; None waits.
     `announce` gets a line once a wait is long.
     """
     if stream is None:

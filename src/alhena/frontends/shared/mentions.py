@@ -97,7 +97,7 @@ def _find_mention(prompt: str, start: int, cwd: Path | None) -> Mention:
 
 
 def _ends_directory(path: str, rest: str) -> bool:
-    """True where a directory's name ends before `rest`. A name that goes on is another one: of a
+    """True where a directory's name ends before `rest`. A longer name is another one: of a
     file that is missing, the directory is not meant."""
     found = _AFTER_DIRECTORY.match(rest)
     return found is not None and not (path.endswith("/") and re.match(r"\w", rest))
