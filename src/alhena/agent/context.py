@@ -62,9 +62,10 @@ def first_contents(
     trees: list[str] = []
     if settings.context.include_directory_tree:
         items = min(MAX_ITEMS, max(1, _MOST_ITEMS // len(roots)))
-        trees = [
-            folder_structure(each, IgnoreRules(each, environ=environ), items) for each in roots
-        ]
+        usual = settings.context.file_filtering
+        git, gemini = usual.respect_git_ignore, usual.respect_gemini_ignore
+        rules = (IgnoreRules(each, git=git, gemini=gemini, environ=environ) for each in roots)
+        trees = [folder_structure(each, its, items) for each, its in zip(roots, rules, strict=True)]
     return environment_context(
         EnvironmentFacts(
             date=time.strftime("%A, %B %d, %Y"),

@@ -37,6 +37,7 @@ from alhena.config.home import installation_id_path
 from alhena.config.settings import Settings
 from alhena.errors import ConfigError, InputError
 from alhena.events import WarningEvent
+from alhena.http.connect import order_addresses
 from alhena.models.providers.select import (
     RECORDINGS,
     ChosenGenerator,
@@ -166,6 +167,7 @@ class SessionAccess(Value, frozen=True, kw_only=True):
 def open_access(options: SessionOptions, channel: EventChannel, *, texts: bool) -> SessionAccess:
     """Chooses the model. Raises ConfigError, CredentialsError."""
     environ, settings = options.environ, options.settings
+    order_addresses(ipv4_first=settings.advanced.dns_resolution_order == "ipv4first")
     models = SessionModels(options.model, environ, settings)
     approver, ask = _find_people(options, channel)
     plain = session_generator(options, models.name, settings, channel)

@@ -318,8 +318,8 @@ def _with_restrictions(
 ) -> "tuple[Layered | None, str]":
     """The settings with what an untrusted workspace's file can only restrict, and words on it; as
     they are where the file cannot be used."""
-    from alhena.config.checking import rename_old_keys
     from alhena.config.documents import parse_settings
+    from alhena.config.reference_keys import rename_old_keys
     from alhena.config.workspace_layer import restricting
 
     try:
@@ -343,10 +343,13 @@ def _with_extensions(
     """Adds the user's extensions. Nothing of them is imported where there are none."""
     if not os.path.isdir(config_home(environ) / "extensions") and not chosen:
         return place
+    if not place.settings.experimental.extension_management:
+        return place
     from alhena.config.extensions import load_extensions, with_extensions
 
     allowed = place.settings.security.allowed_extensions
-    found = load_extensions(environ, place.cwd, chosen, allowed)
+    off = place.settings.extensions.disabled
+    found = load_extensions(environ, place.cwd, chosen, allowed, disabled=off)
     return msgspec.structs.replace(
         place,
         extensions=found.used,

@@ -9,14 +9,7 @@ from typing import Any, cast
 
 import msgspec
 
-from alhena.config.checking import (
-    MAX_TOLD,
-    REFERENCE_KEYS,
-    rename_old_keys,
-    similar_key,
-    unused_keys,
-    wrong_values,
-)
+from alhena.config.checking import MAX_TOLD, similar_key, unused_keys, wrong_values
 from alhena.config.documents import (
     VARIABLE,
     parse_settings,
@@ -27,6 +20,7 @@ from alhena.config.documents import (
     value_at,
     without_value,
 )
+from alhena.config.reference_keys import is_reference_key, rename_old_keys
 from alhena.config.settings import Settings
 from alhena.display_text import first_of
 from alhena.errors import ConfigError
@@ -230,9 +224,9 @@ def _read(file: LayerFile, environ: Mapping[str, str], withheld: frozenset[str])
         pairs = [f"{old} for {new}" for new, old in moved.items()]
         notes = (f"{file.path}: has older names of keys: {first_of(pairs, MAX_NAMED)}.",)
     unused = {".".join(path): path for path in unused_keys(layer.document)}
-    odd = [path for key, path in unused.items() if key not in REFERENCE_KEYS]
+    odd = [path for key, path in unused.items() if not is_reference_key(key)]
     told = (*layer.warnings, *_oddities(layer, odd))
-    idle = tuple(key for key in unused if key in REFERENCE_KEYS)
+    idle = tuple(key for key in unused if is_reference_key(key))
     return msgspec.structs.replace(layer, warnings=told, notes=notes, idle=idle)
 
 

@@ -285,7 +285,7 @@ def blocking_command(reason: str) -> str:
 
 
 def _in_group(entry: Any) -> Any:
-    """A hook that stands in the list of an event, in a group."""
+    """A hook without a group, in one of its own."""
     if not isinstance(entry, dict) or "hooks" in entry or "command" not in entry:
         return cast("Any", entry)
     hook = dict(cast("dict[str, Any]", entry))

@@ -1,8 +1,11 @@
 """Addresses of services, and TCP and TLS connections to them as byte streams with idle timeouts."""
 
 import asyncio
+import socket
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
@@ -314,6 +317,14 @@ class Channel(_Link):
         return data
 
 
+_families: list[socket.AddressFamily] = []
+
+
+def order_addresses(*, ipv4_first: bool) -> None:
+    """Has all connections of this process try a host's IPv4 addresses first."""
+    _families[:] = [socket.AF_INET] if ipv4_first else []
+
+
 forbidden = 0
 """Greater than zero while a program's test lets no request leave."""
 
@@ -335,7 +346,8 @@ async def open_channel(host: str, port: int, tls: "SSLContext | None", limit: fl
 
         raise ProgramError(refused, remedy="Use a TestModel or a replay instead.")
     async with asyncio.timeout(limit):
-        _transport, channel = await asyncio.get_running_loop().create_connection(
+        connect = partial(
+            asyncio.get_running_loop().create_connection,
             Channel,
             host,
             port,
@@ -343,6 +355,10 @@ async def open_channel(host: str, port: int, tls: "SSLContext | None", limit: fl
             server_hostname=host if tls is not None else None,
             happy_eyeballs_delay=HEAD_START,
         )
+        for family in _families:
+            with suppress(OSError):
+                return (await connect(family=family))[1]
+        _transport, channel = await connect()
     return channel
 
 

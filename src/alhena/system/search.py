@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from alhena.config.settings import FileFilteringSettings
 from alhena.shell.secret_files import GLOBS, left_out, may_hold_secrets
 from alhena.system.encoding import lines_of
 from alhena.system.errors import (
@@ -62,7 +63,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     `path` is a directory or a file, at or below `root`, the workspace root whose ignore rules
     apply. `pattern` is a regular expression for single lines; lines that match `exclude` are
     dropped. `include` is a glob: without a slash for file names, with one for paths below `path`. A
-    path that git would ignore is searched when it is named. `no_ignore` applies that to the whole
+    path that git would ignore is searched when it is named; `filtering` says whether ignore files
+    count at all. `no_ignore` applies that to the whole
     search: only .geminiignore counts. `max_per_file` is 0 for no limit. `environ` (default: this
     process's) locates the user's git settings, and is passed to ripgrep without secrets.
     """
@@ -76,6 +78,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     max_per_file: int = 0
     case_sensitive: bool = False
     no_ignore: bool = False
+    filtering: FileFilteringSettings = FileFilteringSettings()
     environ: Mapping[str, str] | None = None
 
 
@@ -221,7 +224,8 @@ class _FileSearch:
     def _list_files(self) -> "tuple[list[str] | None, LineMatcher]":
         """The files that ripgrep lists, None when all have to be read; and the matcher, which is
         made meanwhile."""
-        if not self._program or not self._literals or self._files.named:
+        usual = self._query.filtering.respect_git_ignore
+        if not self._program or not self._literals or self._files.named or not usual:
             return None, self._matcher()
         texts = ("--files-with-matches", "--text", "--ignore-case", "--fixed-strings",
                  *(f"--regexp={each}" for each in self._literals))  # fmt: skip
@@ -333,14 +337,18 @@ class FileChoice:
     def __init__(self, query: Query) -> None:
         inside = query.path.relative_to(query.root).parts
         environ = query.environ
-        rules = IgnoreRules(query.root, environ=environ)
+        gemini = query.filtering.respect_gemini_ignore
+        git = query.filtering.respect_git_ignore
+        rules = IgnoreRules(query.root, git=git, gemini=gemini, environ=environ)
         git_only = IgnoreRules(query.root, gemini=False, environ=environ)
         self.named = (
             query.no_ignore
             or bool(EXCLUDED_DIRECTORIES.intersection(inside))
             or git_only.is_ignored(query.path, os.path.isdir(query.path))
         )
-        self.rules = IgnoreRules(query.root, git=False, environ=environ) if self.named else rules
+        if self.named:
+            rules = IgnoreRules(query.root, git=False, gemini=gemini, environ=environ)
+        self.rules = rules
         self.excluded: frozenset[str] = EXCLUDED_DIRECTORIES
         if self.named:
             self.excluded = _VERSION_CONTROL if query.no_ignore else frozenset[str]()

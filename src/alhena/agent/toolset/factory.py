@@ -241,6 +241,7 @@ def open_folders(options: SessionOptions, session_id: str) -> Folders:
         temp / "tool-outputs",
         session_id,
         threshold=options.settings.tools.truncate_tool_output_threshold,
+        lines=options.settings.tools.truncate_tool_output_lines or 0,
         prepare=lambda: claim_project_temp(temp, options.cwd),
     )
     workspace = Workspace(
@@ -251,6 +252,7 @@ def open_folders(options: SessionOptions, session_id: str) -> Folders:
         editor=options.client.editor,
         terminal=options.client.terminal,
     )
+    workspace.follow_filtering(options.settings.context.file_filtering)
     return Folders(workspace, outputs, plans)
 
 
@@ -444,7 +446,7 @@ def _open_agents(
     folders = agent_folders(
         options.environ, options.cwd, trusted=trusted, extensions=options.extensions
     )
-    if not folders:
+    if not folders or not options.settings.agents.enabled:
         return given
     from alhena.agent.subagents.files import AgentFiles, sources_of, with_resolved_servers
 

@@ -76,15 +76,18 @@ def open_memory(
     is `--skip-trust`. Raises ConfigError."""
     environ, settings = place
     request = memory_request(workspace, environ, settings, skip_trust=skip, extensions=extensions)
-    return SessionMemory(request, emit)
+    return SessionMemory(request, emit, follows=settings.experimental.jit_context)
 
 
 class SessionMemory:
     """The memory files of one session. `emit` takes warnings about files that are found later."""
 
-    def __init__(self, request: MemoryRequest, emit: Callable[[Event], None]) -> None:
+    def __init__(
+        self, request: MemoryRequest, emit: Callable[[Event], None], *, follows: bool = True
+    ) -> None:
         self.request = request
         self.emit = emit
+        self.follows = follows
         self._watchers: list[Callable[[], None]] = []
         self.memory: Memory = load_memory(request)
         self._project_told: str | None = None
@@ -160,7 +163,7 @@ class _ConversationMemory:
         self, tool: str, locations: Iterable[ToolLocation], cancellation: threading.Event
     ) -> str:
         """Framed text of new memory files around these locations; "" for none."""
-        if tool not in TOUCHING:
+        if tool not in TOUCHING or not self._session.follows:
             return ""
         place = self._current()
         now = time.monotonic()

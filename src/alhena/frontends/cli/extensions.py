@@ -96,7 +96,10 @@ def run(argv: list[str]) -> int:
         return _validate(Path(os.path.realpath(options.name)))
     place = place_here(told=False)
     allowed = place.settings.security.allowed_extensions
-    installed = load_extensions(os.environ, place.cwd, None, allowed)
+    if not place.settings.experimental.extension_management and options.command != "list":
+        raise UsageError("experimental.extensionManagement is false.", remedy="Set it to true.")
+    off = place.settings.extensions.disabled
+    installed = load_extensions(os.environ, place.cwd, None, allowed, disabled=off)
     command = _Command(options, place.settings, place.cwd, installed)
     commands: dict[str, Callable[[], int]] = {
         "list": command.list,

@@ -15,7 +15,7 @@ from alhena.config.home import (
     workspace_settings_path,
 )
 from alhena.config.layers import ORDER, Layer, LayerKind
-from alhena.config.settings import known_keys
+from alhena.config.reference_keys import known_keys
 from alhena.display_text import escaped, one_line
 from alhena.errors import ConfigError, InputError
 from alhena.frontends.shared.arguments import parsed_command

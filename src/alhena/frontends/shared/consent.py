@@ -217,7 +217,7 @@ def consent_to_extension(
     found.add_policies(folder, indent=inner)
     for theme in manifest.themes:
         name = str(theme.get("name", ""))
-        found.add("theme, not used (the colours are your terminal's)", name, indent=inner)
+        found.add("theme", f"{name} ({manifest.name})", indent=inner)
     for setting in manifest.settings:
         secret = ", a secret" if setting.sensitive else ""
         label = f"asks for: {setting.name} ({setting.env_var}{secret})"

@@ -161,7 +161,7 @@ class ShownSession:
                 more=more,
                 queued=self.queue.texts,
                 kept=self.queue.kept,
-                context=self._context_share,
+                context=0.0 if ui.footer.hide_context_percentage else self._context_share,
             )
         )
 
@@ -386,7 +386,8 @@ class Conversation(ShownSession):
 
     async def edit(self, contents: ProposedContents) -> str | ToolFailure:
         """Opens the person's editor on a proposed change; what they leave of it."""
-        command = editor_command(os.environ)
+        preferred = self.folder.place.settings.general.preferred_editor
+        command = editor_command(os.environ, preferred)
         if command is None:
             return ToolFailure("No editor found: set VISUAL or EDITOR.")
         async with self.screen.suspended():

@@ -186,6 +186,7 @@ async def _sit(
 
     def attach(conversation: Conversation) -> None:
         completer.prompts = conversation.prompts.names
+        completer.filtering = conversation.folder.place.settings.context.file_filtering
         screen.pager.pages = conversation.pages
         hands.attach(conversation)
 

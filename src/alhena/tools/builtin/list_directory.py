@@ -115,10 +115,11 @@ class ListDirectoryInvocation(BaseInvocation):
         from alhena.system.ignore import IgnoreRules
 
         options: dict[str, bool] = self.params.get("file_filtering_options") or {}
+        usual = self._workspace.filtering
         rules = IgnoreRules(
             root_of(self._workspace, real),
-            git=options.get("respect_git_ignore", True),
-            gemini=options.get("respect_gemini_ignore", True),
+            git=options.get("respect_git_ignore", usual.respect_git_ignore),
+            gemini=options.get("respect_gemini_ignore", usual.respect_gemini_ignore),
             environ=self._tool.environ,
         )
         try:
@@ -323,6 +324,7 @@ class GlobInvocation(BaseInvocation):
         notes: list[str] = []
         unreadable: list[str] = []
         inside = 0
+        usual = self._workspace.filtering
         for base in bases:
             relative = self._relative_to(base)
             if relative is None:
@@ -333,8 +335,8 @@ class GlobInvocation(BaseInvocation):
             )
             rules = IgnoreRules(
                 root_of(self._workspace, base),
-                git=self.params.get("respect_git_ignore", True),
-                gemini=self.params.get("respect_gemini_ignore", True),
+                git=self.params.get("respect_git_ignore", usual.respect_git_ignore),
+                gemini=self.params.get("respect_gemini_ignore", usual.respect_gemini_ignore),
                 environ=self._tool.environ,
             )
             tally = WalkTally()
