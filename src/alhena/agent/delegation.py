@@ -29,6 +29,7 @@ from alhena.chat.history import History
 from alhena.chat.prompt import system_instruction
 from alhena.chat.turn import ModelTraits, traits_of
 from alhena.config.settings import AgentsSettings
+from alhena.display_text import one_line
 from alhena.errors import AlhenaError
 from alhena.events import WarningEvent
 from alhena.hooks.model import HookStopError
@@ -48,7 +49,7 @@ from alhena.tools.contract import (
     ToolResult,
 )
 from alhena.tools.params import prepare
-from alhena.tools.registry import ToolRegistry, adapt_schema, select_tools
+from alhena.tools.registry import ToolRegistry, adapt_schema, missing_tools, select_tools
 from alhena.wire.content import Content, Part
 from alhena.wire.request import GenerateContentConfig
 from alhena.wire.request import Tool as DeclaredTools
@@ -199,6 +200,9 @@ class Delegation:
         self._limits = office.limits
         relay = EventRelay(self._caller, outlets.emit, context.update_output)
         registry = select_tools(bench.registry, definition.tools, *definition.own_tools)
+        if missing := missing_tools(bench.registry, definition.tools):
+            told = f"agent {definition.name}: there is no tool {', '.join(map(one_line, missing))}."
+            outlets.emit(WarningEvent(message=told))
         approver = None if office.approver is None else self._stop_clock_for(office.approver)
         self._scheduler = bench.scheduler(relay.emit, approver, registry, self._caller)
         self._final = task_result(definition)

@@ -323,6 +323,20 @@ def apply_overrides(agent: AgentDefinition, override: AgentOverride) -> AgentDef
     return msgspec.structs.replace(agent, **known)
 
 
+def impossible_tools(agent: AgentDefinition | RemoteAgent) -> str:
+    """A warning about tools of an agent that no session has: no built-in ones, and no names that a
+    server's tools can have; "" without any."""
+    from alhena.tools.registry import ALIASES, BUILT_IN, unmatched_patterns
+
+    if isinstance(agent, RemoteAgent):
+        return ""
+    of_servers = [each for each in agent.tools if "__" in each or each.startswith("mcp_")]
+    odd = unmatched_patterns(agent.tools, {*BUILT_IN, *ALIASES, *of_servers})
+    if not odd:
+        return ""
+    return f"agent {agent.name} gets no tool for {', '.join(map(one_line, odd))}: none is called so"
+
+
 def parsed(path: Path, text: str) -> tuple[list[AgentDefinition | RemoteAgent], list[str]]:
     """The agents of a file, and a warning for each unknown key. Raises InputError, which names the
     key or line."""

@@ -12,7 +12,13 @@ from alhena.agent.toolset.options import SessionOptions
 from alhena.config.home import saved_policies_path
 from alhena.errors import ConfigError
 from alhena.policy.engine import PolicyEngine, PolicyFilter, tighten
-from alhena.policy.gather import GatheredPolicy, PolicyRequest, gather_policy, told_together
+from alhena.policy.gather import (
+    GatheredPolicy,
+    PolicyRequest,
+    excluded_tools,
+    gather_policy,
+    told_together,
+)
 from alhena.policy.model import (
     ApprovalMode,
     Decision,
@@ -245,6 +251,7 @@ def session_policy(options: SessionOptions) -> GatheredPolicy:
             allowed_tools=options.allowed_tools,
             skip_trust=options.skip_trust,
             extensions=tuple((each.name, each.folder / "policies") for each in options.extensions),
+            excluded=excluded_tools(options.extensions),
         )
     )
     if gathered.fatal:
