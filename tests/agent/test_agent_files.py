@@ -237,7 +237,7 @@ def test_settings_set_and_undo_the_model_and_the_tools_of_an_agent(
 BROKEN = {
     "no-toml.toml": ("name = ", "no valid TOML"),
     "no-name.toml": ('description = "x"', "name"),
-    "no-prompt.toml": ('name = "a"\ndescription = "x"', "system prompt is empty"),
+    "no-description.toml": ('name = "a"', "it has no description"),
     "wrong.toml": (HELPER.replace("max_turns = 3", 'max_turns = "many"'), "max_turns"),
     "capital.toml": (HELPER.replace('"helper"', '"Helper"'), "use a-z"),
     "no-head.md": ("You count.", "front matter"),

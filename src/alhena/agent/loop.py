@@ -121,8 +121,7 @@ class TurnGuard:
 
     `limits` are checked before each turn, `loops` after it, and `step` is awaited before tool
     results are sent. `final`: the value the prompt has to end with. `ended_by`: the call that ended
-    the prompt. `words`: the last text of the model. With `numbered` each turn has its own prompt
-    id.
+    the prompt. `said`: the texts of the model. With `numbered` each turn has its own prompt id.
     """
 
     def __init__(
@@ -138,7 +137,7 @@ class TurnGuard:
         self.loops = loops
         self.final: FinalAnswer | None = None
         self.ended_by: CompletedToolCall | None = None
-        self.words = ""
+        self.said: list[str] = []
         self.turns = 0
         self._limits = tuple(limits)
         self._emit = emit
@@ -150,9 +149,15 @@ class TurnGuard:
     def new_prompt(self, prompt_id: str, final: "FinalAnswer | None" = None) -> None:
         """Resets the state for a new prompt, which may ask for a value."""
         self.final, self.ended_by = final, None
-        self.turns, self.words = 0, ""
+        self.turns = 0
+        self.said.clear()
         self._prompt_id = prompt_id
         self.loops.new_prompt(prompt_id)
+
+    @property
+    def words(self) -> str:
+        """The last text of the model."""
+        return self.said[-1] if self.said else ""
 
     @property
     def cancelled(self) -> bool:
@@ -176,7 +181,8 @@ class TurnGuard:
         turn = await chat.send(
             parts, prompt_id, self._session_id, adapt=adapt, hears_chanting=hears
         )
-        self.words = turn.text.strip() or self.words
+        if text := turn.text.strip():
+            self.said.append(text)
         return turn
 
     def read_text(self, text: str) -> Part | None:

@@ -360,8 +360,6 @@ def _checked(document: dict[str, Any], path: Path) -> AgentDefinition | RemoteAg
         return _remote(fields)
     if not fields.description.strip():
         raise InputError("it has no description")
-    if not fields.system_prompt.strip():
-        raise InputError("the system prompt is empty (in Markdown: the text below the second ---)")
     if fields.max_turns < 1 or fields.timeout_mins <= 0:
         raise InputError("max_turns and timeout_mins have to be greater than 0")
     return AgentDefinition(
