@@ -163,7 +163,7 @@ class Hands:
             return
         if self._entry.buffer.text:
             self._entry.clear()
-        elif self.twice.again("Press Ctrl-C again to leave."):
+        elif self.twice.again("Press Ctrl+C again to exit."):
             self.leave()
 
     def interrupted(self) -> None:
