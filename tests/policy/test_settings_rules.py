@@ -181,7 +181,7 @@ def test_servers_are_excluded_trusted_and_limited() -> None:
     ask = rules(rule("ask_user", 0, mcpName="good"))
     assert outcome(settings, "find", server="good", files=ask) is ASK
     assert outcome(settings, "glob") is ALLOW
-    assert outcome({"mcp": {"allowed": []}}, "find", server="good") is DENY
+    assert outcome({"mcp": {"allowed": []}}, "find", server="good") is ASK
     trust = {"mcpServers": {"a b": {"trust": True}, "other": {}}}
     assert outcome(trust, "find", server="a b") is ALLOW
     assert "settings: mcpServers.a b.trust" in decided(trust, "find", server="a b").reason

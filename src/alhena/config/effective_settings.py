@@ -226,6 +226,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys(key for layer in self.layers for key in layer.idle))
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """Warnings on the settings files that no start repeats; `alhena settings check` does."""
+        return tuple(each for layer in self.layers for each in layer.remarks)
+
+    @property
     def undecided(self) -> bool:
         """True when the person should decide about trust, because files are ignored until then."""
         return bool(self.unread) and not self.trust.known

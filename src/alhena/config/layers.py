@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -25,8 +25,25 @@ from alhena.config.settings import Settings
 from alhena.display_text import first_of
 from alhena.errors import ConfigError
 
+if TYPE_CHECKING:
+    from alhena.config.workspace_layer import Refusal
+
+MAX_JUDGED = 50
+"""Maximum unknown keys of which it is found out what was meant."""
 MAX_NAMED = 10
 """Maximum keys named in one warning."""
+_MATTERING = (
+    *("tools", "security", "mcp", "hooks", "hooksConfig", "tools.core", "tools.exclude"),
+    *("tools.allowed", "tools.confirmationRequired", "tools.sandbox", "tools.sandboxNetworkAccess"),
+    *("mcp.allowed", "mcp.excluded", "mcpServers", "policyPaths", "adminPolicyPaths"),
+    *("security.disableYoloMode", "security.disableAlwaysAllow", "security.folderTrust"),
+    *("security.folderTrust.enabled", "security.environmentVariableRedaction.enabled"),
+    *("security.environmentVariableRedaction.blocked", "security.allowedExtensions"),
+    *("security.blockGitExtensions", "security.auth.enforcedType", "advanced.excludedEnvVars"),
+    *("general.defaultApprovalMode", "general.checkpointing.enabled", "model.maxSessionTurns"),
+    *("model.budget.maxTokens", "model.budget.maxSeconds", "model.budget.maxCost"),
+)
+"""Keys and sections that restrict; a misspelt one restricts nothing."""
 _UNSUPPORTED = ("security.toolSandboxing", "security.enableConseca")
 """Restricting keys that are not supported."""
 
@@ -54,7 +71,8 @@ class LayerFile(msgspec.Struct, frozen=True, kw_only=True):
 
 class Layer(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one file: keys renamed, variables expanded and, for a workspace, reduced to
-    allowed values. `data` is the file content; `moved` maps renamed keys (new -> old)."""
+    allowed values. `data` is the file content; `moved` maps renamed keys (new -> old). `remarks`
+    are warnings without consequences."""
 
     kind: LayerKind
     path: Path
@@ -63,6 +81,7 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
     moved: dict[str, str] = {}
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
 
     @property
@@ -225,9 +244,12 @@ def _read(file: LayerFile, environ: Mapping[str, str], withheld: frozenset[str])
         notes = (f"{file.path}: has older names of keys: {first_of(pairs, MAX_NAMED)}.",)
     unused = {".".join(path): path for path in unused_keys(layer.document)}
     odd = [path for key, path in unused.items() if not is_reference_key(key)]
-    told = (*layer.warnings, *_oddities(layer, odd))
+    serious = [path for path in odd[:MAX_JUDGED] if similar_key(path) in _MATTERING]
+    told = (*layer.warnings, *_oddities(layer, serious))
+    remarks = tuple(_unknown_keys(layer, [path for path in odd if path not in serious]))
     idle = tuple(key for key in unused if is_reference_key(key))
-    return msgspec.structs.replace(layer, warnings=told, notes=notes, idle=idle)
+    replace = msgspec.structs.replace
+    return replace(layer, warnings=told, notes=notes, remarks=remarks, idle=idle)
 
 
 def _typed_servers(document: dict[str, Any]) -> dict[str, Any]:
@@ -262,18 +284,22 @@ def _require_usable(layer: Layer) -> Layer:
 
 def _oddities(layer: Layer, odd: list[tuple[str, ...]]) -> Iterator[str]:
     """Warnings on a layer: unknown keys and unsupported restrictions."""
-    if odd:
-        near = [(path, similar_key(path)) for path in odd[:MAX_NAMED]]
-        named = [
-            _describe_key(layer, path, f"did you mean {key}?" if key else "") for path, key in near
-        ]
-        yield f"{layer.path}: unknown settings (ignored): {first_of(named, MAX_NAMED, len(odd))}."
+    yield from _unknown_keys(layer, odd)
     for key in _UNSUPPORTED:
         if value_at(layer.document, key) is True:
             yield (
                 f"{layer.path}: {_describe_key(layer, tuple(key.split('.')))} is not supported in "
                 "this version, and restricts nothing."
             )
+
+
+def _unknown_keys(layer: Layer, odd: list[tuple[str, ...]]) -> Iterator[str]:
+    if odd:
+        near = [(path, similar_key(path)) for path in odd[:MAX_NAMED]]
+        named = [
+            _describe_key(layer, path, f"did you mean {key}?" if key else "") for path, key in near
+        ]
+        yield f"{layer.path}: unknown settings (ignored): {first_of(named, MAX_NAMED, len(odd))}."
 
 
 def _workspace(file: LayerFile, environ: Mapping[str, str], without: Settings) -> Layer:
@@ -292,14 +318,30 @@ def _workspace(file: LayerFile, environ: Mapping[str, str], without: Settings) -
         document, refusals = restrict_document(layer.document, holding, root)
     except RecursionError as error:
         raise too_deep(file.path) from error
+    looks = [refusal for refusal in refusals if _is_of_looks(refusal[0])]
+    told = _refused(layer, [refusal for refusal in refusals if refusal not in looks])
+    return msgspec.structs.replace(
+        layer,
+        document=document,
+        warnings=(*layer.warnings, *told),
+        remarks=(*layer.remarks, *_refused(layer, looks)),
+    )
+
+
+def _refused(layer: Layer, refusals: "list[Refusal]") -> tuple[str, ...]:
+    """Lines on the keys that are not taken from a workspace."""
     reasons: dict[str, list[str]] = {}
     for key, why in refusals:
         reasons.setdefault(why, []).append(_describe_key(layer, key))
-    told = tuple(
-        f"{file.path}: not taken from a workspace: {first_of(named, MAX_NAMED)}; {why}."
+    return tuple(
+        f"{layer.path}: not taken from a workspace: {first_of(named, MAX_NAMED)}; {why}."
         for why, named in reasons.items()
     )
-    return msgspec.structs.replace(layer, document=document, warnings=(*layer.warnings, *told))
+
+
+def _is_of_looks(path: tuple[str, ...]) -> bool:
+    """True for a key that says how one person's terminal looks, which a project cannot."""
+    return path[0] in ("ui", "ide") or path == ("general", "vimMode")
 
 
 def _without_held(layer: Layer, held: frozenset[tuple[str, ...]]) -> Layer:

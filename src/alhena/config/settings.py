@@ -434,7 +434,7 @@ DEFAULT_NAMES = ("GEMINI.md", "AGENTS.md")
 
 
 class ContextSettings(Section, frozen=True, kw_only=True):
-    """`context.*`: memory files. `file_name`: their names, one or several (None: DEFAULT_NAMES);
+    """`context.*`: memory files. `file_name`: their names beside GEMINI.md (None: DEFAULT_NAMES);
     `memory_boundary_markers`: files that mark the root of a project; `max_import_depth`: maximum
     levels of `@path` imports; `discovery_max_dirs`: directories searched by `alhena memory` below
     the workspace; `include_directories`: additional workspace roots; `include_directory_tree`:
@@ -452,14 +452,14 @@ class ContextSettings(Section, frozen=True, kw_only=True):
 
     @property
     def file_names(self) -> tuple[str, ...]:
-        """The usable names, in order; DEFAULT_NAMES if there are none."""
-        return self._usable or DEFAULT_NAMES
+        """The usable names, in order, and GEMINI.md; DEFAULT_NAMES if there are none."""
+        return self._added or DEFAULT_NAMES
 
     def names_in(self, directory: Path) -> tuple[str, ...]:
         """The names of the memory files of a directory. Without usable names of the settings it is
         one: GEMINI.md, or AGENTS.md where only that exists."""
-        if self._usable:
-            return self._usable
+        if self._added:
+            return self._added
         existing = (name for name in DEFAULT_NAMES if os.path.lexists(directory / name))
         return (next(existing, DEFAULT_NAMES[0]),)
 
@@ -474,8 +474,9 @@ class ContextSettings(Section, frozen=True, kw_only=True):
         return tuple(filter(_is_inside, self.memory_boundary_markers))
 
     @property
-    def _usable(self) -> tuple[str, ...]:
-        return tuple(filter(_is_inside, self._given))
+    def _added(self) -> tuple[str, ...]:
+        usable = tuple(filter(_is_inside, self._given))
+        return tuple(dict.fromkeys((*usable, DEFAULT_NAMES[0]))) if usable else ()
 
     @property
     def _given(self) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ from alhena.config.documents import names_in, union, value_at
 from alhena.config.environment import CREDENTIALS
 from alhena.config.mcp_servers import COMMAND_SERVER, EVERY, OF_GOOGLE, OF_WORKSPACE
 from alhena.config.reference_keys import known_keys
-from alhena.config.settings import DEFAULT_NAMES
 
 FREE = frozenset(
     {
@@ -286,7 +285,7 @@ def _model(_own: Any, given: Any) -> Any:
 def _memory_names(own: Any, given: Any) -> Any:
     """Adds names to the user's own. They also apply to the user's home, which contains other files,
     so only some are allowed."""
-    names = [own] if isinstance(own, str) else list(own or DEFAULT_NAMES)
+    names = [own] if isinstance(own, str) else list(own or ())
     more = [given] if isinstance(given, str) else list(given)
     if any(PurePosixPath(name).suffix.lower() not in {".md", ".mdc", ".txt"} for name in more):
         return REFUSED

@@ -211,7 +211,7 @@ def settings_policy(
         tuple(reader.entries(key, texts)) for key, texts in entries.items()
     )
     servers = _trusted(settings) if settings.mcp_servers and trusted else ()
-    only = None if mcp.allowed is None else _servers("mcp.allowed", mcp.allowed)
+    only = _servers("mcp.allowed", mcp.allowed) if mcp.allowed else None
     rules = (
         *_server_rules("mcp.excluded", _servers("mcp.excluded", mcp.excluded), PolicyOutcome.DENY),
         *(_rule(entry, PolicyOutcome.DENY, _RESTRICTING) for entry in excluded),
@@ -469,4 +469,5 @@ def _useless(entries: Iterable[_Entry]) -> Iterator[PolicyProblem]:
                 file=entry.source,
                 message=f"{entry.name}({entry.prefix}) allows nothing: {reason}",
                 level=ProblemLevel.WARNING,
+                quiet=True,
             )

@@ -338,7 +338,7 @@ def open_toolset(
         notes=(*policy.notes, *noted, *(links.memory.memory.notes if links.memory else ())),
     )
     _register_tools(bench, folders.plans, wanted)
-    warnings += (f"policy: {problem}" for problem in policy.problems)
+    warnings += (f"policy: {problem}" for problem in policy.problems if not problem.quiet)
     warnings += (f"sandbox: {each}" for each in about_sandbox)
     _register_own(bench, policy.rules)
     return bench

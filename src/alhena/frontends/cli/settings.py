@@ -205,7 +205,7 @@ def _state(place: Place, kind: LayerKind, layer: Layer | None) -> str:
 
 def _check(options: "Namespace", place: Place) -> int:
     trial = _tried(place, skip_trust=options.skip_trust)
-    odd = (*place.warnings, *_of_servers(place), *trial.warnings, *_of_keys(place))
+    odd = (*place.warnings, *place.remarks, *_of_servers(place), *trial.warnings, *_of_keys(place))
     told = (*dict.fromkeys(odd), *((place.notice,) if place.notice else ()))
     if options.json:
         write_json({"errors": trial.errors, "warnings": told, "notes": place.notes})

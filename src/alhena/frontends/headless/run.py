@@ -177,7 +177,7 @@ def run_headless(arguments: RunArguments) -> int:
         if warning:
             result.feed(WarningEvent(message=warning))
         agent = SessionRunner(session_options(arguments, place))
-        for note in place.notes if arguments.debug else ():
+        for note in (*place.remarks, *place.notes) if arguments.debug else ():
             write_stderr(f"alhena: note: {one_line(note)}\n")
         work = _Work(agent, place, result)
         if result.silent:
