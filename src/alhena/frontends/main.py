@@ -32,7 +32,7 @@ COMMANDS = {
     "tools": ("list", "call"),
     "policy": ("explain", "test"),
     "wire": ("check", "convert"),
-    "hooks": ("list", "test", "enable", "disable", "trust"),
+    "hooks": ("list", "test", "enable", "disable", "trust", "migrate"),
     "memory": ("show", "import"),
     "sessions": ("list", "show", "export", "delete", "checkpoints", "restore", "adopt"),
     "auth": ("login", "status", "logout"),

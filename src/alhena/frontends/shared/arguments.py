@@ -24,7 +24,7 @@ commands:
   alhena skills list          skills; enable, disable, install, link, uninstall
   alhena extensions list      extensions; install, update, enable, disable, link, uninstall,
                               config, new, validate
-  alhena hooks list|test      hooks and whether they run; enable, disable, trust
+  alhena hooks list|test      hooks and whether they run; enable, disable, trust, migrate
   alhena memory show|import   the text of GEMINI.md files; a file with its imports
   alhena sessions list|show   recorded sessions of this project; export, delete, adopt,
                               checkpoints, restore

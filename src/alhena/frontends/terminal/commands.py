@@ -169,7 +169,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "memory",
-        "what GEMINI.md files say (`list`: which they are; `refresh`: reload them)",
+        "what GEMINI.md files say (`list`, `refresh`; `add FACT` to yours)",
         _list("memory"),
     ),
     Command("stats", "tokens, cost, calls and times", _stats, ("usage", "cost", "status")),

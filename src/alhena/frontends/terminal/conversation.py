@@ -83,6 +83,7 @@ class ShownSession:
         self._announced: dict[str, asyncio.Event] = {}
         self._consent = Consent(screen)
         self._failed = self._working = False
+        self._shell_mode = False
         self._proposing = False
         self.console = None if console is None else console(self._use_of_terminal)
         self.folder = folder
@@ -156,7 +157,7 @@ class ShownSession:
         self.screen.show_status(
             Status(
                 cwd="" if hidden or ui.footer.hide_cwd else cwd,
-                mode=bench.authority.modes.mode,
+                mode="shell" if self._shell_mode else bench.authority.modes.mode,
                 model="" if hidden or ui.footer.hide_model_info else self.agent.model,
                 more=more,
                 queued=self.queue.texts,
@@ -232,6 +233,8 @@ class Conversation(ShownSession):
         text = text.strip()
         if self._leaving:
             return
+        if self._shell_mode and text and text[0] not in "/!":
+            text = f"!{text}"
         text = commands.PLAIN.get(text, text)
         named = commands.named(text)
         if early or named is None:
@@ -404,6 +407,22 @@ class Conversation(ShownSession):
         self.toolset.authority.modes.subscribe(self.show_status)
         self._refresh_footer()
 
+    def leave_shell(self) -> bool:
+        """Leaves shell mode; False outside it."""
+        on = self._shell_mode
+        if on:
+            self._switch_shell(on=False)
+        return on
+
+    def _switch_shell(self, *, on: bool) -> None:
+        self._shell_mode = on
+        leave = "Esc" if self.keys else "!"
+        words = (
+            f"Shell mode: each line is a command. {leave} leaves it." if on else "Shell mode off."
+        )
+        self.print([line(words, "dim")])
+        self.show_status()
+
     async def _carry(self, text: str) -> None:
         """One thing that was submitted, to its end. What goes wrong is shown."""
         try:
@@ -412,7 +431,7 @@ class Conversation(ShownSession):
             elif text.startswith("!") and text.lstrip("! "):
                 await self._shell(text.removeprefix("!").strip())
             elif text == "!":
-                self.print([line("It is !COMMAND, such as !git status.", "error")])
+                self._switch_shell(on=not self._shell_mode)
             else:
                 await self._prompt(text)
         except AlhenaError as error:
