@@ -417,10 +417,8 @@ class Conversation(ShownSession):
     def _switch_shell(self, *, on: bool) -> None:
         self._shell_mode = on
         leave = "Esc" if self.keys else "!"
-        words = (
-            f"Shell mode: each line is a command. {leave} leaves it." if on else "Shell mode off."
-        )
-        self.print([line(words, "dim")])
+        opened = f"Shell mode: each line is a command. {leave} leaves it."
+        self.print([line(opened if on else "Shell mode off.", "dim")])
         self.show_status()
 
     async def _carry(self, text: str) -> None:

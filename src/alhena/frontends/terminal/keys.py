@@ -145,8 +145,8 @@ class Hands:
         return bool(text)
 
     def escape(self, *, alone: bool = True) -> None:
-        """Esc: stops what runs, or leaves shell mode; twice in a row and `alone`, with neither that nor a text, it goes
-        back to an earlier prompt."""
+        """Esc: stops what runs, or leaves shell mode; twice in a row and `alone`, with neither that
+        nor a text, it goes back to an earlier prompt."""
         if self._stop() or not alone or self._entry.buffer.text or self._person is None:
             return
         if self._person.leave_shell():
