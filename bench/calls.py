@@ -9,12 +9,12 @@ from typing import Any
 
 from alhena.agent.delegation import open_agents
 from alhena.agent.toolset.factory import open_toolset
-from alhena.agent.toolset.options import SessionOptions
+from alhena.agent.toolset.options import SessionSpec, Tools
 from alhena.agent.toolset.toolset import SessionLinks, Toolset
+from alhena.config.effective_settings import Place
 from alhena.config.settings import Settings
 from alhena.events import Event, ToolCallUpdateEvent
 from alhena.models.providers.demo import DemoGenerator
-from alhena.policy.model import ApprovalMode
 from alhena.scheduler.scheduler import Scheduler
 from alhena.tools.contract import ExecutionContext, Kind, ToolFailure, ToolResult
 from alhena.tools.function import tool
@@ -57,12 +57,9 @@ def run(home: Path, cwd: Path) -> None:
 
 def _toolset(home: Path, cwd: Path) -> Toolset:
     return open_toolset(
-        SessionOptions(
-            cwd=cwd,
-            environ={"HOME": str(home)},
-            settings=Settings(),
-            approval_mode=ApprovalMode.DEFAULT,
-            tools=(look, change),
+        SessionSpec(
+            place=Place(cwd=cwd, environ={"HOME": str(home)}, settings=Settings()),
+            tools=Tools(own=(look, change)),
         ),
         SessionLinks(
             session_id="bench", answering=lambda: (DemoGenerator(), "none"), delegate=open_agents

@@ -19,13 +19,16 @@ MAX_LINES = 600
 MAX_BODY = 60
 """Lines of a function behind its docstring."""
 MAX_METHODS = 12
+MAX_FIELDS = 20
+"""Fields of a class in the rooms where options gather."""
+ROOMS_OF_OPTIONS = {"agent", "library", "batch"}
 LIMITS = {
     "modules_in_one_folder": 20,
     "assigned_from_outside": 1,
     "unclear_docstrings": 0,
     "odd_words": 0,
-    "participle_functions": 281,
-    "repeated_classes": 29,
+    "participle_functions": 140,
+    "repeated_classes": 19,
 }
 """The figures of the whole that have a limit."""
 CIRCLES = Path(__file__).parent / "circles.toml"
@@ -78,6 +81,16 @@ def long_functions(path: Path, tree: ast.Module) -> list[str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (lines := (node.end_lineno or 0) - body_start(node) + 1) > MAX_BODY
+    ]
+
+
+def wide_classes(path: Path, tree: ast.Module) -> list[str]:
+    """Classes with more fields than they may have."""
+    return [
+        f"{path}:{node.lineno}: {node.name} has {fields} fields, at most {MAX_FIELDS}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        and (fields := sum(isinstance(each, ast.AnnAssign) for each in node.body)) > MAX_FIELDS
     ]
 
 
@@ -266,6 +279,12 @@ def main() -> int:
         return 0
     found = [line for path, tree in trees.items() for line in problems(path, texts[path], tree)]
     found += [line for path, tree in source.items() for line in long_functions(path, tree)]
+    found += [
+        line
+        for path, tree in source.items()
+        if path.relative_to(SOURCE).parts[0] in ROOMS_OF_OPTIONS
+        for line in wide_classes(path, tree)
+    ]
     found += unlisted_circles(source)
     for name, figure in figures(texts, trees).items():
         limit = LIMITS.get(name)

@@ -35,7 +35,7 @@ _ONE_DASH = ("words", "folded", "long-only")
 _SINGLE = ("also", "use", "style", "operand", "check", "always")
 _OTHER_KEYS = (
     "form operands operand_pattern harmless reads refuses needs commands wraps before language "
-    "language_code letters long spellings groups hands at_files script files beside"
+    "language_code letters long spellings groups hands at_files script files beside bundled"
 )
 _FILE_ROLES = frozenset(
     {
@@ -51,7 +51,7 @@ _DEFAULTS: dict[str, Any] = {
 }
 _COPIED = (
     *("style", "operands", "operand_pattern", "operand", "check", "at_files", "spellings"),
-    *("groups", "console", "script", "always", "unknown"),
+    *("groups", "console", "script", "always", "unknown", "bundled"),
 )
 
 

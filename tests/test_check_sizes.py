@@ -94,3 +94,16 @@ def test_names_lists_the_unclear_names_with_their_places(tree: Path) -> None:
         "src/alhena/unclear.py:7: first",
         "Rule: src/alhena/clear.py, src/alhena/unclear.py",
     ]
+
+
+@pytest.mark.parametrize(("room", "status"), [("agent", 1), ("wire", 0)])
+def test_classes_with_many_fields_fail_where_options_gather(
+    tree: Path, room: str, status: int
+) -> None:
+    folder = tree / "src" / "alhena" / room
+    folder.mkdir()
+    fields = "\n".join(f"    field_{number}: int = 0" for number in range(21))
+    (folder / "options.py").write_text(f"class Options:\n{fields}\n")
+    found, output = run(tree)
+    assert found == status
+    assert ("Options has 21 fields, at most 20" in output) == bool(status)

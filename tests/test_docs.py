@@ -14,8 +14,9 @@ import pytest
 
 from alhena.agent.delegation import open_agents
 from alhena.agent.toolset.factory import open_toolset
-from alhena.agent.toolset.options import SessionOptions
+from alhena.agent.toolset.options import SessionSpec
 from alhena.agent.toolset.toolset import SessionLinks
+from alhena.config.effective_settings import Place
 from alhena.config.env_files import PROJECT_CREDENTIALS, is_admitted
 from alhena.config.environment import sanitise_environment
 from alhena.config.settings import EnvironmentRedaction, Settings, settings_of
@@ -115,9 +116,8 @@ def registry(project: Path) -> ToolRegistry:
     def no_model() -> Any:
         raise AssertionError("no model is asked")
 
-    options = SessionOptions(
-        cwd=project, environ={"HOME": str(project.parent / "home")}, settings=Settings()
-    )
+    environ = {"HOME": str(project.parent / "home")}
+    options = SessionSpec(place=Place(cwd=project, environ=environ, settings=Settings()))
     bench = open_toolset(
         options, SessionLinks(session_id="s", answering=no_model, delegate=open_agents)
     )

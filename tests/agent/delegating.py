@@ -9,10 +9,11 @@ import msgspec
 from alhena.agent.delegation import SubagentModel, Subagents, open_agents
 from alhena.agent.subagents import AgentDefinition
 from alhena.agent.toolset.factory import open_toolset
-from alhena.agent.toolset.options import SessionOptions
+from alhena.agent.toolset.options import People, Permissions, SessionSpec, Tools
 from alhena.agent.toolset.toolset import SessionAgents, SessionLinks
 from alhena.chat.chat import Outlets
 from alhena.chat.turn import ModelTraits
+from alhena.config.effective_settings import Place
 from alhena.config.settings import Settings
 from alhena.events import Event, ToolCallResponseEvent
 from alhena.policy.model import ApprovalMode, PolicyRule
@@ -63,14 +64,13 @@ class Office:
         self.generator = generator
         self.events: list[Event] = []
         self.bench = open_toolset(
-            SessionOptions(
-                cwd=Path.cwd(),
-                environ={"HOME": str(Path.home())},
-                settings=Settings(),
-                approval_mode=mode,
-                interactive=approve is not None,
-                policy=policy,
-                tools=tools,
+            SessionSpec(
+                place=Place(
+                    cwd=Path.cwd(), environ={"HOME": str(Path.home())}, settings=Settings()
+                ),
+                permissions=Permissions(approval_mode=mode, policy=policy),
+                people=People(interactive=approve is not None),
+                tools=Tools(own=tools),
             ),
             SessionLinks(session_id="s", answering=lambda: (generator, "m"), delegate=open_agents),
         )

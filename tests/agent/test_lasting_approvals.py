@@ -9,8 +9,9 @@ import pytest
 
 from alhena.agent.delegation import open_agents
 from alhena.agent.toolset.factory import open_toolset
-from alhena.agent.toolset.options import SessionOptions
+from alhena.agent.toolset.options import People, Permissions, SessionSpec
 from alhena.agent.toolset.toolset import SessionLinks, Toolset
+from alhena.config.effective_settings import Place
 from alhena.config.settings import SecuritySettings, Settings
 from alhena.events import ConfirmationRequestEvent, Event, WarningEvent
 from alhena.policy.engine import PolicyFilter
@@ -40,13 +41,14 @@ class Desk:
         self.events: list[Event] = []
         self.answers = list(answers)
         self.bench: Toolset = open_toolset(
-            SessionOptions(
-                cwd=Path.cwd(),
-                environ={"HOME": str(Path.home()), "PATH": "/usr/bin:/bin"},
-                settings=settings or Settings(),
-                approval_mode=mode,
-                interactive=True,
-                policy=policy,
+            SessionSpec(
+                place=Place(
+                    cwd=Path.cwd(),
+                    environ={"HOME": str(Path.home()), "PATH": "/usr/bin:/bin"},
+                    settings=settings or Settings(),
+                ),
+                permissions=Permissions(approval_mode=mode, policy=policy),
+                people=People(interactive=True),
             ),
             SessionLinks(
                 session_id="s", answering=lambda: (ScriptedGenerator(), "m"), delegate=open_agents

@@ -179,7 +179,7 @@ async def test_a_person_is_shown_what_the_server_is_with_the_names_of_secrets_al
     environ = {**os.environ, "DB_PASSWORD": "hunter2", "X_TOKEN": "hunter3"}
     place = open_place(project, environ, skip_trust=True)
     for options in (
-        {"settings": place.settings, "environ": place.environ, "named": place.name_secrets},
+        {"settings": place.settings, "environ": place.environ, "layers": place.layers},
         {"environ": environ},
     ):
         person = Person(Outcome.PROCEED_ONCE)

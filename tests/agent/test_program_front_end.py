@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from alhena.config.settings import SecuritySettings, Settings
 from alhena.errors import InputError
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from alhena.scheduler.bus import (
@@ -183,6 +184,66 @@ async def test_an_approval_and_a_denial_of_a_subagents_calls_are_told_over_the_b
     shown = [each for each in told if isinstance(each, ToolCallsUpdate)]
     assert {call.parent_call_id for each in shown for call in each.calls} == {None, "d"}
     assert conforming(generator)
+
+
+MKDIR = {"toolName": "run_shell_command", "commandPrefix": "mkdir", "decision": "allow"}
+
+
+def make_folder(name: str) -> Any:
+    return turn(call("run_shell_command", {"command": f"mkdir {name}"}, id=name))
+
+
+def saved_rules() -> Path:
+    return Path.home() / ".gemini" / "policies" / "auto-saved.toml"
+
+
+@pytest.mark.requirement("SCHED-10")
+async def test_the_policy_heeds_an_update_that_a_program_publishes(project: Path):
+    front = FrontEnd()
+    generator = ScriptedGenerator(make_folder("a"), [text("ok")])
+    update = UpdatePolicy(
+        call_id="", tool_name="run_shell_command", outcome="", rule=MKDIR | {"priority": 500}
+    )
+    async with agent(generator, bus=front.bus) as running:
+        await front.bus.deliver(update)
+        await front.bus.deliver(msgspec.structs.replace(update, rule=None, mode="plan"))
+        assert running.toolset.authority.modes.planning
+        await front.bus.deliver(msgspec.structs.replace(update, rule=None, mode="default"))
+        await running.ask("go")
+    assert (project / "a").is_dir()
+    assert front.seen == []
+    assert not saved_rules().exists()
+    assert not front.bus.has(UpdatePolicy)
+
+
+@pytest.mark.requirement("SCHED-10")
+async def test_the_policy_applies_an_answer_once_and_in_its_own_session_only(project: Path):
+    front = FrontEnd(
+        {"confirmed": True, "outcome": "proceed_always_and_save"}, {"confirmed": False}
+    )
+    first, second = (
+        ScriptedGenerator(make_folder(name), make_folder(f"{name}2"), [text("ok")], [text("ok")])
+        for name in "ab"
+    )
+    async with agent(first, bus=front.bus) as one, agent(second, bus=front.bus) as other:
+        rules = len(one.toolset.authority.engine.rules)
+        await one.ask("go")
+        assert len(one.toolset.authority.engine.rules) == rules + 1
+        await other.ask("go")
+    assert [each["callId"] for each in front.seen] == ["a", "b"]
+    assert sorted(path.name for path in project.iterdir()) == ["a", "a2"]
+    assert saved_rules().read_text(encoding="utf-8").count("[[rule]]") == 1
+
+
+async def test_an_update_changes_nothing_where_settings_forbid_lasting_approvals(project: Path):
+    front = FrontEnd({"confirmed": False})
+    generator = ScriptedGenerator(make_folder("a"), [text("ok")])
+    settings = Settings(security=SecuritySettings(disable_always_allow=True))
+    update = UpdatePolicy(call_id="", tool_name="", outcome="", rule=MKDIR | {"priority": 500})
+    async with agent(generator, bus=front.bus, settings=settings) as running:
+        await front.bus.deliver(update)
+        await running.ask("go")
+    assert not (project / "a").exists()
 
 
 async def test_a_program_gives_an_approver_or_a_bus(project: Path):

@@ -136,7 +136,7 @@ async def test_a_program_gives_a_prompt_that_counts_before_the_users_file(home: 
     put(home, ".gemini/GEMINI.md", "I like brevity.")
     put(home, "own.md", "You are Bob.")
     variables = environ(home, GEMINI_SYSTEM_MD="~/own.md", GEMINI_WRITE_SYSTEM_MD="~/w.md")
-    said = await prompt_of(environ=variables, system_prompt="You are Eve: ${glob_ToolName}.\n")
+    said = await prompt_of(environ=variables, instructions="You are Eve: ${glob_ToolName}.\n")
     assert said.startswith("You are Eve: glob.\n\n# Contextual Instructions (GEMINI.md)")
     assert (home / "w.md").read_text(encoding="utf-8").startswith("You are alhena")
 

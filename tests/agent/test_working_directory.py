@@ -70,7 +70,7 @@ async def test_settings_of_the_program_are_all_there_are(home: Path, project: Pa
     given = {
         "generator": generator,
         "settings": Settings(),
-        "notices": ("mine",),
+        "warnings": ("mine",),
         "skip_trust": True,
     }
     assert await told(given) == ("mine",)

@@ -159,6 +159,13 @@ def test_cancel_leaves_no_worktree(project: Path):
     assert len(git(folder, "worktree", "list").splitlines()) == 1
 
 
+def journals_of(run: Path, session_id: str) -> str:
+    """What the attempts at a task recorded, for the message of a failure."""
+    key = session_id.rpartition("-")[0]
+    paths = sorted(run.rglob(f"{key}*.jsonl"))
+    return "\n".join(f"{path.name}\n{path.read_text()}" for path in paths)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(max(120, 3 * TREES))
 @pytest.mark.requirement("RUN-05")
@@ -190,6 +197,7 @@ def test_tasks_of_a_real_repository_leave_their_patches_after_everything_was_kil
     assert sorted(each["id"] for each in found) == sorted(f"t{n}" for n in range(TREES))
     fresh = project / "fresh"
     for each in found:
+        assert each["patch"], journals_of(project / "r.jsonl.run", each["session_id"])
         git(fresh, "apply", "--index", stdin=each["patch"].encode())
         changes = git(fresh, "diff", "--cached", "--name-status", "-M").split()
         expected = "D Makefile M README.md A made.txt R100 LICENSE licence"

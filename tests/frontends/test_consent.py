@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.frontends.shared.streams import wrapped
+from alhena.frontends.shared.streams import wrap_lines
 from tests.config.places import workspace, write
 from tests.support.command import ALHENA, alhena
 from tests.support.patience import PATIENCE_S
@@ -134,7 +134,7 @@ def test_at_a_terminal_rows_have_its_width_and_every_character(
 
 def test_no_row_of_a_wrapped_line_looks_like_a_line_of_its_own() -> None:
     line = "  hook BeforeTool: " + "a " * 40 + "  hook AfterTool: harmless"
-    first, *rest = wrapped([line], 40)
+    first, *rest = wrap_lines([line], 40)
     assert first.startswith("  hook")
     assert all(row.startswith(" " * 8) for row in rest)
     assert "".join([first, *(row[8:] for row in rest)]) == line

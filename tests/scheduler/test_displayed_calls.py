@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from alhena.agent.delegation import open_agents
 from alhena.agent.toolset.factory import open_toolset
-from alhena.agent.toolset.options import SessionOptions
+from alhena.agent.toolset.options import People, Permissions, SessionSpec
 from alhena.agent.toolset.toolset import SessionLinks, Toolset
+from alhena.config.effective_settings import Place
 from alhena.config.settings import Settings
 from alhena.events import Event
 from alhena.policy.model import ApprovalMode
@@ -39,12 +40,14 @@ def toolset(mode: ApprovalMode = ApprovalMode.DEFAULT) -> Toolset:
         return None
 
     bench = open_toolset(
-        SessionOptions(
-            cwd=Path.cwd(),
-            environ={"HOME": str(Path.home()), "PATH": "/usr/bin:/bin"},
-            settings=Settings(),
-            approval_mode=mode,
-            interactive=True,
+        SessionSpec(
+            place=Place(
+                cwd=Path.cwd(),
+                environ={"HOME": str(Path.home()), "PATH": "/usr/bin:/bin"},
+                settings=Settings(),
+            ),
+            permissions=Permissions(approval_mode=mode),
+            people=People(interactive=True),
         ),
         SessionLinks(
             session_id="s",

@@ -22,7 +22,8 @@ def scripted_agent(
     generator: ContentGenerator | None = None, model: str | None = None, **options: Any
 ) -> SessionRunner:
     """An agent whose requests `generator` answers under the name `model`. `options` are arguments
-    of Agent, fields of AgentOptions or SessionOptions, and limits by their names there."""
+    of Agent, fields of AgentOptions or of the values in SessionSpec, and limits by their names
+    there."""
     arguments = {name: options.pop(name) for name in _ARGUMENTS & options.keys()}
     limits = {_LIMITS[name]: options.pop(name) for name in _LIMITS.keys() & options.keys()}
     if generator is not None and model is not None:
@@ -39,8 +40,11 @@ def scripted_agent(
         return agent.session
     given = agent._given  # pyright: ignore[reportPrivateUsage]
     session = session_options(given)
-    for group in ("people", "client", "record"):
+    groups: dict[str, Any] = {}
+    for group in session.__struct_fields__:
         value = getattr(session, group)
         names = of_session.keys() & set(value.__struct_fields__)
-        of_session[group] = replace(value, **{name: of_session.pop(name) for name in names})
-    return SessionRunner(replace(session, **of_session))
+        groups[group] = replace(value, **{name: of_session.pop(name) for name in names})
+    if of_session:
+        raise TypeError(f"there is no option {', '.join(of_session)}")
+    return SessionRunner(replace(session, **groups))

@@ -103,13 +103,17 @@ async def at_work(*arguments: str, **environ: str) -> AsyncIterator[socket.socke
 
     ours, its = socket.socketpair()
 
-    def incoming(ended: pipes.Ended, most: int = pipes.MAX_LINE) -> pipes.Incoming:
+    def open_incoming(ended: pipes.Ended, most: int = pipes.MAX_LINE) -> pipes.Incoming:
         return pipes.Incoming(os.dup(its.fileno()), ended, most)
 
-    def outgoing(ended: pipes.Ended) -> pipes.Outgoing:
+    def open_outgoing(ended: pipes.Ended) -> pipes.Outgoing:
         return pipes.Outgoing(os.dup(its.fileno()), ended)
 
-    ends = {"incoming": incoming, "outgoing": outgoing, "check_streams": lambda *_: None}
+    ends = {
+        "open_incoming": open_incoming,
+        "open_outgoing": open_outgoing,
+        "check_streams": lambda *_: None,
+    }
     begun: list[Coroutine[Any, Any, None]] = []
     with (
         ours,

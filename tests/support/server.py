@@ -80,6 +80,10 @@ class Handler(BaseHTTPRequestHandler):
         self.script.connections += 1
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
+    def finish(self) -> None:
+        super().finish()
+        self.script.closed.release()
+
     def handle(self) -> None:
         try:
             super().handle()
@@ -136,6 +140,8 @@ class ScriptedServer:
     def __init__(self) -> None:
         self.requests: list[Received] = []
         self.connections = 0
+        self.closed = threading.Semaphore(0)
+        """Released for each connection that has been closed."""
         self.disconnected = threading.Event()
         self._replies: deque[Reply] = deque()
         handler = type("BoundHandler", (Handler,), {"script": self})

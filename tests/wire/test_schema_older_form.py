@@ -5,8 +5,9 @@ from typing import Any
 
 from alhena.agent.delegation import open_agents
 from alhena.agent.toolset.factory import open_toolset
-from alhena.agent.toolset.options import SessionOptions
+from alhena.agent.toolset.options import SessionSpec
 from alhena.agent.toolset.toolset import SessionLinks
+from alhena.config.effective_settings import Place
 from alhena.config.settings import Settings
 from alhena.wire.conformance import ConformanceFindings
 from alhena.wire.conformance.check import check_schema
@@ -130,7 +131,7 @@ def test_an_object_that_may_hold_anything_has_no_schema_in_the_older_form() -> N
 def test_the_schemas_of_the_built_in_tools_need_no_adapting_and_have_an_older_form(
     tmp_path: Path,
 ) -> None:
-    options = SessionOptions(cwd=tmp_path, environ={}, settings=Settings())
+    options = SessionSpec(place=Place(cwd=tmp_path, environ={}, settings=Settings()))
     links = SessionLinks(
         session_id="s", answering=lambda: (ScriptedGenerator(), "m"), delegate=open_agents
     )

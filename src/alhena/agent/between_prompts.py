@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from alhena.agent.chat import switch
 from alhena.agent.run import EventChannel
 from alhena.agent.runner import SessionRunner
 from alhena.agent.session import Session
@@ -29,7 +30,7 @@ async def switch_model(agent: SessionRunner, name: str) -> None:
     """Has another model answer from now on. Raises InputError for one of another service."""
 
     async def work(session: Session, _channel: EventChannel) -> None:
-        session.switch_model(name)
+        switch(session.chat, session.access.models, session.access.chosen, name)
 
     async for _ in agent.aside(work):
         pass
@@ -49,10 +50,11 @@ async def list_models(agent: SessionRunner) -> Choices:
 
 
 async def _find_models(session: Session) -> Choices:
-    names = await session.list_names()
+    names = await session.access.served.names()
     if names:
-        foreign = not session.chosen.speaks_gemini
-        prefix = session.chosen.model.partition(":")[0] + ":" if foreign else ""
+        chosen = session.access.chosen
+        foreign = not chosen.speaks_gemini
+        prefix = chosen.model.partition(":")[0] + ":" if foreign else ""
         return Choices(tuple(f"{prefix}{name}" for name in names), complete=True)
     return Choices(tuple(each.name for each in served_models(today())), complete=False)
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from alhena.agent.recording import Place
 from alhena.agent.toolset.toolset import Toolset, window_of
 from alhena.chat.chat import Chat
 from alhena.chat.prompt import (
@@ -25,7 +24,7 @@ from alhena.chat.prompt import (
     with_full_context,
 )
 from alhena.config.documents import read_limited
-from alhena.config.effective_settings import FolderTrust
+from alhena.config.effective_settings import FolderTrust, Place
 from alhena.config.home import path_within, project_temp
 from alhena.errors import ConfigError, InputError
 from alhena.events import Event, WarningEvent
@@ -57,12 +56,12 @@ def first_contents(
 ) -> tuple[Content, Content]:
     """The contents a new session begins with. `project_memory` is what the project's context files
     say. Raises ConfigError."""
-    cwd, environ, settings = place
+    environ = place.environ
     roots = workspace.roots
     trees: list[str] = []
-    if settings.context.include_directory_tree:
+    if place.settings.context.include_directory_tree:
         items = min(MAX_ITEMS, max(1, _MOST_ITEMS // len(roots)))
-        usual = settings.context.file_filtering
+        usual = place.settings.context.file_filtering
         git, gemini = usual.respect_git_ignore, usual.respect_gemini_ignore
         rules = (IgnoreRules(each, git=git, gemini=gemini, environ=environ) for each in roots)
         trees = [folder_structure(each, its, items) for each, its in zip(roots, rules, strict=True)]
@@ -70,7 +69,7 @@ def first_contents(
         EnvironmentFacts(
             date=time.strftime("%A, %B %d, %Y"),
             platform=sys.platform,
-            temp=printable(project_temp(environ, cwd)),
+            temp=printable(project_temp(environ, place.cwd)),
             directories=tuple(printable(root) for root in roots),
             folder_structure="\n\n".join(trees),
             project_memory=project_memory,
@@ -391,7 +390,7 @@ def _gathered(bench: Toolset, room: int, cancellation: threading.Event) -> tuple
         return "the policy does not simply allow to read it"
 
     wanted = Wanted(
-        paths=(EVERYTHING,), exclude=tuple(sorted(SUMMARISED)), environ=bench.options.environ
+        paths=(EVERYTHING,), exclude=tuple(sorted(SUMMARISED)), environ=bench.spec.place.environ
     )
     selector = Selector(bench.workspace, wanted, cancellation)
     selection = selector.run()

@@ -9,7 +9,7 @@ import msgspec
 
 from alhena.agent.limits import read_limits, wants_more
 from alhena.agent.run import wait_until_done
-from alhena.agent.toolset.options import SessionOptions
+from alhena.agent.toolset.options import SessionSpec
 from alhena.agent.toolset.toolset import SessionLinks, at_once
 from alhena.chat.chat import Chat
 from alhena.chat.turn import AnswerCollector, ChantingError
@@ -244,7 +244,7 @@ def open_guard(settings: Settings, chat: Chat, links: SessionLinks) -> TurnGuard
 
 
 def within_budget(
-    given: SessionOptions,
+    spec: SessionSpec,
     settings: Settings,
     chosen: ChosenGenerator,
     ask: "Ask | None",
@@ -253,7 +253,7 @@ def within_budget(
     """Wraps the generator and the confirmation callback so that the budget holds; imports nothing
     without a budget. Raises ConfigError for limits that cannot be enforced and for invalid
     prices."""
-    limits = read_limits(given.limits, settings.model.budget)
+    limits = read_limits(spec.limits, settings.model.budget)
     unlimited = limits.tokens is limits.seconds is limits.cost is None
     own = settings.model.prices
     if unlimited and not own:
@@ -265,7 +265,7 @@ def within_budget(
         return chosen, ask, None
     from alhena.agent.limits.budget import Ledger, budgeted
 
-    ledger = Ledger(limits, prices, ask, spent=given.spent)
+    ledger = Ledger(limits, prices, ask, spent=spec.record.spent)
     ledger.require_price(chosen.model)
     channel.subscribe(ledger.feed)
     generator = budgeted(chosen.generator, ledger)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from alhena.agent.run import wait_until_done
 from alhena.chat.history import INTERRUPTED
+from alhena.config.effective_settings import Place
 from alhena.config.home import claim_project_temp, claimed_project_temp, project_temp
-from alhena.config.settings import Settings
 from alhena.errors import AlhenaError
 from alhena.events import ApiRequestEvent, Event, RunFinishedEvent, UserMessageEvent, WarningEvent
 from alhena.session.records import VERSION, Header, JournalError, new_session_id, now
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from alhena.session.journal import Disk, Journal
     from alhena.session.records import KnownRecord
     from alhena.session.replay import JournalRecorder
-
-Place = tuple[Path, Mapping[str, str], Settings]
-"""A session's directory, environment and effective settings."""
 
 _PATIENCE_S = 5.0
 
@@ -354,7 +351,7 @@ def begin(
 ) -> Beginning:
     """A new session (of this id, if one is given), or with `resume` (`latest`, a number, an id) an
     old one. Raises SessionError, HeldSessionError, JournalError, ConfigError."""
-    cwd, environ, settings = place
+    cwd, environ, settings = place.cwd, place.environ, place.settings
     if record or resume is not None or settings.general.checkpointing.enabled:
         # Before anything is told where it is: a namesake may begin at the same moment.
         with suppress(OSError):  # whoever wants to write there says why that cannot be

@@ -80,7 +80,7 @@ class AgentCheckpoints:
 
     def list(self) -> tuple[tuple[str, Checkpoint], ...]:
         """Those of the project, the oldest first, with their names. Raises CheckpointError."""
-        return self._opened().checkpoints().all()
+        return self._opened().checkpoints.open().all()
 
     async def restore(self, name: str) -> "Restored":
         """Makes files and conversation what they were at a checkpoint: its name, its number in the
@@ -124,14 +124,14 @@ class Restored(Value, frozen=True, kw_only=True):
 async def restore_session(session: Session, name: str) -> Restored:
     """Goes back to the checkpoint `name`. Raises NoCheckpointError, CheckpointError, SessionError
     (ForeignError), JournalError."""
-    checkpoints = session.checkpoints()
+    checkpoints = session.checkpoints.open()
     found, checkpoint = checkpoints.chosen(name)
     remembered = await checkpoints.remembered(found, checkpoint)
     kept, files = "", None
     if checkpoint.commit_hash:
-        with session.restore.allow_stop() as stop:
+        with session.checkpoints.pending.allow_stop() as stop:
             kept, files = await checkpoints.restore(found, checkpoint, stop)
-    session.restore.propose(None)
+    session.checkpoints.pending.propose(None)
     if remembered is not None:
         _go_back(session, found, remembered)
         await session.settle()
@@ -142,7 +142,7 @@ async def restore_session(session: Session, name: str) -> Restored:
         problem="" if checkpoint.commit_hash else "the checkpoint has no files",
         conversation=remembered is not None,
         forgotten=remembered is None,
-        proposed=_names(session.restore.calls),
+        proposed=_names(session.checkpoints.pending.calls),
         tool_call=plain_call(checkpoint),
     )
 
@@ -150,7 +150,7 @@ async def restore_session(session: Session, name: str) -> Restored:
 async def undo_turn(session: Session) -> Restored | None:
     """Takes back what the last turn that was not undone has changed in the files; the conversation
     continues. None when there is no such turn. Raises CheckpointError."""
-    checkpoints: Checkpoints = session.checkpoints()
+    checkpoints: Checkpoints = session.checkpoints.open()
     turn = checkpoints.last_turn(await _on_record(session))
     if turn is None:
         return None
@@ -170,7 +170,7 @@ async def undo_turns(session: Session, names: Collection[str]) -> Restored | Non
     """Takes back what all turns with checkpoints of these names have changed in the files, also
     turns of the session that this one is a fork of. Broken off, it is completed by repeating it.
     Raises CheckpointError."""
-    checkpoints: Checkpoints = session.checkpoints()
+    checkpoints: Checkpoints = session.checkpoints.open()
     done: dict[str, Restored] = {}
     while (turn := checkpoints.last_turn(names)) is not None:
         if turn.name not in names or turn.name in done:
@@ -181,9 +181,9 @@ async def undo_turns(session: Session, names: Collection[str]) -> Restored | Non
 
 
 async def _undone(session: Session, turn: EditingTurn) -> Restored:
-    with session.restore.allow_stop() as stop:
-        kept, files = await session.checkpoints().undo(turn, stop)
-    session.restore.propose(None)
+    with session.checkpoints.pending.allow_stop() as stop:
+        kept, files = await session.checkpoints.open().undo(turn, stop)
+    session.checkpoints.pending.propose(None)
     return Restored(name=turn.name, kept=kept, files=files, tool_call=plain_call(turn.first))
 
 
@@ -207,7 +207,7 @@ def _joined(first: Restored, later: Sequence[Restored]) -> Restored:
 async def propose(session: Session, prompt_id: str) -> None:
     """Makes the calls again that the session went back to, each of them if a person agrees, and
     lets the model continue with their results. Raises InputError when there are none."""
-    proposal = session.restore.take_calls()
+    proposal = session.checkpoints.pending.take_calls()
     chat = session.chat
     prompt_id = f"{prompt_id}-again"  # no prompt's, for it is none on record
     session.limits.new_prompt()
@@ -275,7 +275,7 @@ def _go_back(session: Session, name: str, remembered: Replay) -> None:
     if ends is not None:
         chat.history.add_user(ends.parts)
         if calls.calls:
-            session.restore.propose(calls)
+            session.checkpoints.pending.propose(calls)
 
 
 def _is_denied(call: CompletedToolCall) -> bool:

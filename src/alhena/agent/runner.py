@@ -20,7 +20,7 @@ from alhena.agent.run import (
 )
 from alhena.agent.session import Session
 from alhena.agent.session_factory import open_session
-from alhena.agent.toolset.options import SessionOptions
+from alhena.agent.toolset.options import SessionSpec
 from alhena.agent.toolset.toolset import Toolset
 from alhena.chat.prompt import memory_change_part
 from alhena.chat.turn import AnswerCollector
@@ -104,7 +104,7 @@ async def drive_prompt(
     listeners = [last.feed] if listen is None else [listen(session), last.feed]
     leave = [channel.subscribe(listener) for listener in listeners]
     reason = "error"
-    watch = watch_time(session.ledger)
+    watch = watch_time(session.access.ledger)
     try:
         proceeds = await _start(session, channel, prompt_id, prompt)
         await session.ready()
@@ -123,7 +123,7 @@ async def drive_prompt(
                 parts = () if proceeds else await _ask_hooks(session, channel, prompt_id, turn)
         if watch is not None:
             watch.stop()
-        await session.turn_over()
+        await session.checkpoints.turn_over()
         await session.settle()
         reason = "cancelled" if session.guard.cancelled else "done"
     except asyncio.CancelledError:
@@ -196,7 +196,7 @@ async def drive_call(
     except asyncio.CancelledError:
         raise InterruptedRunError("the call was interrupted.") from None
     finally:
-        await session.turn_over()
+        await session.checkpoints.turn_over()
 
 
 async def drive_start(session: Session, _channel: EventChannel) -> None:
@@ -247,7 +247,7 @@ def _find_unanswered(
 
 def _begin(session: Session, prompt_id: str, prompt: Prompt, *, turns: int = 0) -> None:
     if prompt.final is not None:
-        prompt.final.ask_by_tool(always=not session.chosen.speaks_gemini)
+        prompt.final.ask_by_tool(always=not session.access.chosen.speaks_gemini)
     session.limits.new_prompt(turns)
     session.guard.new_prompt(prompt_id, prompt.final)
 
@@ -269,7 +269,7 @@ async def _ask_hooks(
 async def _end(session: Session, channel: EventChannel) -> None:
     """Ends a run, whatever its outcome."""
     try:
-        await session.turn_over()
+        await session.checkpoints.turn_over()
     finally:
         await _flush(session, channel)
 
@@ -310,16 +310,15 @@ class SessionRunner:
     Entering raises ConfigError or CredentialsError.
     """
 
-    def __init__(self, options: SessionOptions | Callable[[], SessionOptions]) -> None:
+    def __init__(self, options: SessionSpec | Callable[[], SessionSpec]) -> None:
         """`options`, or what reads them whenever a session is opened; `adaptations` change them."""
         self._options = options
-        self.adaptations: list[Callable[[SessionOptions], SessionOptions]] = []
+        self.adaptations: list[Callable[[SessionSpec], SessionSpec]] = []
         self._channel = EventChannel()
         self._session: Session | None = None
         self._closing: Session | None = None
         self._driver: asyncio.Task[None] | None = None
         self._reader: Callable[[], EventStream | None] = lambda: None
-        self._prompts = 0
         self._calls = 0
 
     async def __aenter__(self) -> Self:
@@ -328,7 +327,6 @@ class SessionRunner:
             raise BusyError("this agent is open already.", remedy="Use a second Agent.")
         self._channel = EventChannel()  # lives as long as the session, and its listeners with it
         self._session = open_session(self._read_options(), self._channel)
-        self._prompts = self._session.prompts
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
@@ -369,7 +367,7 @@ class SessionRunner:
         from alhena.agent.restoring import AgentCheckpoints
 
         async def propose(session: Session, channel: EventChannel) -> None:
-            await drive_prompt(session, channel, self._next_prompt_id(session), None)
+            await drive_prompt(session, channel, session.prompt_ids.take_next(), None)
 
         return AgentCheckpoints(self._opened, self._idle, EventStream(self._start, propose))
 
@@ -397,7 +395,7 @@ class SessionRunner:
         )
 
         async def answer(session: Session, channel: EventChannel) -> None:
-            await drive_prompt(session, channel, self._next_prompt_id(session), given, listen)
+            await drive_prompt(session, channel, session.prompt_ids.take_next(), given, listen)
 
         return EventStream(self._start, answer)
 
@@ -413,7 +411,7 @@ class SessionRunner:
             name=name,
             args=dict(args),
             is_client_initiated=True,
-            prompt_id=self._opened().prompt_id(self._prompts),
+            prompt_id=self._opened().prompt_ids.current,
         )
         done: list[CompletedToolCall] = []
 
@@ -442,7 +440,7 @@ class SessionRunner:
         interrupt, or it was interrupted already."""
         control = None if self._session is None else self.toolset.server_control
         gave_up = control is not None and control.give_up()
-        stays = self._session is not None and self._session.restore.stop()
+        stays = self._session is not None and self._session.checkpoints.pending.stop()
         return self._interrupted() or gave_up or stays
 
     def _interrupted(self) -> bool:
@@ -475,7 +473,9 @@ class SessionRunner:
         options = self._read_options()
         options = msgspec.structs.replace(
             options,
-            approval_mode=session.bench.authority.modes.mode,
+            permissions=msgspec.structs.replace(
+                options.permissions, approval_mode=session.bench.authority.modes.mode
+            ),
             record=msgspec.structs.replace(
                 options.record, history=(), resume=resume, session_id=None
             ),
@@ -483,7 +483,6 @@ class SessionRunner:
         channel = EventChannel()
         opened = open_session(options, channel, source="clear")
         self._channel, self._session = channel, opened
-        self._prompts = opened.prompts
         opened.notices.continue_from(session.notices)
         self._closing = session
         closing = asyncio.ensure_future(session.aclose("clear"))
@@ -518,13 +517,9 @@ class SessionRunner:
         if driver is self._driver:
             self._channel.close()
 
-    def _next_prompt_id(self, session: Session) -> str:
-        self._prompts += 1
-        return session.prompt_id(self._prompts)
-
-    def _read_options(self) -> SessionOptions:
+    def _read_options(self) -> SessionSpec:
         given = self._options
-        options = given if isinstance(given, SessionOptions) else given()
+        options = given if isinstance(given, SessionSpec) else given()
         for adapt in self.adaptations:
             options = adapt(options)
         return options

@@ -10,26 +10,32 @@ import msgspec
 
 from alhena.agent.limits import TurnLimits
 from alhena.agent.loop import TurnGuard
-from alhena.agent.recording import Recording, close_recording
+from alhena.agent.recording import Beginning, Recording, close_recording
 from alhena.agent.toolset.toolset import Toolset
 from alhena.chat.chat import Chat
+from alhena.config.effective_settings import Place
 from alhena.events import Event, ToolCallResponseEvent, ToolCallUpdateEvent
 from alhena.models.providers.select import ChosenGenerator
 from alhena.system.processes import ProcessGroups
 from alhena.values import Value
+from alhena.wire.content import ToolCallRequestInfo
 
 if TYPE_CHECKING:
     import threading
 
-    from alhena.agent.chat import ConversationRoom
+    from alhena.agent.chat import ConversationRoom, SessionModels
     from alhena.agent.checkpointing import Checkpoints
     from alhena.agent.limits.budget import Ledger
     from alhena.agent.saved_conversations import SavedConversations
+    from alhena.agent.toolset.model_access import SessionModelList
     from alhena.agent.toolset.prompt_hooks import PromptHooks
     from alhena.events import CompressedEvent
+    from alhena.scheduler.question import Approver
     from alhena.scheduler.scheduler import Scheduler
     from alhena.session.records import Answered
     from alhena.telemetry.telemetry import Telemetry
+    from alhena.tools.builtin.ask_user import Ask
+    from alhena.tools.contract import ToolLocation
     from alhena.wire.content import FunctionCall
 
 
@@ -75,6 +81,39 @@ class ProposedCalls(Value, frozen=True, kw_only=True):
     known: "tuple[Answered, ...]"
 
 
+class SessionAccess(Value, frozen=True, kw_only=True):
+    """The model of a session within its budget, and the people. `ask` takes none of the time of
+    runs; `served` is the list of the service; with `texts` events say what was sent and answered.
+    """
+
+    models: "SessionModels"
+    chosen: ChosenGenerator
+    served: "SessionModelList"
+    approver: "Approver | None"
+    ask: "Ask | None"
+    texts: bool
+    ledger: "Ledger | None"
+
+
+class PromptIds:
+    """The ids of prompts, and of what comes after them. No other run of the session has one of
+    them: each that continues one has a mark of its own, for a record may lack what had an id."""
+
+    def __init__(self, session_id: str, count: int, *, resumed: bool) -> None:
+        self._count = count
+        self._beginning = f"{session_id}#{f'{os.urandom(4).hex()}.' if resumed else ''}"
+
+    @property
+    def current(self) -> str:
+        """The id of the last prompt."""
+        return f"{self._beginning}{self._count}"
+
+    def take_next(self) -> str:
+        """The id of a new prompt."""
+        self._count += 1
+        return self.current
+
+
 class PendingRestore:
     """A restore in progress, and the calls that may be made again after it."""
 
@@ -109,6 +148,49 @@ class PendingRestore:
             return False
         stop.set()
         return True
+
+
+class SessionCheckpoints:
+    """The checkpoints of a session, opened, and imported, before the first; `pending` is a restore
+    of one. `join` gives the conversation and the toolset."""
+
+    def __init__(
+        self,
+        place: Place,
+        begun: Beginning,
+        emit: Callable[[Event], None],
+        join: Callable[[], tuple[Chat, Toolset]],
+    ) -> None:
+        self.pending = PendingRestore()
+        self._place = place
+        self._begun = begun
+        self._emit = emit
+        self._join = join
+        self._opened: Checkpoints | None = None
+
+    def open(self) -> "Checkpoints":
+        """The checkpoints. Raises CheckpointError."""
+        if self._opened is None:
+            from alhena.agent.checkpointing import Checkpoints
+
+            cwd, environ = self._place.cwd, self._place.environ
+            chat, bench = self._join()
+            made = Checkpoints(cwd, environ, self._begun.session_id, self._emit)
+            made.attach(chat, self._begun.recording, lambda: bench.workspace.roots[1:])
+            bench.when_closed.append(made.close)
+            self._opened = made
+        return self._opened
+
+    async def keep(
+        self, request: ToolCallRequestInfo, places: "tuple[ToolLocation, ...]"
+    ) -> str | None:
+        """Makes a checkpoint before a call."""
+        return await self.open().keep(request, places)
+
+    async def turn_over(self) -> None:
+        """Ends the turn that checkpoints were made in."""
+        if self._opened is not None:
+            await self._opened.turn_over()
 
 
 class FirstPrompt:
@@ -158,42 +240,38 @@ class SessionNotices:
 
 
 class Session(msgspec.Struct, kw_only=True):
-    """The objects of a session, closed with it. `scheduler` is created with the first call.
-    `checkpoints` opens the session's checkpoints."""
+    """The objects of a session, closed with it. `scheduler` is created with the first call."""
 
     chat: Chat
     room: "ConversationRoom"
     scheduler: "Callable[[], Scheduler]"
-    limits: TurnLimits
     guard: TurnGuard
     processes: SessionProcesses
     bench: Toolset
-    chosen: ChosenGenerator
-    session_id: str
-    checkpoints: "Callable[[], Checkpoints]"
+    access: SessionAccess
+    prompt_ids: PromptIds
+    checkpoints: SessionCheckpoints
     conversations: "Callable[[], SavedConversations]"
-    switch_model: Callable[[str], None]
-    list_names: "Callable[[], Awaitable[tuple[str, ...]]]"
-    turn_over: Callable[[], Awaitable[None]]
     notices: SessionNotices
     first_prompt: FirstPrompt
-    restore: PendingRestore
-    ledger: "Ledger | None" = None
     prompt_hooks: "PromptHooks | None" = None
     telemetry: "tuple[Telemetry, ...]" = ()
     recording: Recording | None = None
-    prompts: int = 0
-    mark: str = ""
+
+    @property
+    def session_id(self) -> str:
+        """The id of the session."""
+        return self.bench.links.session_id
+
+    @property
+    def limits(self) -> TurnLimits:
+        """The limits of turns, which subagents share."""
+        return self.bench.links.turns
 
     @property
     def model(self) -> str:
         """The current model."""
         return self.chat.model.name
-
-    def prompt_id(self, number: int) -> str:
-        """The id of a prompt, or what comes after it. No other run of the session has it: each
-        that continues one has a `mark` of its own, for a record may lack what had an id."""
-        return f"{self.session_id}#{self.mark}{number}"
 
     async def aclose(self, reason: Literal["exit", "clear"] = "exit") -> None:
         """Fires the SessionEnd hooks, ends processes, closes connections and files."""
@@ -210,9 +288,10 @@ class Session(msgspec.Struct, kw_only=True):
             await self.bench.sources.close()
             await self.processes.groups.close()
         finally:
+            chosen = self.access.chosen
             try:
-                if self.chosen.owned:
-                    await self.chosen.generator.aclose()
+                if chosen.owned:
+                    await chosen.generator.aclose()
             finally:
                 await self._finish()
 

@@ -1,23 +1,23 @@
 """Puts a session together: settings, policies, tools, scheduler, model, chat, record."""
 
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
-from alhena.agent.chat import ConversationRoom, SessionModels, open_chat, switch
+from alhena.agent.chat import ConversationRoom, SessionModels, open_chat
 from alhena.agent.context import conversation, first_contents, open_prompt, tell_files
 from alhena.agent.limits import TurnLimits
 from alhena.agent.loop import open_guard, within_budget
-from alhena.agent.recording import Beginning, Place, begin
+from alhena.agent.recording import Beginning, begin
 from alhena.agent.run import EventChannel
 from alhena.agent.session import (
     FirstPrompt,
-    PendingRestore,
+    PromptIds,
     Session,
+    SessionAccess,
+    SessionCheckpoints,
     SessionNotices,
     SessionProcesses,
 )
@@ -29,10 +29,11 @@ from alhena.agent.toolset.model_access import (
     SessionModelList,
     fallback_mode,
 )
-from alhena.agent.toolset.options import SessionOptions
+from alhena.agent.toolset.options import SessionSpec
 from alhena.agent.toolset.toolset import SessionLinks, Toolset
 from alhena.chat.chat import Chat, Outlets
 from alhena.chat.history import import_contents
+from alhena.config.effective_settings import Place
 from alhena.config.home import installation_id_path
 from alhena.config.settings import Settings
 from alhena.errors import ConfigError, InputError
@@ -49,14 +50,12 @@ from alhena.models.providers.select import (
 from alhena.models.retry import retry_policy, wrap_attempts
 from alhena.system.workspace import Workspace
 from alhena.values import Value
-from alhena.wire.content import Content, ToolCallRequestInfo, for_another_model
+from alhena.wire.content import Content, for_another_model
 from alhena.wire.encode import EncodedContent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from alhena.agent.checkpointing import Checkpoints
-    from alhena.agent.limits.budget import Ledger
     from alhena.agent.saved_conversations import SavedConversations
     from alhena.agent.subagents import AgentDefinition
     from alhena.agent.subagents.remote_agents import RemoteAgents
@@ -68,7 +67,6 @@ if TYPE_CHECKING:
     from alhena.telemetry.telemetry import Telemetry
     from alhena.tools.builtin.ask_user import Ask
     from alhena.tools.builtin.subagents import RunAgent
-    from alhena.tools.contract import ToolLocation
 
 
 instrumented: "Providers | None" = None
@@ -76,13 +74,13 @@ instrumented: "Providers | None" = None
 
 
 def session_generator(
-    options: SessionOptions, model: str, settings: Settings, channel: EventChannel
+    spec: SessionSpec, model: str, settings: Settings, channel: EventChannel
 ) -> ChosenGenerator:
     """The generator: the program's own, or the one selected by model, credentials and settings;
     what a program's recording puts in its place. Raises ConfigError, CredentialsError."""
 
     def choose() -> ChosenGenerator:
-        given = options.generator
+        given = spec.model.generator
         if given is None:
             return choose_generator(choice)
         plain = ChosenGenerator(generator=given, model=model)
@@ -90,25 +88,25 @@ def session_generator(
         require_tier(replace(chosen, model=model), settings.model.service_tier)
         return replace(chosen, generator=given, model=model, owned=False)
 
-    environ = options.environ
+    environ = spec.place.environ
     choice = ModelChoice(
         model=model,
         environ=environ,
         settings=settings,
-        fake_responses=options.fake_responses,
-        fake_strict=options.fake_strict,
-        record_responses=options.record_responses,
-        is_terminal=options.client.is_terminal,
+        fake_responses=spec.model.fake_responses,
+        fake_strict=spec.model.fake_strict,
+        record_responses=spec.model.record_responses,
+        is_terminal=spec.client.is_terminal,
         retry=retry_policy(settings.general),
         private_files=partial(login_files, environ),
         tell=lambda text: channel.emit(WarningEvent(message=text)),
         installation_id=partial(installation_number, environ),
     )
     recorded = RECORDINGS[-1] if RECORDINGS else None
-    chosen = recorded.generator(choose, model, str(options.cwd)) if recorded else choose()
-    if options.wrap is None:
+    chosen = recorded.generator(choose, model, str(spec.place.cwd)) if recorded else choose()
+    if spec.model.wrap is None:
         return chosen
-    return replace(chosen, generator=wrap_attempts(chosen.generator, options.wrap))
+    return replace(chosen, generator=wrap_attempts(chosen.generator, spec.model.wrap))
 
 
 def installation_number(environ: Mapping[str, str]) -> str:
@@ -119,59 +117,37 @@ def installation_number(environ: Mapping[str, str]) -> str:
 
 
 def open_session(
-    options: SessionOptions, channel: EventChannel, source: Literal["startup", "clear"] = "startup"
+    spec: SessionSpec, channel: EventChannel, source: Literal["startup", "clear"] = "startup"
 ) -> Session:
     """A session ready for its first prompt; nothing is sent. `source` is its kind of start, for
     hooks. Raises ConfigError, InputError (SessionError), CredentialsError, JournalError."""
     begun = begin(
-        options.record.resume,
-        (options.cwd, options.environ, options.settings),
+        spec.record.resume,
+        spec.place,
         channel.emit,
-        record=options.record.enabled,
-        session_id=options.record.session_id,
-        disk=options.record.disk,
+        record=spec.record.enabled,
+        session_id=spec.record.session_id,
+        disk=spec.record.disk,
     )
     try:
-        session = _open(options, channel, begun, source)
+        session = _open(spec, channel, begun, source)
     except BaseException:
         begun.abandon()
         raise
-    session.bench.warnings.extend(options.notices)
+    session.bench.warnings.extend(spec.place.told)
     if session.bench.servers is not None:
         session.bench.servers.start()  # the last step: what has begun to run has to be closed
     return session
 
 
-class SessionAccess(Value, frozen=True, kw_only=True):
-    """The model of a session within its budget, and the people. `ask` takes none of the time of
-    runs; `served` is the list of the service; with `texts` events say what was sent and answered.
-    """
-
-    models: SessionModels
-    chosen: ChosenGenerator
-    served: SessionModelList
-    approver: "Approver | None"
-    ask: "Ask | None"
-    texts: bool
-    ledger: "Ledger | None"
-
-    def fallback(self, settings: Settings) -> SessionFallback:
-        """The choice of another model when one cannot answer."""
-        mode = fallback_mode(settings.model.fallback, self.models.requested)
-        models = self.models
-        return SessionFallback(
-            mode, Consent(self.ask), models.config, models.chosen, self.served.renewal
-        )
-
-
-def open_access(options: SessionOptions, channel: EventChannel, *, texts: bool) -> SessionAccess:
+def open_access(spec: SessionSpec, channel: EventChannel, *, texts: bool) -> SessionAccess:
     """Chooses the model. Raises ConfigError, CredentialsError."""
-    environ, settings = options.environ, options.settings
+    environ, settings = spec.place.environ, spec.place.settings
     order_addresses(ipv4_first=settings.advanced.dns_resolution_order == "ipv4first")
-    models = SessionModels(options.model, environ, settings)
-    approver, ask = _find_people(options, channel)
-    plain = session_generator(options, models.name, settings, channel)
-    chosen, ask, ledger = within_budget(options, settings, plain, ask, channel)
+    models = SessionModels(spec.model.name, environ, settings)
+    approver, ask = _find_people(spec, channel)
+    plain = session_generator(spec, models.name, settings, channel)
+    chosen, ask, ledger = within_budget(spec, settings, plain, ask, channel)
     served = SessionModelList(chosen.generator, environ, channel.emit)
     if chosen.speaks_gemini:
         served.prepare(chosen.model)
@@ -187,6 +163,14 @@ def open_access(options: SessionOptions, channel: EventChannel, *, texts: bool) 
     )
 
 
+def _choose_fallback(access: SessionAccess, settings: Settings) -> SessionFallback:
+    """The choice of another model when one cannot answer."""
+    models = access.models
+    mode = fallback_mode(settings.model.fallback, models.requested)
+    renewal = access.served.renewal
+    return SessionFallback(mode, Consent(access.ask), models.config, models.chosen, renewal)
+
+
 class Opening(Value, frozen=True):
     """The `contents` that a conversation begins with, the number of those that no person or model
     wrote (`length`), and the `memory` they are from."""
@@ -198,22 +182,19 @@ class Opening(Value, frozen=True):
 
 
 def open_contents(
-    options: SessionOptions, begun: Beginning, model: str, channel: EventChannel
+    spec: SessionSpec, begun: Beginning, model: str, channel: EventChannel
 ) -> Opening:
     """Finds the memory and the first contents, or takes those of an earlier run."""
-    place = (options.cwd, options.environ, options.settings)
-    workspace = Workspace(options.cwd, options.include_directories)
-    memory = open_memory(
-        workspace,
-        (options.environ, options.settings),
-        channel.emit,
-        skip=options.skip_trust,
-        extensions=options.extensions,
+    workspace = Workspace(spec.place.cwd, spec.place.directories)
+    memory = open_memory(workspace, spec.place, channel.emit)
+    given = import_contents(spec.record.history, model)
+    first = (
+        begun.opening_contents
+        or given
+        or first_contents(workspace, spec.place, memory.project_text)
     )
-    given = import_contents(options.record.history, model)
-    first = begun.opening_contents or given or first_contents(workspace, place, memory.project_text)
     memory.began_with([entry.content for entry in begun.contents] or first)
-    length = 0 if options.record.history else len(first)
+    length = 0 if spec.record.history else len(first)
     return Opening(
         begun.contents or first,
         begun.opening if begun.contents else length,
@@ -240,36 +221,39 @@ class _LateParts:
 
 
 def _open(
-    options: SessionOptions,
+    spec: SessionSpec,
     channel: EventChannel,
     begun: Beginning,
     source: Literal["startup", "clear"],
 ) -> Session:
-    settings = options.settings
-    watch = _watch(settings, options.environ, options.cwd)
+    settings = spec.place.settings
+    watch = _watch(spec.place)
     processes = SessionProcesses()
-    access = open_access(options, channel, texts=watch is not None and watch.texts)
-    opening = open_contents(options, begun, access.chosen.model, channel)
+    access = open_access(spec, channel, texts=watch is not None and watch.texts)
+    opening = open_contents(spec, begun, access.chosen.model, channel)
     late = _LateParts()
-    checkpoints = _Checkpoints((options.cwd, options.environ, settings), begun, channel, late.get)
+    checkpoints = SessionCheckpoints(spec.place, begun, channel.emit, late.get)
     chosen, approver = access.chosen, access.approver
-    links = _open_links(options, channel, begun, access, opening, late)
+    links = _open_links(spec, channel, begun, access, opening, late)
     if settings.general.checkpointing.enabled:
         links = replace(links, keep=checkpoints.keep)
     bench = open_toolset(
-        replace(options, interactive=approver is not None), links, processes.groups
+        replace(spec, people=replace(spec.people, interactive=approver is not None)),
+        links,
+        processes.groups,
     )
     bench.hide_denied()
     bench.when_closed.append(access.served.close)
-    bench.warnings.extend(_find_notices(options, begun, access, bench))
+    bench.warnings.extend(_find_notices(spec, begun, access, bench))
+    _heed_bus(spec, bench, channel)
     channel.subscribe(processes.feed)
     channel.subscribe(bench.spending.feed)
-    room, chat = _open_conversation(options, access, opening, bench)
+    room, chat = _open_conversation(spec, access, opening, bench)
     late.join(chat, bench)
     at_once = bench.hooks is not None  # hooks may read the record
     begun.attach(chat, channel, opening.length, at_once=at_once)
     _tell_checkers(bench, chat, opening.length)
-    again = bool(options.record.history or begun.contents)
+    again = bool(spec.record.history or begun.contents)
     hooks = _prompt_hooks(bench, chat, "resume" if again else source, opening.length)
     if hooks is not None and bench.hooks is not None:
         processes.when_killed(bench.hooks.kill)
@@ -277,31 +261,23 @@ def _open(
         chat=chat,
         room=room,
         scheduler=cache(partial(bench.scheduler, channel.emit, approver)),
-        limits=links.turns,
         guard=open_guard(settings, chat, links),
-        ledger=access.ledger,
         processes=processes,
         bench=bench,
-        chosen=chosen,
-        session_id=links.session_id,
-        checkpoints=checkpoints.open,
-        conversations=cache(partial(_conversations, options, chat, begun)),
-        turn_over=checkpoints.turn_over,
+        access=access,
+        checkpoints=checkpoints,
+        conversations=cache(partial(_conversations, spec, chat, begun)),
         prompt_hooks=hooks,
         telemetry=_session_telemetry(watch, channel, bench, chosen),
         recording=begun.recording,
-        switch_model=partial(switch, chat, access.models, chosen),
-        list_names=access.served.names,
-        prompts=begun.prompts,
-        mark=f"{os.urandom(4).hex()}." if begun.resumed else "",
+        prompt_ids=PromptIds(links.session_id, begun.prompts, resumed=begun.resumed),
         notices=SessionNotices(bench.warnings, chosen.notices),
-        first_prompt=_open_first_prompt(options, begun, links, hooks, late),
-        restore=PendingRestore(),
+        first_prompt=_open_first_prompt(spec, begun, links, hooks, late),
     )
 
 
 def _open_links(
-    options: SessionOptions,
+    spec: SessionSpec,
     channel: EventChannel,
     begun: Beginning,
     access: SessionAccess,
@@ -309,7 +285,7 @@ def _open_links(
     late: _LateParts,
 ) -> SessionLinks:
     """The services of the session for its tools."""
-    settings = options.settings
+    settings = spec.place.settings
     return SessionLinks(
         session_id=begun.session_id,
         transcript=begun.transcript,
@@ -320,8 +296,8 @@ def _open_links(
         step=begun.step,
         approver=access.approver,
         ask=access.ask,
-        turns=TurnLimits(options.limits.turns, settings.model.max_session_turns, access.ask),
-        fallback=access.fallback(settings),
+        turns=TurnLimits(spec.limits.turns, settings.model.max_session_turns, access.ask),
+        fallback=_choose_fallback(access, settings),
         opening=opening.for_subagents,
         memory=opening.memory,
         durable=begun.durable,
@@ -331,26 +307,26 @@ def _open_links(
 
 
 def _find_notices(
-    options: SessionOptions, begun: Beginning, access: SessionAccess, bench: Toolset
+    spec: SessionSpec, begun: Beginning, access: SessionAccess, bench: Toolset
 ) -> "Iterable[str]":
     """Notices at the start of a session."""
     yield from begun.notices
     yield from access.models.warnings
-    yield from _end_notices(access.chosen.model, options.environ)
+    yield from _end_notices(access.chosen.model, spec.place.environ)
     yield from _temperature_problems(bench.agents.local, access.chosen.model)
     yield from () if bench.memory is None else bench.memory.memory.warnings
-    if options.full_context and (options.record.history or begun.contents):
+    if spec.model.full_context and (spec.record.history or begun.contents):
         yield "--all-files tells nothing here: the conversation has begun already."
 
 
 def _open_conversation(
-    options: SessionOptions, access: SessionAccess, opening: Opening, bench: Toolset
+    spec: SessionSpec, access: SessionAccess, opening: Opening, bench: Toolset
 ) -> tuple[ConversationRoom, Chat]:
     """The conversation, and the room in the window of its model."""
     links, chosen = bench.links, access.chosen
     trust = opening.memory.request.trust
     prompt = open_prompt(
-        bench, options.environ, trust, options.system_prompt, headless=links.approver is None
+        bench, spec.place.environ, trust, spec.model.instructions, headless=links.approver is None
     )
     outlets = Outlets(links.emit, links.pace, texts=links.texts)
     room = ConversationRoom(bench, chosen.generator, outlets, opening.length)
@@ -358,14 +334,14 @@ def _open_conversation(
 
 
 def _open_first_prompt(
-    options: SessionOptions,
+    spec: SessionSpec,
     begun: Beginning,
     links: SessionLinks,
     hooks: "PromptHooks | None",
     late: _LateParts,
 ) -> FirstPrompt:
-    proceeds = options.record.proceeds and len(begun.contents) > begun.opening
-    if not options.full_context or options.record.history or begun.contents:
+    proceeds = spec.record.proceeds and len(begun.contents) > begun.opening
+    if not spec.model.full_context or spec.record.history or begun.contents:
         return FirstPrompt(proceeds=proceeds)
     chat, bench = late.get()
     return FirstPrompt(proceeds=proceeds, work=partial(tell_files, bench, chat, hooks, links.emit))
@@ -413,57 +389,16 @@ def _temperature_problems(agents: "tuple[AgentDefinition, ...]", model: str) -> 
             yield f"agent {agent.name}: {error}"
 
 
-class _Checkpoints:
-    """The checkpoints of a session, opened, and imported, before the first. `joined` gives the
-    conversation and the toolset."""
-
-    def __init__(
-        self,
-        place: Place,
-        begun: Beginning,
-        channel: EventChannel,
-        joined: Callable[[], tuple[Chat, Toolset]],
-    ) -> None:
-        self._place = place
-        self._begun = begun
-        self._channel = channel
-        self._joined = joined
-        self._opened: Checkpoints | None = None
-
-    def open(self) -> "Checkpoints":
-        if self._opened is None:
-            from alhena.agent.checkpointing import Checkpoints
-
-            cwd, environ, _ = self._place
-            chat, bench = self._joined()
-            made = Checkpoints(cwd, environ, self._begun.session_id, self._channel.emit)
-            made.attach(chat, self._begun.recording, lambda: bench.workspace.roots[1:])
-            bench.when_closed.append(made.close)
-            self._opened = made
-        return self._opened
-
-    async def keep(
-        self, request: ToolCallRequestInfo, places: "tuple[ToolLocation, ...]"
-    ) -> str | None:
-        return await self.open().keep(request, places)
-
-    async def turn_over(self) -> None:
-        if self._opened is not None:
-            await self._opened.turn_over()
-
-
-def _conversations(options: SessionOptions, chat: Chat, begun: Beginning) -> "SavedConversations":
+def _conversations(spec: SessionSpec, chat: Chat, begun: Beginning) -> "SavedConversations":
     from alhena.agent.saved_conversations import SavedConversations
 
-    return SavedConversations(options.cwd, options.environ, chat, begun.recording)
+    return SavedConversations(spec.place.cwd, spec.place.environ, chat, begun.recording)
 
 
-def _find_people(
-    options: SessionOptions, channel: EventChannel
-) -> "tuple[Approver | None, Ask | None]":
+def _find_people(spec: SessionSpec, channel: EventChannel) -> "tuple[Approver | None, Ask | None]":
     """Finds the approver and the function that answers questions of the model; imports nothing if
     no person can be asked. Raises InputError."""
-    people = options.people
+    people = spec.people
     if people.approve is not None and people.bus is not None:
         raise InputError("approve and bus would both confirm calls.", remedy="Give one of the two.")
     if people.approve is not None:
@@ -479,13 +414,24 @@ def _find_people(
     return None, people.ask
 
 
-def _watch(settings: Settings, environ: Mapping[str, str], cwd: Path) -> "TelemetryOptions | None":
+def _heed_bus(spec: SessionSpec, bench: Toolset, channel: EventChannel) -> None:
+    """Applies updates of the policy that a program publishes on its bus, if it may."""
+    bus = spec.people.bus
+    if bus is None or spec.place.settings.security.disable_always_allow:
+        return
+    from alhena.agent.toolset.approval import apply_updates
+
+    bench.when_closed.append(apply_updates(bus, bench.authority, channel.emit))
+
+
+def _watch(place: Place) -> "TelemetryOptions | None":
     """Telemetry options; None, and no import, if telemetry is off."""
+    settings, environ = place.settings, place.environ
     if not (settings.telemetry.enabled or environ.get("GEMINI_TELEMETRY_ENABLED")):
         return None
     from alhena.telemetry.options import telemetry_options
 
-    return telemetry_options(settings.telemetry, environ, cwd)
+    return telemetry_options(settings.telemetry, environ, place.cwd)
 
 
 def _prompt_hooks(

@@ -109,7 +109,7 @@ def _trace(provider: Any, told: Told, channel: EventChannel) -> None:
     from alhena.telemetry.spans import SCOPE, Spans
 
     tracer = provider.get_tracer(SCOPE, __version__)
-    spans = Spans(tracer, told.bench.links.session_id, told.bench.options.environ)
+    spans = Spans(tracer, told.bench.links.session_id, told.bench.spec.place.environ)
     channel.subscribe(spans.feed)
     told.bench.tracers.append(spans.traceparent)
     told.bench.when_closed.append(spans.finish)
@@ -124,7 +124,7 @@ def _begun(
     texts: bool,
     close_s: float = CLOSE_S,
 ) -> Telemetry:
-    translation = Translation(Redaction(told.bench.options.environ), texts=texts)
+    translation = Translation(Redaction(told.bench.spec.place.environ), texts=texts)
     telemetry = Telemetry(sink, translation, name=name, close_s=close_s)
     telemetry.record(config_record(told, texts=texts))
     channel.subscribe(telemetry.feed)
@@ -158,7 +158,7 @@ class _ModeRecords:
 
 
 def _origin(told: Told) -> RecordOrigin:
-    number, problem = installation_id(installation_id_path(told.bench.options.environ))
+    number, problem = installation_id(installation_id_path(told.bench.spec.place.environ))
     if problem:
         reason = f"the installation's id cannot be kept: {problem}"
         told.bench.warnings.append(f"telemetry: {reason}.")
@@ -193,7 +193,7 @@ def config_record(told: Told, *, texts: bool) -> TelemetryRecord:
         "worktree_active": False,
     }
     return TelemetryRecord(
-        "config", "CLI configuration loaded.", attributes | dict(told.bench.options.client.facts)
+        "config", "CLI configuration loaded.", attributes | dict(told.bench.spec.client.facts)
     )
 
 

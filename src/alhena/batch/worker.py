@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from alhena.agent.limits.budget import Spent
-from alhena.agent.toolset.options import RecordOptions, SessionOptions
+from alhena.agent.toolset.options import RecordOptions, SessionSpec
 from alhena.batch.engine import Admission, RunConfig, TaskQueue
 from alhena.batch.errors import LostLeaseError, QueueError, SharedLimitError
 from alhena.batch.limits import GatedGenerator, Limiter
@@ -30,6 +30,7 @@ from alhena.batch.results import TaskResult, lost_task, with_usage
 from alhena.batch.tasks import Task
 from alhena.batch.worktree import Tree, find_earlier_tree, open_tree, remove_tree
 from alhena.config.effective_settings import open_place
+from alhena.config.environment import without_repository
 from alhena.config.home import BATCH_TASK, PROJECT_TEMP
 from alhena.errors import AlhenaError, InputError, InterruptedRunError
 from alhena.library.agent import Agent
@@ -291,8 +292,8 @@ class Worker:
         folder: Path,
         session_id: str,
         resumes: bool,
-        options: SessionOptions,
-    ) -> SessionOptions:
+        options: SessionSpec,
+    ) -> SessionSpec:
         """The options of the session of an attempt."""
         task = lease.claim.task
         token = lease.claim.token
@@ -300,23 +301,28 @@ class Worker:
         def wrap(inner: ContentGenerator) -> ContentGenerator:
             return GatedGenerator(inner, self._limiter, token, lease.require)
 
+        own = options.place.environ
+        environ = {
+            **(own if lease.tree is None else without_repository(own)),
+            **(task.env or {}),
+            PROJECT_TEMP: str(folder),
+            BATCH_TASK: task.id,
+        }
         return msgspec.structs.replace(
             options,
-            environ={
-                **options.environ,
-                **(task.env or {}),
-                PROJECT_TEMP: str(folder),
-                BATCH_TASK: task.id,
-            },
+            place=msgspec.structs.replace(options.place, environ=environ),
+            model=msgspec.structs.replace(
+                options.model,
+                wrap=wrap,
+                fake_responses=options.model.fake_responses or self._config.fake_responses,
+            ),
             record=RecordOptions(
                 resume=session_id if resumes else None,
                 session_id=None if resumes else session_id,
                 proceeds=resumes,
                 disk=self._disk(lease, folder / "sessions" / f"{session_id}.jsonl"),
+                spent=_spent(self._usage(token)),
             ),
-            wrap=wrap,
-            spent=_spent(self._usage(token)),
-            fake_responses=options.fake_responses or self._config.fake_responses,
         )
 
     def _disk(self, lease: Lease, _path: Path, /) -> Disk:

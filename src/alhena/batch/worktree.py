@@ -17,7 +17,6 @@ from alhena.agent.subagents.worktree import (
     run_git,
 )
 from alhena.batch.tasks import Task
-from alhena.config.environment import own_environment
 from alhena.errors import InputError
 
 _NOTE = "tree.json"
@@ -40,16 +39,17 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The changes as a patch, for the task with this folder. Raises InputError."""
         if not self.base:
             return None
-        environ = self._environ(environ)
+        top, chosen = Path(self.top), self._choose_store()
+        index = ("rev-parse", "--git-path", "index.lock")
         with alone(folder / _LOCK) as held:
             # Left by a git that was killed; one that lives has the lock.
-            name = run_git(Path(self.top), environ, "rev-parse", "--git-path", "index.lock")
+            name = run_git(top, environ, *index, chosen=chosen)
             Path(self.top, os.fsdecode(name.removesuffix(b"\n"))).unlink(missing_ok=True)
-            return patch_since(self.base, Path(self.top), environ, held)
+            return patch_since(self.base, top, environ, chosen, held)
 
-    def _environ(self, environ: Mapping[str, str]) -> Mapping[str, str]:
-        own = {} if self.repository else {"GIT_DIR": self.store, "GIT_WORK_TREE": self.top}
-        return {**own_environment(environ), **own}
+    def _choose_store(self) -> Mapping[str, str]:
+        """Variables of git that name the repository beside a copy."""
+        return {} if self.repository else {"GIT_DIR": self.store, "GIT_WORK_TREE": self.top}
 
 
 def open_tree(folder: Path, task: Task, cwd: Path, environ: Mapping[str, str]) -> tuple[Tree, bool]:
@@ -145,9 +145,9 @@ def _copy_directory(cwd: Path, place: Path, environ: Mapping[str, str]) -> Tree:
     shutil.copytree(cwd, top, symlinks=True, ignore=skipped)
     try:
         run_git(top, environ, "init", "--quiet", "--bare", "--template=", str(store))
-        own = {**own_environment(environ), "GIT_DIR": str(store), "GIT_WORK_TREE": str(top)}
-        run_git(top, own, "add", "-A")
-        base = run_git(top, own, "write-tree").decode().strip()
+        chosen = {"GIT_DIR": str(store), "GIT_WORK_TREE": str(top)}
+        run_git(top, environ, "add", "-A", chosen=chosen)
+        base = run_git(top, environ, "write-tree", chosen=chosen).decode().strip()
     except InputError:
         base = ""
     return Tree(top=str(top), cwd=str(top), base=base, store=str(store))

@@ -173,13 +173,16 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     ignored because it is not trusted, and `notice` is the message about them; "" for none.
     `pending` are its servers and commands blocked because they differ from the accepted state;
     `acceptance` checks the others before each start, None if nothing can be blocked. `extensions`
-    are those in use. `warnings` are for people, `notes` for diagnosis.
+    are those in use; `directories` belong to the workspace beside `cwd`; `skip_trust`: the folder
+    is trusted for now. `warnings` are for people, `notes` for diagnosis.
     """
 
     cwd: Path
     settings: Settings
     environ: Mapping[str, str]
-    trust: FolderTrust
+    trust: FolderTrust = FolderTrust(False, "it was not asked for", known=False)
+    skip_trust: bool = False
+    directories: tuple[str, ...] = ()
     layers: "tuple[Layer, ...]" = ()
     env_files: "tuple[FoundEnvFile, ...]" = ()
     unread: tuple[str, ...] = ()
@@ -293,6 +296,7 @@ def open_place(
         settings=settings,
         environ=variables,
         trust=trust,
+        skip_trust=skip_trust,
         layers=layers,
         env_files=found,
         unread=tuple(dict.fromkeys(unread)),

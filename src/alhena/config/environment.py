@@ -106,6 +106,19 @@ _DESKTOP_SESSIONS = frozenset(
 )
 """Identifiers of windows and logins, which grant nothing."""
 _GIT_SETTINGS = ("GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_")
+_GIT_REPOSITORY = frozenset(
+    {
+        *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_ATTR_SOURCE", "GIT_COMMON_DIR", "GIT_CONFIG"),
+        *("GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS", "GIT_DIR", "GIT_DIFF_OPTS"),
+        *("GIT_GLOB_PATHSPECS", "GIT_GRAFT_FILE", "GIT_ICASE_PATHSPECS", "GIT_IMPLICIT_WORK_TREE"),
+        *("GIT_INDEX_FILE", "GIT_INDEX_VERSION", "GIT_INTERNAL_SUPER_PREFIX"),
+        *("GIT_LITERAL_PATHSPECS", "GIT_NAMESPACE", "GIT_NOGLOB_PATHSPECS"),
+        *("GIT_NO_REPLACE_OBJECTS", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX", "GIT_QUARANTINE_PATH"),
+        *("GIT_REFERENCE_BACKEND", "GIT_REPLACE_REF_BASE", "GIT_SHALLOW_FILE", "GIT_WORK_TREE"),
+    }
+)
+"""Variables by which git tells a hook or an alias its repository, index and way of reading paths:
+those of `git rev-parse --local-env-vars`, and others that hold for one command."""
 _WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+"
 
 # Each alternative begins at a boundary and matches one character class: linear time.
@@ -291,6 +304,23 @@ def own_environment(environ: Mapping[str, str]) -> Mapping[str, str]:
     """The environment without variables from a project's .env file: for programs of the user that
     act with the user's secrets."""
     return environ.own if isinstance(environ, ProjectEnvironment) else environ
+
+
+def without_repository(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment without git's variables for one repository, for commands that work in the
+    repository of their directory."""
+    if isinstance(environ, ProjectEnvironment):
+        own = without_repository(environ.own)
+        return ProjectEnvironment(own, _drop_repository(environ))
+    return _drop_repository(environ)
+
+
+def _drop_repository(environ: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in environ.items()
+        if name not in _GIT_REPOSITORY and not name.startswith(_GIT_SETTINGS)
+    }
 
 
 @cache

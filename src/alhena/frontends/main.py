@@ -13,7 +13,7 @@ from typing import NoReturn
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InterruptedRunError, UsageError
 from alhena.frontends.shared.streams import (
-    OutputError,
+    StreamError,
     is_terminal,
     report,
     write_stderr,
@@ -56,15 +56,15 @@ def run(argv: list[str]) -> int:
     debug = "--debug" in options or "-d" in options
     try:
         return _command(argv)(argv)
-    except OutputError as error:
+    except StreamError as error:
         return _unwritable(error, debug=debug, document=_error_object(error, options))
     except AlhenaError as error:
         if not _wants_json(options):
             return report(error, debug=debug)
-        from alhena.frontends.headless.run import Result
+        from alhena.frontends.headless.run import RunResult
         from alhena.frontends.shared.arguments import OutputFormat
 
-        return Result(OutputFormat.JSON, None, debug=debug).fail(error)
+        return RunResult(OutputFormat.JSON, None, debug=debug).fail(error)
     except KeyboardInterrupt:
         error = InterruptedRunError("interrupted.")
         return report(error, debug=False, document=_error_object(error, options))
@@ -161,9 +161,12 @@ def _prompt(argv: list[str]) -> int:
         return sessions.run(list(arguments.sessions))
     _warn_in_words()
     if arguments.worktree is not None:
+        from alhena.config.environment import without_repository
         from alhena.frontends.worktree import enter_worktree
 
         enter_worktree(arguments.worktree, os.environ)
+        for name in os.environ.keys() - without_repository(os.environ).keys():
+            del os.environ[name]  # the session's commands work in the worktree
     if arguments.acp:
         from alhena.frontends.acp.server import run_acp
 
@@ -207,7 +210,7 @@ def _warn_in_words() -> None:
     warnings.formatwarning = form
 
 
-def _unwritable(error: OutputError, *, debug: bool, document: str | None) -> int:
+def _unwritable(error: StreamError, *, debug: bool, document: str | None) -> int:
     """The result could not be written: said once, and not again when the interpreter flushes.
 
     A closed reader (`| head`) is ignored.
@@ -236,11 +239,11 @@ def refuse_commands(words: tuple[str, ...], commands: Mapping[str, tuple[str, ..
     near = _near(name, second, commands) if second else None
     if near is not None:
         _refuse(f"there is no command {name}.", f"Did you mean alhena {near} {second}?")
-    if not second and name.replace("-", "").isalpha() and name.islower() and _unpiped():
+    if not second and name.replace("-", "").isalpha() and name.islower() and _lacks_piped_text():
         _ask_about(name, commands)
 
 
-def _unpiped() -> bool:
+def _lacks_piped_text() -> bool:
     """True when standard input brings nothing that a single word could be about."""
     if sys.stdin is None:
         return True

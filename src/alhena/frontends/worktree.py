@@ -110,10 +110,10 @@ def _ignore(shared: Path) -> None:
     exclude = path_within(shared, "info/exclude")
     exclude.parent.mkdir(exist_ok=True)
 
-    def added(data: bytes) -> bytes:
+    def with_ignored(data: bytes) -> bytes:
         if _IGNORED in data.splitlines(keepends=True):
             return data
         ended = data if not data or data.endswith(b"\n") else data + b"\n"
         return ended + _IGNORED
 
-    change_file(exclude, added, "git cannot be told to ignore the worktree")
+    change_file(exclude, with_ignored, "git cannot be told to ignore the worktree")

@@ -4,8 +4,9 @@
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Protocol
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -56,7 +57,6 @@ class Transport:
         self._tls: SSLContext | None = None
         self._idle: list[tuple[HttpConnection, float]] = []
         self._closed = False
-        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def send(
         self,
@@ -107,11 +107,6 @@ class Transport:
         return asyncio.get_running_loop().time()
 
     def _take_idle(self) -> HttpConnection | None:
-        loop = asyncio.get_running_loop()
-        if loop is not self._loop:
-            # Connections belong to the event loop that opened them.
-            self._loop = loop
-            self._idle.clear()
         while self._idle:
             connection, expiry = self._idle.pop()
             if connection.usable and self.now() < expiry:
@@ -134,6 +129,54 @@ class Transport:
 
             self._tls = tls_context(self._environ)
         return self._tls
+
+
+class Transports:
+    """The transports to one service, one for each event loop that sends: connections belong to the
+    loop that opened them, and are closed when it ends."""
+
+    def __init__(self, endpoint: Endpoint, environ: Mapping[str, str], timeouts: Timeouts) -> None:
+        self._endpoint = endpoint
+        self._environ = environ
+        self._timeouts = timeouts
+        self._open: WeakKeyDictionary[asyncio.AbstractEventLoop, _Kept] = WeakKeyDictionary()
+
+    async def here(self) -> Transport:
+        """The transport of the running loop, opened now if there is none. Raises ConfigError for
+        an invalid proxy address."""
+        loop = asyncio.get_running_loop()
+        kept = self._open.get(loop)
+        if kept is None:
+            transport = open_transport(self._endpoint, self._environ, self._timeouts)
+            kept = self._open[loop] = _Kept(transport, _close_at_end(transport))
+            await anext(kept.end)
+        return kept.transport
+
+    async def aclose(self) -> None:
+        """Closes the idle connections of all loops; those of loops in other threads soon after."""
+        here = asyncio.get_running_loop()
+        for loop, kept in list(self._open.items()):
+            del self._open[loop]
+            if loop is here:
+                await kept.end.aclose()
+            elif loop.is_running():
+                asyncio.run_coroutine_threadsafe(kept.transport.aclose(), loop)
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """A transport, and what closes it with its loop."""
+
+    transport: Transport
+    end: AsyncGenerator[None, None]
+
+
+async def _close_at_end(transport: Transport) -> AsyncGenerator[None, None]:
+    """A generator that has begun: the loop closes it, and it the transport, before its own end
+    (`shutdown_asyncgens`, which `asyncio.run` calls)."""
+    try:
+        yield
+    finally:
+        await transport.aclose()
 
 
 class Response:

@@ -5,8 +5,8 @@ import socket
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING, cast
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -346,20 +346,78 @@ async def open_channel(host: str, port: int, tls: "SSLContext | None", limit: fl
 
         raise ProgramError(refused, remedy="Use a TestModel or a replay instead.")
     async with asyncio.timeout(limit):
-        connect = partial(
-            asyncio.get_running_loop().create_connection,
-            Channel,
-            host,
-            port,
-            ssl=tls,
-            server_hostname=host if tls is not None else None,
-            happy_eyeballs_delay=HEAD_START,
-        )
         for family in _families:
             with suppress(OSError):
-                return (await connect(family=family))[1]
-        _transport, channel = await connect()
+                return await _open_first(host, port, tls, host, family=family)
+        loop = asyncio.get_running_loop()
+        if isinstance(loop, asyncio.BaseEventLoop):
+            return await _open_first(host, port, tls, host, happy_eyeballs_delay=HEAD_START)
+        # Other loops, such as uvloop's, try one address after the other.
+        return await _race_addresses(await resolve_addresses(host, port), host, port, tls)
+
+
+async def _open_first(
+    address: str, port: int, tls: "SSLContext | None", host: str, **options: Any
+) -> Channel:
+    """Connects to the first address that answers, with `host` as the peer's name."""
+    _transport, channel = await asyncio.get_running_loop().create_connection(
+        Channel,
+        address,
+        port,
+        ssl=tls,
+        server_hostname=host if tls is not None else None,
+        **options,
+    )
     return channel
+
+
+async def resolve_addresses(host: str, port: int) -> list[str]:
+    """The addresses of a host, with the families by turns (RFC 8305, 4). Raises OSError."""
+    import socket
+
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    first = [str(each[4][0]) for each in found if each[0] == found[0][0]]
+    others = [str(each[4][0]) for each in found if each[0] != found[0][0]]
+    pairs = zip_longest(first, others)
+    return [address for pair in pairs for address in pair if address is not None]
+
+
+async def _race_addresses(
+    addresses: list[str], host: str, port: int, tls: "SSLContext | None"
+) -> Channel:
+    """Connects to the address that answers first; the next one is tried after `HEAD_START`."""
+    waiting = deque(addresses)
+    attempts: set[asyncio.Task[Channel]] = set()
+    errors: list[OSError] = []
+    try:
+        while waiting or attempts:
+            if waiting:
+                attempt = _open_first(waiting.popleft(), port, tls, host)
+                attempts.add(asyncio.ensure_future(attempt))
+            done, _ = await asyncio.wait(
+                attempts,
+                timeout=HEAD_START if waiting else None,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            for task in done:
+                attempts.remove(task)
+                try:
+                    return task.result()
+                except OSError as error:
+                    errors.append(error)
+    finally:
+        await _end_attempts(attempts)
+    raise errors[0] if errors else ConnectionError(f"{host} has no address")
+
+
+async def _end_attempts(running: "set[asyncio.Task[Channel]]") -> None:
+    """Ends attempts that another one has overtaken, and closes what they opened meanwhile."""
+    for task in running:
+        task.cancel()
+    for result in await asyncio.gather(*running, return_exceptions=True):
+        if isinstance(result, Channel):
+            result.abort()
 
 
 def tls_context(environ: Mapping[str, str]) -> "SSLContext":

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
+from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, cast, overload
 
@@ -17,7 +18,7 @@ from alhena.agent.runner import SessionRunner
 from alhena.agent.session import Session
 from alhena.agent.subagents.remote import RemoteAgent
 from alhena.agent.toolset.authority import own_tools
-from alhena.agent.toolset.options import PolicySource, SessionOptions
+from alhena.agent.toolset.options import PolicySource, SessionSpec
 from alhena.errors import AlhenaError, ConfigError, ProgramError
 from alhena.events import Event
 from alhena.library.blocking import LoopThread, wait_for
@@ -149,6 +150,7 @@ class Agent(Generic[DepsT]):
         self._runner = SessionRunner(self._options)
         self._program = AgentProgram(self._runner, self._fail)
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._turn = Lock()
         self._thread: LoopThread | None = None
         self._model = ""
         self._session_id = ""
@@ -169,14 +171,17 @@ class Agent(Generic[DepsT]):
                 "alhena runs on asyncio; no asyncio event loop runs here.",
                 remedy="Under trio, call run_sync in a thread.",
             )
-        if self._given.isolated:
-            from tempfile import TemporaryDirectory
-
-            self._home = TemporaryDirectory(prefix="alhena-")
+        if not self._turn.acquire(blocking=False):
+            raise BusyError("this agent is open already.", remedy="Use a second Agent.")
         try:
+            if self._given.isolated:
+                from tempfile import TemporaryDirectory
+
+                self._home = TemporaryDirectory(prefix="alhena-")
             await self._open()
         except BaseException:
             self._leave_home()
+            self._turn.release()
             raise
         self._loop = loop
         self._session_id, self._model = self._runner.session_id, self._runner.model
@@ -199,6 +204,8 @@ class Agent(Generic[DepsT]):
             await self._runner.__aexit__(None, None, None)
         finally:
             self._leave_home()
+            if self._turn.locked():
+                self._turn.release()
 
     def __enter__(self) -> Self:
         self._thread = LoopThread()
@@ -259,8 +266,13 @@ class Agent(Generic[DepsT]):
         return msgspec.json.encode(self.history)
 
     def interrupt(self) -> None:
-        """Ends the run in good order: tools are stopped, every call gets its response."""
-        self._runner.interrupt()
+        """Ends the run in good order: tools are stopped, every call gets its response. May be
+        called from any thread."""
+        loop = self._loop
+        if loop is None or loop is _running_loop():
+            self._runner.interrupt()
+        elif not loop.is_closed():
+            loop.call_soon_threadsafe(self._runner.interrupt)
 
     if TYPE_CHECKING:
 
@@ -356,6 +368,11 @@ class Agent(Generic[DepsT]):
                     "run_sync would block the event loop that this agent was opened in.",
                     remedy="Use `await agent.run(…)`.",
                 )
+            if not self._loop.is_running():
+                raise BusyError(
+                    "the event loop that this agent was opened in does not run.",
+                    remedy="Use `with agent:`, or call run_sync while that loop runs.",
+                )
             return wait_for(self._loop, whole)
         thread = LoopThread()
         try:
@@ -428,7 +445,7 @@ class Agent(Generic[DepsT]):
         fault, self._fault = self._fault, None
         return fault or error
 
-    def _options(self) -> SessionOptions:
+    def _options(self) -> SessionSpec:
         options = session_options(self._given, None if self._home is None else self._home.name)
         client = msgspec.structs.replace(options.client, program=self._program)
         return msgspec.structs.replace(options, client=client)

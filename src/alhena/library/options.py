@@ -11,14 +11,16 @@ import msgspec
 from alhena.agent.subagents import AgentDefinition, builtin_agents
 from alhena.agent.subagents.remote import RemoteAgent
 from alhena.agent.toolset.options import (
+    ModelOptions,
     People,
+    Permissions,
     PolicySource,
     RecordOptions,
-    SessionOptions,
-    of_place,
+    SessionSpec,
+    Tools,
     workspace_directory,
 )
-from alhena.config.effective_settings import open_place
+from alhena.config.effective_settings import Place, open_place
 from alhena.config.settings import Settings, with_tier
 from alhena.errors import ConfigError
 from alhena.models.generator import ContentGenerator
@@ -391,70 +393,70 @@ def _require(what: str, value: object, kinds: Any, wanted: str) -> None:
         raise TypeError(f"{what} has to be {wanted}, not {value!r:.60}")
 
 
-def session_options(given: AgentArguments, home: str | None = None) -> SessionOptions:
+def session_options(given: AgentArguments, home: str | None = None) -> SessionSpec:
     """The options of a session for the arguments of an `Agent`; reads the settings. `home` is the
     empty home directory of an isolated one. Raises ConfigError, InputError."""
-    more, limits = given.options, given.limits
-    cwd = workspace_directory(given.cwd)
-    settings, environ = more.settings, os.environ if more.environ is None else more.environ
-    found: Mapping[str, Any] = {}
-    if home is not None:
-        environ = {**environ, "GEMINI_CLI_HOME": home, "GEMINI_RESTRICTED_MODE": "true"}
-        settings = settings or open_place(cwd, environ, env_files=False).settings
-        listing = msgspec.structs.replace(settings.context, include_directory_tree=False)
-        settings = msgspec.structs.replace(settings, context=listing)
-        more = msgspec.structs.replace(more, record=False)
-    elif settings is None:
-        place = open_place(cwd, environ, skip_trust=more.skip_trust, env_files=more.environ is None)
-        settings, environ, found = place.settings, place.environ, of_place(place)
-    settings = with_tier(settings, more.service_tier)
-    if given.servers:
-        merged = {**settings.mcp_servers, **entries_of(given.servers)}
-        settings = msgspec.structs.replace(settings, mcp_servers=merged)
-    here = given.servers.items()
-    model, generator = given.model, None
-    if model is not None and not isinstance(model, str):
-        model, generator = getattr(model, "name", None), model
-    return SessionOptions(
-        cwd=cwd,
-        environ=environ,
-        settings=settings,
-        model=model,
-        generator=generator,
-        system_prompt=given.instructions,
-        tools=given.tools,
-        agents=given.agents,
-        remote_agents=given.remote_agents,
-        builtin_tools=given.builtin_tools,
+    more = given.options
+    name = given.model if isinstance(given.model, str) else getattr(given.model, "name", None)
+    return SessionSpec(
+        place=_find_place(given, home),
+        model=ModelOptions(
+            name=name,
+            generator=None if isinstance(given.model, str) else given.model,
+            instructions=given.instructions,
+            full_context=more.full_context,
+        ),
+        permissions=Permissions(
+            approval_mode=given.approval_mode,
+            policy=given.policy,
+            allowed_tools=more.allowed_tools,
+            sandbox=more.sandbox,
+        ),
+        tools=Tools(
+            builtin=given.builtin_tools,
+            own=given.tools,
+            agents=given.agents,
+            remote_agents=given.remote_agents,
+            hooks=given.hooks,
+            in_process_servers={
+                name: each.server
+                for name, each in given.servers.items()
+                if isinstance(each, InProcessServer)
+            },
+            wait_for_servers=more.wait_for_servers,
+        ),
         people=People(approve=given.approve, ask=more.ask, edit=more.edit, bus=more.bus),
-        approval_mode=given.approval_mode,
-        policy=given.policy,
-        hooks=given.hooks,
-        in_process_servers={
-            name: each.server for name, each in here if isinstance(each, InProcessServer)
-        },
-        limits=limits,
         record=RecordOptions(
-            enabled=more.record,
+            enabled=more.record and home is None,
             resume=given.resume,
             session_id=more.session_id,
             history=given.history,
         ),
-        **{name: getattr(more, name) for name in _SAME},
-        **found,
+        limits=given.limits,
     )
 
 
-_SAME = tuple(
-    name
-    for name in AgentOptions.__struct_fields__
-    if name
-    not in (
-        "settings",
-        "environ",
-        "service_tier",
-        "record",
-        "session_id",
-        *People.__struct_fields__,
-    )
-)
+def _find_place(given: AgentArguments, home: str | None) -> Place:
+    """The directory of the agent with its settings: those given, those of its files, or, with
+    `home`, those of an isolated agent, which has none of either."""
+    more, cwd = given.options, workspace_directory(given.cwd)
+    settings, environ = more.settings, os.environ if more.environ is None else more.environ
+    if home is None and settings is None:
+        place = open_place(cwd, environ, skip_trust=more.skip_trust, env_files=more.environ is None)
+    else:
+        if home is not None:
+            environ = {**environ, "GEMINI_CLI_HOME": home, "GEMINI_RESTRICTED_MODE": "true"}
+            settings = settings or open_place(cwd, environ, env_files=False).settings
+            listing = msgspec.structs.replace(settings.context, include_directory_tree=False)
+            settings = msgspec.structs.replace(settings, context=listing)
+        place = Place(
+            cwd=cwd,
+            settings=settings or Settings(),
+            environ=environ,
+            skip_trust=more.skip_trust,
+        )
+    settings = with_tier(place.settings, more.service_tier)
+    if given.servers:
+        merged = {**settings.mcp_servers, **entries_of(given.servers)}
+        settings = msgspec.structs.replace(settings, mcp_servers=merged)
+    return msgspec.structs.replace(place, settings=settings, directories=more.include_directories)

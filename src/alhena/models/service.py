@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 from urllib.parse import quote
 
 from alhena.errors import ConfigError, ModelError, StreamCutError
-from alhena.http.client import BodyReader, Response, Timeouts, Transport, open_transport
+from alhena.http.client import BodyReader, Response, Timeouts, Transports
 from alhena.http.connect import Endpoint
 from alhena.http.exchange import Body
 from alhena.models.errors import RequestDetails, RequestRejectedError
@@ -97,10 +97,8 @@ class HttpService:
         self._quota_tip = quota_tip
         self._endpoint = endpoint
         self._access = access
-        self._environ = environ or {}
-        self._timeouts = timeouts or Timeouts()
         self._extra = dict(headers or {})
-        self._transport: Transport | None = None
+        self._transports = Transports(endpoint, environ or {}, timeouts or Timeouts())
 
     async def ask(
         self,
@@ -158,9 +156,7 @@ class HttpService:
 
     async def aclose(self) -> None:
         """Closes the connections."""
-        transport, self._transport = self._transport, None
-        if transport is not None:
-            await transport.aclose()
+        await self._transports.aclose()
 
     async def _send_request(
         self, path: str, model: str, body: Body | None, pause: Pause | None, idle: float | None
@@ -169,9 +165,8 @@ class HttpService:
         credentials = await self._access.headers()
         renewed = False
         while True:
-            if self._transport is None:
-                self._transport = open_transport(self._endpoint, self._environ, self._timeouts)
-            response = await self._transport.send(
+            transport = await self._transports.here()
+            response = await transport.send(
                 "GET" if body is None else "POST",
                 f"{self._endpoint.prefix}{path}",
                 self._headers(model, credentials),

@@ -10,7 +10,7 @@ import msgspec
 
 from alhena.events import ConfirmationRequestEvent
 from alhena.policy.model import Decision, PolicyCall
-from alhena.scheduler.messages import LastingRule, UpdatePolicy
+from alhena.scheduler.messages import AppliedUpdate, LastingRule, UpdatePolicy
 from alhena.scheduler.question import (
     NOTHING,
     Answer,
@@ -359,11 +359,11 @@ def build_event(request: ConfirmationRequest) -> ConfirmationRequestEvent:
     )
 
 
-def describe_update(request: ConfirmationRequest, offer: LastingRule) -> UpdatePolicy:
+def describe_update(request: ConfirmationRequest, offer: LastingRule) -> AppliedUpdate:
     """The change of the policy by an offered approval (SCHED-10)."""
     rule = offer.rule or {}
     prefixes = rule.get("commandPrefix", ())
-    return UpdatePolicy(
+    return AppliedUpdate(
         call_id=request.call_id,
         tool_name=request.tool_name,
         outcome=offer.outcome,

@@ -107,6 +107,10 @@ class UpdatePolicy(Message, frozen=True, kw_only=True, tag="update-policy"):
     shown: str = ""
 
 
+class AppliedUpdate(UpdatePolicy, frozen=True, kw_only=True, tag="update-policy"):
+    """An update of a session's policy that its scheduler has applied: news, no order."""
+
+
 class ToolCallsUpdate(Message, frozen=True, kw_only=True, tag="tool-calls-update"):
     """All calls of a batch, after some of them changed."""
 

@@ -1,7 +1,8 @@
 """The one walk over the arguments of a command, by the table of its program.
 
-It takes no side: each judge (`readonly`, `hazards`, `outputs`, `command`) asks of an argument what
-matters to it. Where programs and their versions differ, a word is given in both readings.
+It takes no side: each judge (`strict_reading`, `hazards`, `outputs`, `command`) asks of an argument
+what matters to it. Where programs and their versions differ, a word is given in both readings,
+unless it is asked for one: the table's.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,7 @@ import msgspec
 
 from alhena.shell.options import Found, is_option, options_in
 from alhena.shell.parse.model import Word, WordKind
-from alhena.shell.tables import ONE_DASH, Program, Style, option_name
+from alhena.shell.tables import ONE_DASH, Arity, Program, Style, option_name
 
 _WHOLE = (*ONE_DASH, Style.NOPT)
 
@@ -38,40 +39,87 @@ class Argument(msgspec.Struct, frozen=True, gc=False):
     repeated: bool = False
     open: bool = False
 
+    @property
+    def may_be_operand(self) -> bool:
+        """Is the word an operand, or only an option if bash makes one of it?"""
+        return self.kind is Kind.OPERAND or (
+            self.kind is Kind.OPTION and not is_option(self.word) and not self.options
+        )
 
-def walk_arguments(table: Program, words: Sequence[Word]) -> Iterator[Argument]:
-    """The arguments behind the first of `words`."""
-    walk = _Walk(table, words)
+
+def walk_arguments(
+    table: Program, words: Sequence[Word], at: int = 1, *, exact: bool = False
+) -> Iterator[Argument]:
+    """The arguments from `words[at]` on. `exact`: only as the table says; the word behind an option
+    with a value is its value, whatever it looks like."""
+    walk = _Walk(table, words, at, exact=exact)
+    if table.bundled and at < len(words) and words[at].text.isalnum():
+        yield from walk.bundle()
     while walk.at < len(words):
         yield walk.argument()
         walk.at += 1
 
 
+def operand_words(table: Program, words: Sequence[Word]) -> list[Word]:
+    """The words that are no options, nor values of options."""
+    return [each.word for each in walk_arguments(table, words) if each.may_be_operand]
+
+
+def option_names(table: Program, words: Sequence[Word]) -> set[str]:
+    """The options among the words: by their names in the table, unknown ones as written."""
+    return {
+        name
+        for argument in walk_arguments(table, words)
+        for each in argument.options
+        for name in each.names or (each.shown,)
+    }
+
+
 class _Walk:
-    def __init__(self, table: Program, words: Sequence[Word]) -> None:
-        self.table, self.words = table, words
-        self.at = self.end = 1
-        self.doubtful = 0
+    def __init__(self, table: Program, words: Sequence[Word], at: int, *, exact: bool) -> None:
+        self.table, self.words, self.exact = table, words, exact
+        self.at = self.end = self.start = at
+        self.doubtful = -1
         self.ended = self.surely = False
 
     def argument(self) -> Argument:
         word, start = self.words[self.at], self.at
-        ends = not self.ended and word.literal and word.text == "--"
-        if ends and self.table.style not in ONE_DASH:
+        if word.text == "--" and not self.ended and word.literal and self._may_end():
             self._end()
             return Argument(Kind.END, word, start, start, start)
         if self._is_option(word):
             return self._option(word)
         return Argument(Kind.OPERAND, word, start, start, start)
 
+    def bundle(self) -> Iterator[Argument]:
+        """The letters of a first word without a dash, whose values follow it in their order
+        (`tar xCf DIRECTORY FILE`)."""
+        start = self.at
+        word = self.words[start]
+        for letter in word.text:
+            name = f"-{letter}"
+            names = (name,) if name in self.table.options else ()
+            value = self._take_value(name)
+            end = self.at if value is not None else start
+            found = Found(name, names, following=value)
+            yield Argument(Kind.OPTION, word, start, end, end, (found,))
+        self.at += 1
+
+    def _may_end(self) -> bool:
+        if self.exact:
+            return "expression" not in self.table.form
+        return self.table.style not in ONE_DASH
+
     def _end(self) -> None:
         """Options end here, unless an option that is not known takes the two dashes for a value."""
+        self.ended = self.surely = True
+        if self.exact or self.at == self.start:
+            return
         before = self.words[self.at - 1]
         known = self.table.options.get(option_name(before.text, self.table.style))
         flag = known is not None and before.literal and not (known.effect or known.takes_next)
         letter = len(before.text) == 2 and self.table.style is not Style.NOPT
-        self.ended = True
-        self.surely = self.at == 1 or not is_option(before) or "=" in before.text or flag or letter
+        self.surely = not is_option(before) or "=" in before.text or flag or letter
 
     def _is_option(self, word: Word) -> bool:
         """Is this an option, or may it become one?"""
@@ -83,6 +131,7 @@ class _Walk:
             not word.literal
             and word.text in {"", "-"}
             and not (word.kind is WordKind.PATTERN and word.source.startswith("~"))
+            and not self.exact
             and self.table.has_effects
         )
 
@@ -103,16 +152,22 @@ class _Walk:
             Kind.OPTION, word, start, self.at, self.end, tuple(found), repeated, not attached
         )
 
-    def _take_value(self, option: str) -> Word | None:
+    def _take_value(self, name: str) -> Word | None:
         """The next word, when it is the value of this option. It is passed over then, but one that
         looks like an option is read as such, too: programs and their versions differ in which
         options take a value."""
-        if not self.table.takes_next(option) or self.at + 1 >= len(self.words):
+        option = self.table.options.get(name)
+        if option is None or not option.takes_next or self.at + 1 >= len(self.words):
             return None
+        if option.arity is Arity.PAIR and self.exact:
+            first = self.words[self.at + 1]
+            if self.at + 2 >= len(self.words) or not first.literal or is_option(first):
+                return None
+            self.at += 1
         following = self.words[self.at + 1]
         self.end = self.at + 1
         both = is_option(following) and not (following.literal and following.text == "--")
-        if not both and (following.literal or not following.split):
+        if self.exact or (not both and (following.literal or not following.split)):
             self.at += 1
         elif both:
             self.doubtful = self.end

@@ -15,7 +15,7 @@ from alhena.shell.options import (
     command_keys,
     inner_command,
 )
-from alhena.shell.outputs import dash_letters, written_words
+from alhena.shell.outputs import written_words
 from alhena.shell.parse.model import Part, Redirection, Word, WordKind
 from alhena.shell.readonly import Arguments, read_strictly
 from alhena.shell.tables import Effect, FileRole, Program, listed, main_name, program
@@ -126,7 +126,7 @@ def _own_words(name: str, words: tuple[Word, ...]) -> tuple[tuple[Word, ...], bo
     if name in listed("finders"):
         actions = (at for at, word in enumerate(words) if word.text in listed("find_actions"))
         return words[: next(actions, len(words))], False
-    return dash_letters(words), False
+    return words, False
 
 
 def operands_of(arguments: Arguments) -> Iterator[Operand]:

@@ -12,6 +12,7 @@ from glob import escape, iglob
 from itertools import islice
 from typing import Protocol
 
+from alhena.shell.arguments import operand_words
 from alhena.shell.languages.git_commands import git_place
 from alhena.shell.languages.interpreters import awk_programs, sed_scripts
 from alhena.shell.languages.listings import lists_or_passes, search_roots, tells_name
@@ -21,19 +22,13 @@ from alhena.shell.options import (
     base_name,
     option_values,
 )
-from alhena.shell.outputs import (
-    Removal,
-    operands_in,
-    option_outputs,
-    removals_of,
-    removing,
-)
+from alhena.shell.outputs import Removal, removals_of, removing
 from alhena.shell.parse.expansion import NAME, PLACE, STAR, UnknownError, Variables
 from alhena.shell.parse.model import Effect, Part, Redirection, Word, WordKind
 from alhena.shell.reach import Reach, Reached
 from alhena.shell.reach import reach as find_commands
 from alhena.shell.shell_changes import ShellChanges, redefines
-from alhena.shell.tables import listed, main_name, program, removal
+from alhena.shell.tables import Program, listed, main_name, program, removal
 
 _HARMLESS = re.compile(r"/dev/(?:null|stdin|stdout|stderr|tty|fd/\d+)|/dev/shm/.+", re.DOTALL)
 _TEMPORARY = ("/tmp/", "/var/tmp/")  # noqa: S108 - what is below is made to be removed
@@ -163,7 +158,6 @@ class Destruction:
             return redefined
         name = main_name(base_name(words[0].text))
         key, behind = self._key(name, words)
-        table = program(key) or program(name)
         known = removals_of(name, key)
         spoils = any(each.operands != "none" for each in known)  # more than by an option
         if spoils and command.words is not part.words:
@@ -172,10 +166,6 @@ class Destruction:
                 return refusal
         for each in known:
             refusal = self._removed(each, key, behind, command, (part, reach))
-            if refusal is not None:
-                return refusal
-        for shown, value in option_outputs(behind, table) if table is not None else ():
-            refusal = self._refused(value, shown, "writes to")
             if refusal is not None:
                 return refusal
         refusal = self._of_script(name, words) if name in {"awk", "sed"} else None
@@ -244,22 +234,19 @@ class Destruction:
         command: Reached,
         around: tuple[Part, Reach],
     ) -> str | None:
-        if not known.applies(words):
+        uses = known.read(words)
+        if not known.applies(uses):
             return None
         if known.operands == "always":
             return f"{key} changes more than files of the workspace"
-        if key == "find":
+        if known.operands == "roots" and not known.here:
             return self._searched(words, key)
-        operands = known.operands_of(words)
-        targets = [*known.chosen(words, operands), *known.values(words)]
-        if key.startswith("git "):
-            targets = [Word("."), *targets]
-        for word in (each for each in targets if each.text != "-"):
+        for word in (each for each in known.targets(uses) if each.text != "-"):
             entry = known.entries and not word.source.endswith(("/", "/.", '/"', "/'"))
             refusal = self._target(word, key, command, around, entry=entry)
             if refusal is not None:
                 return refusal
-        return self._moved_away(operands) if key == "mv" else None
+        return self._moved_away(uses.operands) if key == "mv" else None
 
     def _target(
         self, word: Word, key: str, command: Reached, around: tuple[Part, Reach], *, entry: bool
@@ -305,7 +292,8 @@ class Destruction:
         """A link that the line makes may lead what is removed elsewhere."""
         for each in self._changes.commands:
             if base_name(each[0].text) == "ln" and each != words:
-                for target in operands_in(each)[:-1] or each[1:]:
+                operands = operand_words(program("ln") or Program(), each)
+                for target in operands[:-1] or each[1:]:
                     if self._refused(target, "ln", "links") is not None:
                         shown = target.source or target.text
                         return f"the line links to {shown}, outside the workspace"

@@ -211,15 +211,16 @@ def options_in(table: Program, word: Word) -> Iterator[Found]:
 
 
 def _named_option(table: Program, word: Word) -> Found:
-    text, sign, given = word.text.partition("=")
-    style, value = table.style, Word(given, word.kind) if sign else None
+    text, sign, _ = word.text.partition("=")
+    style, value = table.style, cut_start(word, len(text) + 1) if sign else None
     name = option_name(text, style)
     for each in (name, name.partition(":")[0]):
         if each in table.options:
             return Found(text, (each,), value)
     for known in () if text[:2] == "--" else table.joined:
         if name.startswith(known):
-            return Found(known, (known,), Word(name[len(known) :] + sign + given, word.kind))
+            start = len(text) - len(name) + len(known)
+            return Found(known, (known,), cut_start(word, start))
     if style is Style.WORDS and text[2:].isdigit() and table.takes_next(text[:2]):
         return Found(text[:2], (text[:2],), Word(text[2:]))
     if len(name) >= _SHORTEST.get(style, len(name) + 1):
@@ -239,6 +240,14 @@ def _named_option(table: Program, word: Word) -> Found:
     return Found(text, (), value)
 
 
+def cut_start(word: Word, start: int) -> Word:
+    """A word without its first characters, which are surely known."""
+    if word.literal:
+        return Word(word.text[start:])
+    cut = word.source.find(word.text[:start]) + start if word.source else 0
+    return Word(word.text[start:], word.kind, word.source[cut:], word.split)
+
+
 def _letters(table: Program, word: Word) -> Iterator[Found]:
     """Options of one letter, or of more where the table has such (`zip -lf`), up to the first that
     takes a value."""
@@ -256,7 +265,7 @@ def _letters(table: Program, word: Word) -> Iterator[Found]:
         attached = option.arity is not Arity.FLAG and (bool(rest) or not word.literal)
         if apart:
             attached = option.arity is Arity.APART and rest.isdecimal()
-        value = Word(rest, word.kind) if attached else None
+        value = cut_start(word, end) if attached else None
         yield Found(name, (name,), value)
         if attached or (option.arity is not Arity.FLAG and not apart):
             return

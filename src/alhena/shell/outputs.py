@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from functools import lru_cache
 
-from alhena.shell.arguments import Kind, walk_arguments
-from alhena.shell.options import base_name, first_operands, is_option, options_in
+import msgspec
+
+from alhena.shell.arguments import Argument, Kind, walk_arguments
+from alhena.shell.options import base_name, cut_start, first_operands
 from alhena.shell.parse.model import Word
 from alhena.shell.tables import (
     ONE_DASH,
@@ -12,16 +14,17 @@ from alhena.shell.tables import (
     Effect,
     Option,
     Program,
+    Style,
     global_options,
     listed,
     main_name,
+    option_name,
     program,
     removal,
 )
-from alhena.values import Value
 
-_TAR_VALUES = frozenset("bCfFgHIKLNTVX")
 _ARCHIVE_CHANGES = frozenset("rqdms")
+_GIVES_SCRIPT = frozenset({"-e", "-f", "--expression", "--file", "-E"})
 _CHOSEN = {
     "all": slice(None),
     "archive": slice(1, 2),
@@ -31,103 +34,82 @@ _CHOSEN = {
     "rest": slice(1, None),
     "script": slice(1, None),
 }
-_SHORTEST = 5
-"""Characters of the shortest beginning of a long option that is taken for it."""
 
 
-class Removal(Value, frozen=True):
+class Uses(msgspec.Struct, frozen=True):
+    """The words of a command by their use: operands, the values that name what is written, options
+    that are given, and those that can be nothing else, such as the value of another."""
+
+    operands: list[Word] = []
+    written: list[Word] = []
+    given: set[str] = set()
+    surely: set[str] = set()
+
+
+class Removal(msgspec.Struct, frozen=True):
     """The words of a program that it removes or overwrites, as `names.toml` describes them.
 
     `operands`: all, first, rest (all but the first), last (of several), final, roots,
     archive (the second, if the first has letters of `ar` that change it), script (not the first,
     unless an option gives the script), none, always (the program spoils more than files); `needs`:
-    only with one of these options; `unless`: not with these; `written`: options whose value is
-    written, too; `valued`: others with a value. `entries`: a link is removed itself. `apart`: its
-    letters are never joined."""
+    only with one of these options; `unless`: not with these; `table`: the options of the program,
+    those that name what is written with this effect. `entries`: a link is removed itself. `here`:
+    also files of the directory that it works in."""
 
     operands: str
-    needs: frozenset[str] = frozenset()
-    unless: frozenset[str] = frozenset()
-    written: frozenset[str] = frozenset()
-    valued: frozenset[str] = frozenset()
+    needs: frozenset[str]
+    unless: frozenset[str]
+    table: Program
     entries: bool = False
-    apart: bool = False
+    here: bool = False
 
-    def applies(self, words: tuple[Word, ...]) -> bool:
-        """Does a command with these words remove or overwrite anything in this way?"""
-        if self.unless:
-            surely = self._surely_given(words)
-            if any(_is_given(each, surely) for each in self.unless):
-                return False
-        given = set(letters_of(words))
-        return not self.needs or any(_is_given(each, given) for each in self.needs)
-
-    def _surely_given(self, words: tuple[Word, ...]) -> set[str]:
-        """The options of a command that can be nothing else, such as the value of another."""
-        known = {name: Option(Arity.VALUE) for name in self.valued | self.written}
-        groups = tuple(name for name in known if len(name) > 2 and name[1] != "-")
-        table = Program(options=known, letter_groups=groups)
-        found: set[str] = set()
-        for argument in walk_arguments(table, dash_letters(words)):
-            if argument.kind is Kind.OPTION and not argument.repeated:
-                found.add(argument.word.text.partition("=")[0])
-                found |= {each.shown for each in argument.options}
+    def read(self, words: tuple[Word, ...]) -> Uses:
+        """Tells the words of a command apart, by the table."""
+        found = Uses()
+        for argument in walk_arguments(self.table, words, exact=True):
+            if argument.kind is Kind.OPERAND:
+                found.operands.append(argument.word)
+            found.surely.update(*(each.names for each in argument.options if len(each.names) == 1))
+        for argument in walk_arguments(self.table, words):
+            found.given.update(*(each.names or (each.shown,) for each in argument.options))
+            found.written.extend(self._written(argument))
         return found
 
-    def operands_of(self, words: tuple[Word, ...]) -> list[Word]:
-        """The words that are no options, nor values of options."""
-        return operands_in(dash_letters(words), self.valued | self.written)
+    def _written(self, argument: Argument) -> Iterator[Word]:
+        for each in argument.options:
+            if any(self.table.effect_of(name) is Effect.WRITES for name in each.names):
+                value = each.value or each.following
+                if value is not None:
+                    yield cut_start(value, value.text.startswith("=")) if each.value else value
 
-    def chosen(self, words: tuple[Word, ...], operands: list[Word]) -> list[Word]:
-        """The operands that are removed or overwritten."""
-        given = set(letters_of(words))
+    def applies(self, uses: Uses) -> bool:
+        """Does a command with these words remove or overwrite anything in this way?"""
+        if self.unless & uses.surely:
+            return False
+        return not self.needs or bool(self.needs & uses.given)
+
+    def targets(self, uses: Uses) -> list[Word]:
+        """The words that are removed or overwritten."""
+        place = [Word(".")] if self.here else []
+        return [*place, *self._chosen(uses), *uses.written]
+
+    def _chosen(self, uses: Uses) -> list[Word]:
+        operands = uses.operands
         match self.operands:
-            case "archive" if given & {f"-{letter}" for letter in _ARCHIVE_CHANGES}:
+            case "archive" if uses.given & {f"-{letter}" for letter in _ARCHIVE_CHANGES}:
                 return operands[:1]
             case "archive" if not operands or not _ARCHIVE_CHANGES & set(operands[0].text):
                 return []
-            case "last" if self._surely_given(words) & {"-t", "--target-directory"}:
+            case "last" if uses.surely & {"-t", "--target-directory"}:
                 return []
             case "last" if len(operands) < 2 and all(each.literal for each in operands):
                 return []
-            case "script" if given & {"-e", "-f", "--expression", "--file", "-E"}:
+            case "script" if uses.given & _GIVES_SCRIPT:
                 return operands
             case "of=":
-                return [_cut_start(w, 3) for w in operands if w.text.startswith("of=")]
+                return [cut_start(w, 3) for w in operands if w.text.startswith("of=")]
             case kind:
                 return operands[_CHOSEN[kind]] if kind in _CHOSEN else []
-
-    def values(self, words: tuple[Word, ...]) -> Iterator[Word]:
-        """The values of the options that name what is written."""
-        words = dash_letters(words)
-        for at, word in enumerate(words):
-            if not at or not is_option(word):
-                continue
-            start = self._value_start(word.text)
-            if start is None:
-                continue
-            if start < len(word.text) or not word.literal:
-                yield _cut_start(word, start)
-            elif at + 1 < len(words):
-                yield words[at + 1]
-
-    def _value_start(self, text: str) -> int | None:
-        """The offset in an option at which the value of a `written` one begins; its length where
-        that is the next word."""
-        name, sign, _ = text.partition("=")
-        if any(_is_given(each, {name}) for each in self.written):
-            return len(name) + len(sign)
-        if text[:2] == "--":
-            return None
-        for each in self.written:
-            if each[:2] != "--" and text.startswith(each) and (len(each) == 2 or each[1] != "-"):
-                return len(each)
-        for at, letter in enumerate(text[1:] if not self.apart else "", start=1):
-            if f"-{letter}" in self.written:
-                return at + 1
-            if f"-{letter}" in self.valued or not letter.isalnum():
-                break
-        return None
 
 
 def removing(name: str, words: tuple[Word, ...]) -> tuple[str, tuple[Word, ...]]:
@@ -143,8 +125,7 @@ def removing(name: str, words: tuple[Word, ...]) -> tuple[str, tuple[Word, ...]]
 
 def removals_of(name: str, key: str) -> tuple[Removal, ...]:
     """The ways in which a program with these subcommands removes or overwrites files."""
-    known = program(key) is not None or program(name) is not None
-    return removals("mkfs" if name.startswith("mkfs") else key, in_table=known)
+    return removals(key, name)
 
 
 def written_words(words: tuple[Word, ...]) -> Iterator[Word]:
@@ -152,108 +133,56 @@ def written_words(words: tuple[Word, ...]) -> Iterator[Word]:
     name = main_name(base_name(words[0].text))
     key, behind = removing(name, words)
     for each in removals_of(name, key):
-        if each.applies(behind):
-            yield from each.chosen(behind, each.operands_of(behind))
-            yield from each.values(behind)
-    table = program(key) or program(name)
-    for _, value in option_outputs(behind, table) if table is not None else ():
-        yield value
+        uses = each.read(behind)
+        if each.applies(uses):
+            yield from each.targets(uses)
 
 
 @lru_cache(maxsize=256)
-def removals(name: str, *, in_table: bool = True) -> tuple[Removal, ...]:
-    """The ways in which a program removes or overwrites files. One that has neither such an entry
-    nor a table is taken to write what the usual options for output name."""
-    text = removal(name) or (removal("*") if not in_table else None)
-    table = program(name)
-    one_dash = name in listed("one_dash") or (table is not None and table.style in ONE_DASH)
-    return tuple(_read(each, apart=one_dash) for each in text.split(";")) if text else ()
+def removals(key: str, name: str) -> tuple[Removal, ...]:
+    """The ways in which a program, with its subcommands, removes or overwrites files. One that has
+    neither such an entry nor a table is taken to write what the usual options for output name."""
+    known = program(key) or program(name)
+    text = removal(key) or removal(key.partition(".")[0]) or ("none" if known else removal("*"))
+    style = Style.WORDS if name in listed("one_dash") else Style.LETTERS
+    table = known if known is not None and known.options else Program(style=style)
+    uses = [*(text or "").split(";"), *(["none"] if known else [])]
+    return tuple(_read(each, table) for each in dict.fromkeys(uses))
 
 
-def _read(text: str, *, apart: bool) -> Removal:
-    kind, *rest = text.split()
-    marked = {mark: [each[1:] for each in rest if each[0] == mark] for mark in "?!>"}
+def _read(text: str, table: Program) -> Removal:
+    style, (kind, *rest) = table.style, text.split()
+    known = {name: each for name, each in table.options.items() if _is_output(name, each)}
+    options = {name: Option(each.arity, Effect.WRITES) for name, each in known.items()}
+    marked: dict[str, list[str]] = {"?": [], "!": [], ">": [], "-": []}
+    # The same option may have a value and decide.
+    for each in sorted((word for word in rest if word != "here"), key=lambda word: word[0] in "?!"):
+        bare = each.lstrip("?!>").rstrip(":=")
+        name = option_name(bare, style) if style in ONE_DASH or bare[:2] == "--" else bare
+        marked[each[0]].append(name)
+        arity = Arity.VALUE if each[0] in ">-" else Arity.FLAG
+        effect = {">": Effect.WRITES, "-": Effect.NONE}.get(each[0], Effect.CHANGES)
+        options.setdefault(name, Option(arity, effect))
+    if table.bundled:
+        options = {**{name: Option(each.arity) for name, each in table.options.items()}, **options}
+    groups = () if style in ONE_DASH else (o for o in options if o[1] != "-" and len(o) > 2)
     return Removal(
         operands=kind.removesuffix("/"),
         needs=frozenset(marked["?"]),
         unless=frozenset(marked["!"]),
-        written=frozenset(each.rstrip(":=") for each in marked[">"]),
-        valued=frozenset(each.rstrip(":=") for each in rest if each[0] == "-"),
+        table=Program(
+            options=options,
+            style=style,
+            bundled=table.bundled,
+            joined=table.joined,
+            letter_groups=tuple(sorted(groups, key=len, reverse=True)),
+        ),
         entries=kind.endswith("/"),
-        apart=apart,
+        here="here" in rest,
     )
 
 
-def _is_given(option: str, given: set[str]) -> bool:
-    """Is an option among those given, a long one perhaps shortened?"""
-    if option in given:
-        return True
-    return option[:2] == "--" and any(
-        len(each) >= _SHORTEST and option.startswith(each) for each in given
-    )
-
-
-def _cut_start(word: Word, start: int) -> Word:
-    """A word without its first characters, which are surely known."""
-    cut = word.source.find(word.text[:start]) + start if word.source else 0
-    return Word(word.text[start:], word.kind, word.source[cut:], word.split)
-
-
-def dash_letters(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """The words of `tar xCf .. a.tar` as `tar -x -C .. -f a.tar`."""
-    name = base_name(words[0].text)
-    if name not in {"bsdtar", "gtar", "tar"} or len(words) < 2 or not words[1].text.isalnum():
-        return words
-    found, at = [words[0]], 2
-    for letter in words[1].text:
-        found.append(Word(f"-{letter}"))
-        if letter in _TAR_VALUES:
-            found += words[at : at + 1]
-            at += 1
-    return (*found, *words[at:])
-
-
-def letters_of(words: tuple[Word, ...]) -> Iterator[str]:
-    """The options of a command: whole, and letter by letter."""
-    for word in dash_letters(words)[1:]:
-        if is_option(word):
-            yield word.text.partition("=")[0]
-            if word.text[:2] != "--":
-                yield from (f"-{letter}" for letter in word.text[1:])
-
-
-def operands_in(words: tuple[Word, ...], valued: frozenset[str] = frozenset()) -> list[Word]:
-    """The words that are no options, nor values of the options in `valued`."""
-    found: list[Word] = []
-    at, ended = 1, False
-    while at < len(words):
-        word = words[at]
-        if not ended and word.literal and word.text == "--":
-            ended = True
-        elif ended or not is_option(word):
-            found.append(word)
-        elif word.text in valued or (word.text[:2] != "--" and f"-{word.text[-1]}" in valued):
-            at += 1
-        at += 1
-    return found
-
-
-def option_outputs(words: tuple[Word, ...], table: Program) -> Iterator[tuple[str, Word]]:
-    """The options by which a program writes a file, with the files, by its table."""
-    for at, word in enumerate(words):
-        if not at or not is_option(word):
-            continue
-        for found in options_in(table, word):
-            if not any(_names_output(table, name) for name in found.names):
-                continue
-            attached = found.value
-            if attached is not None:
-                cut = len(word.text) - len(attached.text)
-                yield found.shown, Word(attached.text, word.kind, word.source[cut:], word.split)
-            elif at + 1 < len(words) and any(map(table.takes_next, found.names)):
-                yield found.shown, words[at + 1]
-
-
-def _names_output(table: Program, name: str) -> bool:
-    effect = table.effect_of(name)
+def _is_output(name: str, option: Option) -> bool:
+    """Does an option name what is written?"""
+    effect = option.effect
     return effect is Effect.WRITES or (effect is Effect.ELSEWHERE and name in listed("outputs"))

@@ -5,14 +5,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from alhena.shell.arguments import Argument, Kind, walk_arguments
 from alhena.shell.languages.builtins import one_word
-from alhena.shell.options import options_in
 from alhena.shell.parse.model import Word, WordKind
-from alhena.shell.tables import (
-    Arity,
-    Program,
-    matches,
-)
+from alhena.shell.tables import Arity, Program, matches
 from alhena.shell.tables import Effect as OptionEffect
 
 _PIPE = "<("
@@ -70,131 +66,119 @@ class Given(msgspec.Struct):
 def read_words(table: Program, program: str, words: Sequence[Word]) -> Given | str:
     """The words after the program's name (or subcommand) by its table, or one clause saying why
     they are not surely harmless."""
-    reading = _Reading(table, program, words)
-    reading.read()
-    ended = len(reading.operands) if reading.ended is None else reading.ended
-    return reading.refusal or Given(reading.options, reading.operands, ended, reading.late)
+    judge = _Judge(table, program)
+    for argument in walk_arguments(table, words, 0, exact=True):
+        refusal = judge.refuse(argument)
+        if refusal is not None:
+            return refusal
+        if judge.given.operands and judge.has_subcommand:
+            judge.given.operands += words[argument.last + 1 :]
+            judge.given.ended = len(judge.given.operands)
+            break
+    return judge.refuse_count() or judge.given
 
 
-class _Reading:
-    def __init__(self, table: Program, program: str, words: Sequence[Word]) -> None:
-        self.table = table
-        self.program = program
-        self.words = words
-        self.at = 0
-        self.options: list[tuple[str, Word | None]] = []
-        self.operands: list[Word] = []
-        self.late: list[Word] = []
-        self.ended: int | None = None
-        self.refusal: str | None = None
-        self.expression = "expression" in table.form
+class _Judge:
+    """Tells the arguments of a command apart, and refuses those that do more than read."""
+
+    def __init__(self, table: Program, program: str) -> None:
+        self.table, self.program = table, program
+        self.given = Given([], [], 0, [])
+        self.ended = False
+        self.has_subcommand = "subcommand" in table.form
         self.guarded = "guarded" in table.form or table.operands is not None
 
-    def read(self) -> None:
-        words = self.words
-        while self.at < len(words) and self.refusal is None:
-            word = words[self.at]
-            self.at += 1
-            text = word.text
-            if not word.literal and "subcommand" in self.table.form:
-                self.refusal = f"{word.source} could be any subcommand"
-            elif not word.literal:
-                self._unknown(word)
-            elif text[:1] != "-" or text == "-":
-                self.operands.append(word)
-                if "subcommand" in self.table.form:
-                    self._rest()
-            elif text == "--" and not self.expression:
-                self.ended = len(self.operands)
-                self._rest()
-            elif "leading" in self.table.form and self.operands:
-                self.refusal = f"{text} comes after an operand"
-            else:
-                self._options(word)
-        if self.refusal is None:
-            self._count()
+    def refuse(self, argument: Argument) -> str | None:
+        """The reason why an argument is not surely harmless, as one clause; None when it is."""
+        word = argument.word
+        if argument.kind is Kind.END:
+            self.ended = True
+        elif not word.literal and not self.ended:
+            return self._refuse_unknown(word)
+        elif argument.kind is Kind.OPERAND:
+            self._add_operand(word)
+        elif self.given.operands and "leading" in self.table.form:
+            return f"{word.text} comes after an operand"
+        else:
+            return self._refuse_options(argument)
+        return None
 
-    def _rest(self) -> None:
-        """Takes all other words for operands."""
-        self.operands.extend(self.words[self.at :])
-        self.at = len(self.words)
+    def _add_operand(self, word: Word) -> None:
+        self.given.operands.append(word)
+        self.given.ended += not self.ended
 
-    def _count(self) -> None:
-        most = self.table.operands
-        if most is not None and len(self.operands) > most:
-            self.refusal = f"{self.program} with {_operands(len(self.operands))} may not only read"
-        elif most is not None:
-            many = next((word for word in self.operands if not one_word(word)), None)
-            if many is not None:
-                self.refusal = f"{many.source} could be more than one word"
-        for names, clause in self.table.needs:
-            if not any(name in names for name, _ in self.options):
-                self.refusal = f"{self.program} without {' or '.join(sorted(names))} {clause}"
-
-    def _unknown(self, word: Word) -> None:
+    def _refuse_unknown(self, word: Word) -> str | None:
+        if self.has_subcommand:
+            return f"{word.source} could be any subcommand"
         name, equals, text = word.text.partition("=")
         valued = equals and self._arity(name) not in {None, Arity.FLAG}
         if valued and (one_word(word) or word.kind is WordKind.PATTERN):
-            self.options.append((name, Word(text, word.kind, word.source, word.split)))
+            self.given.options.append((name, Word(text, word.kind, word.source, word.split)))
         elif not self.guarded or surely_operand(word):
-            self.operands.append(word)
+            self._add_operand(word)
         else:
-            before = "./" if self.expression else "--"
-            self.refusal = f"{word.source} could be an option; {before} before it rules that out"
+            before = "./" if "expression" in self.table.form else "--"
+            return f"{word.source} could be an option; {before} before it rules that out"
+        return None
 
-    def _options(self, word: Word) -> None:
-        for found in options_in(self.table, word):
+    def _refuse_options(self, argument: Argument) -> str | None:
+        text = argument.word.text
+        for found in argument.options:
             name = found.names[0] if len(found.names) == 1 else ""
             arity, value = self._arity(name), found.value
             if arity is None or name != found.shown:
-                self._refuse(found.shown)
-            elif arity == Arity.APART and value is None and word.text[-1] != name[1]:
-                self.refusal = f"{word.text} has letters behind {name}, which takes the next word"
-            elif value is None:
-                self._option(name, arity)
-            elif arity == Arity.FLAG:
-                self.refusal = f"{name} takes no value"
+                return self._refuse_option(found.shown)
+            if arity is Arity.APART and value is None and text[-1] != name[1]:
+                return f"{text} has letters behind {name}, which takes the next word"
+            if value is None:
+                refusal = self._refuse_value(name, arity, found.following)
+                if refusal is not None:
+                    return refusal
+            elif arity is Arity.FLAG:
+                return f"{name} takes no value"
             else:
                 equals = "=" if name[:2] == "--" else ""
-                self.options.append((name, Word(value.text, source=f"{name}{equals}{value.text}")))
-            if self.refusal is not None:
-                return
+                source = f"{name}{equals}{value.text}"
+                self.given.options.append((name, Word(value.text, source=source)))
+        return None
 
-    def _option(self, name: str, arity: Arity) -> None:
-        last = self.at >= len(self.words)
-        if arity in {Arity.FLAG, Arity.ATTACHED} or (last and arity == Arity.UNLESS_LAST):
-            self.options.append((name, None))
-            return
-        if last:
-            self.refusal = f"{name} lacks its value"
-            return
-        if arity is Arity.PAIR:
-            first = self.words[self.at]
-            self.at += 1
-            if self.at == len(self.words) or not first.literal or first.text[:1] == "-":
-                self.refusal = f"{name} lacks its name and value"
-                return
-        value = self.words[self.at]
-        self.at += 1
+    def _refuse_value(self, name: str, arity: Arity, value: Word | None) -> str | None:
+        self.given.options.append((name, value))
+        if value is None:
+            needless = (Arity.FLAG, Arity.ATTACHED, Arity.UNLESS_LAST)
+            pair = " name and" if arity is Arity.PAIR else ""
+            return None if arity in needless else f"{name} lacks its{pair} value"
+        if self.given.operands:
+            self.given.late.append(value)
         if self.guarded and not one_word(value):
-            self.refusal = f"{value.source} could be more than one word"
-        elif self.guarded and arity != Arity.DASHED and _looks_like_option(value):
-            self.refusal = f"{value.source or value.text} could be an option"
-        self.options.append((name, value))
-        if self.operands:
-            self.late.append(value)
+            return f"{value.source} could be more than one word"
+        if self.guarded and arity is not Arity.DASHED and _looks_like_option(value):
+            return f"{value.source or value.text} could be an option"
+        return None
+
+    def refuse_count(self) -> str | None:
+        """The reason why the number of operands, or what is missing, is not harmless."""
+        operands, refusal = self.given.operands, None
+        if self.table.operands is not None:
+            many = next((word for word in operands if not one_word(word)), None)
+            if len(operands) > self.table.operands:
+                refusal = f"{self.program} with {_operands(len(operands))} may not only read"
+            elif many is not None:
+                refusal = f"{many.source} could be more than one word"
+        for names, clause in self.table.needs:
+            if not self.given.has(*names):
+                refusal = f"{self.program} without {' or '.join(sorted(names))} {clause}"
+        return refusal
 
     def _arity(self, name: str) -> Arity | None:
         """The arity of an option that only reads; None for any other."""
         option = self.table.options.get(name)
         return option.arity if option is not None and option.reads else None
 
-    def _refuse(self, name: str) -> None:
+    def _refuse_option(self, name: str) -> str:
         option = self.table.options.get(name)
         clause = self.table.refuses.get(name) or (option.effect if option else OptionEffect.NONE)
-        self.refusal = (
-            f"{name} {clause}" if clause else f"{name} is not a known option of {self.program}"
-        )
+        return f"{name} {clause}" if clause else f"{name} is not a known option of {self.program}"
 
 
 def _looks_like_option(word: Word) -> bool:

@@ -138,8 +138,9 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     options of which one must be there, with what happens otherwise;
     `refuses`: options that do not only read. `operand_pattern`: a clause on operands that do not
     match the pattern (`matches`); `harmless`: the values of an option without its effect.
-    `judged`: it has options with an effect beyond that. `hands`: option -> the program that gets
-    its value, in words that commas separate. `joined`: options that a value follows directly;
+    `bundled`: the first operand holds letters of options. `judged`: it has options with an effect
+    beyond that. `hands`: option -> the program that gets its value, in words that commas separate.
+    `joined`: options that a value follows directly;
     `letter_groups`: those of several letters behind one dash, in a style of letters. `script`:
     what follows the first operand is for the program that it names, but for operands like this
     pattern.
@@ -155,6 +156,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
 
     options: dict[str, Option] = {}
     style: Style = Style.LETTERS
+    bundled: bool = False
     at_files: bool = False
     reads: bool = False
     form: frozenset[str] = frozenset()

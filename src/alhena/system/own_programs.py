@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from alhena.config.environment import CREDENTIALS, own_environment
+from alhena.config.environment import CREDENTIALS, own_environment, without_repository
 from alhena.system.errors import ProcessStartError, printable
 
 _SECTIONS = (
@@ -35,7 +35,6 @@ _SAFE = (
     "submodule.recurse=false",
 )
 _CONFIG_LIMIT_S = 30.0
-_CONFIG_COUNT = "GIT_CONFIG_COUNT"
 
 
 class OwnCommand(NamedTuple):
@@ -110,22 +109,26 @@ def begin_browser(url: str) -> bool:
 
 def git_command(
     arguments: Sequence[str],
-    variables: Mapping[str, str],
+    environ: Mapping[str, str],
+    chosen: Mapping[str, str] | None = None,
     *,
     settings: Iterable[str] = (),
     protocols: Iterable[str] = (),
 ) -> OwnCommand:
-    """A git command with the environment `variables`, which contacts others only by these
-    `protocols`, asks nothing and runs no hooks or monitors. What a repository's configuration names
-    is `repository_command`'s subject. Raises ProcessStartError without git."""
-    git = find_program("git", variables)
+    """A git command, which contacts others only by these `protocols`, asks nothing and runs no
+    hooks or monitors. It works in the repository of its directory, whatever repository `environ`
+    names (as in a git hook), unless the variables `chosen` name another (GIT_DIR …). What a
+    repository's configuration names is `repository_command`'s subject. Raises ProcessStartError
+    without git."""
+    git = find_program("git", environ)
     if git is None:
         raise ProcessStartError(
             "git is not installed.", remedy="Install git; PATH decides which git runs."
         )
     options = (word for each in (*_SAFE, *settings) for word in ("-c", each))
     env = {
-        **variables,
+        **without_repository(environ),
+        **(chosen or {}),
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_ALLOW_PROTOCOL": ":".join(protocols) or "none",
@@ -152,15 +155,16 @@ def repository_command(
     directory: Path,
     environ: Mapping[str, str],
     arguments: Sequence[str],
-    variables: Mapping[str, str] | None = None,
+    chosen: Mapping[str, str] | None = None,
 ) -> OwnCommand:
     """A git command in `directory` that runs nothing which the repository there names: each of its
     settings that may name a program (filters, drivers, helpers …) has the user's own value instead,
-    or none. `variables` choose the repository (GIT_DIR …). Blocks for one call of git. Raises
-    ProcessStartError."""
-    base = {**user_variables(environ, (_project_around(directory),)), **(variables or {})}
-    env = {**base, **_overrides(_scoped_settings(directory, base), base)}
-    return git_command(arguments, env)
+    or none. The variables `chosen` name another repository (GIT_DIR …). Blocks for one call of git.
+    Raises ProcessStartError."""
+    own = user_variables(environ, (_project_around(directory),))
+    named = chosen or {}
+    overrides = _override_settings(_scoped_settings(directory, own, named))
+    return git_command(arguments, own, {**named, **overrides})
 
 
 def _project_around(directory: Path) -> Path:
@@ -181,13 +185,15 @@ def may_name_program(key: str) -> bool:
     )
 
 
-def _scoped_settings(directory: Path, variables: Mapping[str, str]) -> list[tuple[str, str, str]]:
+def _scoped_settings(
+    directory: Path, environ: Mapping[str, str], chosen: Mapping[str, str]
+) -> list[tuple[str, str, str]]:
     """The scope, key and value of each setting of git in a directory, in order."""
     import subprocess
 
     from alhena.system.environment import shield_memory
 
-    command = git_command(("config", "--list", "--show-scope", "--null"), variables)
+    command = git_command(("config", "--list", "--show-scope", "--null"), environ, chosen)
     shield_memory()
     try:
         done = subprocess.run(
@@ -212,9 +218,7 @@ def _scoped_settings(directory: Path, variables: Mapping[str, str]) -> list[tupl
     return found
 
 
-def _overrides(
-    settings: Sequence[tuple[str, str, str]], variables: Mapping[str, str]
-) -> dict[str, str]:
+def _override_settings(settings: Sequence[tuple[str, str, str]]) -> dict[str, str]:
     """Variables that give what a repository names the values of the user: an empty one first, since
     some settings are lists, which it empties."""
     local = dict.fromkeys(
@@ -230,10 +234,8 @@ def _overrides(
         pairs += [(key, ""), *((key, value) for value in own)]
     if not pairs:
         return {}
-    given = variables.get(_CONFIG_COUNT, "0")
-    first = int(given) if given.isdecimal() else 0
-    found = {_CONFIG_COUNT: str(first + len(pairs))}
-    for number, (key, value) in enumerate(pairs, first):
+    found = {"GIT_CONFIG_COUNT": str(len(pairs))}
+    for number, (key, value) in enumerate(pairs):
         found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     return found
 

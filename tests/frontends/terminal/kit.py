@@ -11,7 +11,7 @@ from alhena.events import Event, ToolCallResponseEvent
 from alhena.frontends.terminal.drawing.lines import Block, Lines, plain, width
 from alhena.frontends.terminal.drawing.live_region import live
 from alhena.frontends.terminal.drawing.menu import Menu
-from alhena.frontends.terminal.drawing.screen import Status
+from alhena.frontends.terminal.drawing.screen import FootStatus
 from alhena.frontends.terminal.drawing.view import View, advance
 
 
@@ -59,8 +59,8 @@ class ListScreen:
         self.answers = deque(answers)
         self.blocks: list[Block] = []
         self.view = View()
-        self.status = Status()
-        self.statuses: list[Status] = []
+        self.status = FootStatus()
+        self.statuses: list[FootStatus] = []
         self.menus: list[Menu] = []
         self.asked: list[str] = []
         self.drafts: list[str] = []
@@ -90,7 +90,7 @@ class ListScreen:
         self.blocks += blocks
         self._changed.set()
 
-    def show_status(self, status: Status) -> None:
+    def show_status(self, status: FootStatus) -> None:
         self.status = status
         self.statuses.append(status)
 
@@ -124,7 +124,7 @@ class ListScreen:
         self.drafts.append(text)
 
     @asynccontextmanager
-    async def suspended(self) -> AsyncGenerator[None]:
+    async def suspend(self) -> AsyncGenerator[None]:
         yield
 
     def close(self) -> None:

@@ -13,14 +13,14 @@ from alhena.agent.toolset.approval import describe_allowance
 from alhena.display_text import exact
 from alhena.frontends.terminal.access_dialog import MENU as ACCESS
 from alhena.frontends.terminal.dialogs.approval import (
-    Consent,
+    ApprovalDialog,
     choices,
     details_blocks,
     question_menu,
     request_blocks,
 )
 from alhena.frontends.terminal.drawing.lines import Block, Lines, plain, width
-from alhena.frontends.terminal.drawing.menu import Menu, Option, Picked, menu_lines, press
+from alhena.frontends.terminal.drawing.menu import Menu, MenuChoice, MenuOption, menu_lines, press
 from alhena.frontends.terminal.line_screen import picked_by
 from alhena.policy.engine import by_rule
 from alhena.policy.model import Decision, PolicyOutcome, PolicyRule
@@ -400,11 +400,11 @@ def test_a_rule_too_long_for_an_answer_stands_whole_above_it():
 
 async def test_a_question_is_asked_again_behind_its_details():
     screen, shown = ListScreen("details", "all tools of this server"), list[Block]()
-    answer = await Consent(screen).answer(ASKED["mcp"], shown.extend, "default")
+    answer = await ApprovalDialog(screen).answer(ASKED["mcp"], shown.extend, "default")
     assert answer.outcome is Outcome.PROCEED_ALWAYS_SERVER
     assert text_of(shown).count("mode: default") == 1
     screen, shown = ListScreen("details", "details", "in all sessions"), list[Block]()
-    answer = await Consent(screen).answer(ASKED["mcp"], shown.extend, "default")
+    answer = await ApprovalDialog(screen).answer(ASKED["mcp"], shown.extend, "default")
     assert answer.outcome is Outcome.PROCEED_ALWAYS_AND_SAVE
     assert text_of(shown).count("mode: default") == 1
 
@@ -412,7 +412,7 @@ async def test_a_question_is_asked_again_behind_its_details():
 async def test_words_of_a_question_are_broken_between_words_and_a_command_is_not():
     shown = list[Block]()
     questions = (Question(question="Which " * 20, header="h", type="yesno"),)
-    await Consent(ListScreen("Yes")).ask(questions, shown.extend)
+    await ApprovalDialog(ListScreen("Yes")).ask(questions, shown.extend)
     shown += request_blocks(ASKED["web"])[:1]
     assert all(isinstance(each, Lines) and each.fold for each in shown)
     folds = [isinstance(each, Lines) and each.fold for each in request_blocks(ASKED["shell"])]
@@ -435,18 +435,18 @@ async def test_words_of_ones_own_are_an_answer_beside_four_options(
         question="Which?", header="h", type="choice", options=options, multi_select=several
     )
     screen = ListScreen(*answers)
-    assert await Consent(screen).ask((question,), lambda _blocks: None) == {0: told}
+    assert await ApprovalDialog(screen).ask((question,), lambda _blocks: None) == {0: told}
     assert "o Something else · Use arrow keys" in plain(menu_lines(screen.menus[0], 90)[0])
 
 
 def test_the_key_of_an_answer_outside_the_list_picks_it():
-    menu = Menu(title="t", options=ABC.options, more=Option(label="details", key="?"))
-    assert press(menu, "?") == Picked(frozenset({3}))
+    menu = Menu(title="t", options=ABC.options, more=MenuOption(label="details", key="?"))
+    assert press(menu, "?") == MenuChoice(frozenset({3}))
     assert press(menu, "4") is menu
     assert picked_by(menu, "?") == frozenset({3})
     assert picked_by(menu, "4") is None
     ticked = msgspec.structs.replace(menu, checked=frozenset({1}))
-    assert press(ticked, "?") == Picked(frozenset({1, 3}))
+    assert press(ticked, "?") == MenuChoice(frozenset({1, 3}))
 
 
 @pytest.mark.parametrize(
@@ -510,7 +510,7 @@ def test_questions_of_the_model_become_menus():
     assert question_menu(Question(question="Name?", header="h", type="text")) is None
 
 
-ABC = Menu(title="t", options=tuple(Option(label=c, key=c) for c in "abc"))
+ABC = Menu(title="t", options=tuple(MenuOption(label=c, key=c) for c in "abc"))
 
 
 @pytest.mark.parametrize(
@@ -527,11 +527,11 @@ ABC = Menu(title="t", options=tuple(Option(label=c, key=c) for c in "abc"))
     ],
 )
 def test_keys_move_and_pick(keys: list[str], picked: set[int] | None):
-    state: Menu | Picked = ABC
+    state: Menu | MenuChoice = ABC
     for key in keys:
         assert isinstance(state, Menu)
         state = press(state, key)
-    assert state == Picked(None if picked is None else frozenset(picked))
+    assert state == MenuChoice(None if picked is None else frozenset(picked))
 
 
 def test_several_can_be_ticked():
@@ -540,12 +540,12 @@ def test_several_can_be_ticked():
         made = press(menu, key)
         assert isinstance(made, Menu)
         menu = made
-    assert press(menu, "enter") == Picked(frozenset({0, 1}))
+    assert press(menu, "enter") == MenuChoice(frozenset({0, 1}))
 
 
 @given(st.lists(st.sampled_from(["up", "down", "space", "1", "9", "q", ""]), max_size=30))
 def test_a_menu_is_always_drawn_within_its_columns(keys: list[str]):
-    menu = Menu(title="t", options=(Option(label="漢字" * 30, detail="d"), *ABC.options[1:2]))
+    menu = Menu(title="t", options=(MenuOption(label="漢字" * 30, detail="d"), *ABC.options[1:2]))
     for key in keys:
         made = press(menu, key)
         if isinstance(made, Menu):

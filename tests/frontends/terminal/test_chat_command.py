@@ -202,4 +202,4 @@ async def test_every_command_answers_and_files_and_shell_commands_reach_the_mode
         assert "|Seen.|" in shown
         conversation.submit("/quit")
         await screen.until(lambda: screen.closed)
-    assert commands.named("/quit") is not None
+    assert commands.find_command("/quit") is not None

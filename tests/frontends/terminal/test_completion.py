@@ -12,11 +12,17 @@ from prompt_toolkit.document import Document
 from alhena.frontends.shared.mentions import (
     attachment,
     existing,
-    mentioned,
+    mentioned_paths,
     quoted_path,
     shell_note,
 )
-from alhena.frontends.terminal.commands import COMMANDS, KEYS, command_names, named, unknown_words
+from alhena.frontends.terminal.commands import (
+    COMMANDS,
+    KEYS,
+    command_names,
+    find_command,
+    unknown_words,
+)
 from alhena.frontends.terminal.entry import (
     NAME,
     OFFERED,
@@ -46,7 +52,7 @@ from tests.support.each import for_each
     ],
 )
 def test_paths_behind_an_at_sign_are_found(prompt: str, paths: tuple[str, ...]):
-    assert mentioned(prompt) == paths
+    assert mentioned_paths(prompt) == paths
 
 
 @for_each(
@@ -78,7 +84,7 @@ def test_the_longest_beginning_that_names_a_file_is_meant(
                  "b{1}.txt"):  # fmt: skip
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).touch()
-    assert mentioned(prompt, project) == paths
+    assert mentioned_paths(prompt, project) == paths
 
 
 @given(
@@ -87,7 +93,7 @@ def test_the_longest_beginning_that_names_a_file_is_meant(
 def test_a_quoted_path_is_read_back_as_it_is(path: str):
     if path[-1] in ".:" or path.startswith('"'):
         return
-    assert mentioned(f"see @{quoted_path(path)} there") == (path,)
+    assert mentioned_paths(f"see @{quoted_path(path)} there") == (path,)
 
 
 def test_what_is_not_there_stays_text(project: Path):
@@ -119,10 +125,10 @@ def test_a_command_of_the_person_is_told_in_the_known_words():
 def test_commands_are_named_by_their_names_and_aliases():
     for command in COMMANDS:
         for name in (command.name, *command.aliases):
-            assert named(f"/{name} and more") == (command, name, "and more")
-    assert named("/nope") == (None, "nope", "")
-    assert named("/usr/bin/env is where?") is None
-    assert named("help") is None
+            assert find_command(f"/{name} and more") == (command, name, "and more")
+    assert find_command("/nope") == (None, "nope", "")
+    assert find_command("/usr/bin/env is where?") is None
+    assert find_command("help") is None
     names = [name for each in COMMANDS for name in (each.name, *each.aliases)]
     assert len(set(names)) == len(names)
     assert {"help", "tools", "policies", "hooks", "clear", "stats", "quit"} <= set(names)

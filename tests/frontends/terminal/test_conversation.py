@@ -12,7 +12,7 @@ import pytest
 from alhena.config.effective_settings import open_place
 from alhena.config.settings import Settings
 from alhena.errors import ServerFaultError
-from alhena.frontends.shared.current_settings import Folder
+from alhena.frontends.shared.current_settings import SessionFolder
 from alhena.frontends.terminal.conversation import Conversation
 from tests.agent.kit import conforming
 from tests.frontends.terminal.kit import ListScreen
@@ -50,7 +50,7 @@ async def sitting(
     policy: tuple[str, ...] = (),
     **settings: Any,
 ) -> AsyncGenerator[Conversation]:
-    folder = Folder(lambda: open_place(Path.cwd(), os.environ))
+    folder = SessionFolder(lambda: open_place(Path.cwd(), os.environ))
     conversation = Conversation(screen, lambda: 0.0, folder)
     options = {"generator": generator, "settings": Settings(), "ask": conversation.ask}
     made = dict(**(options | {"edit": conversation.edit} | settings))

@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from alhena.frontends.terminal.drawing.menu import Menu, Option
+from alhena.frontends.terminal.drawing.menu import Menu, MenuOption
 from alhena.frontends.terminal.line_screen import NO_ANSWER, LineScreen, picked_by
 from tests.frontends.terminal.test_screen import Somebody
 from tests.support.each import for_each
 
 ASKED = "Number (empty: no): "
-OPTIONS = tuple(Option(label=label, key=label[0]) for label in ("yes", "always", "no"))
+OPTIONS = tuple(MenuOption(label=label, key=label[0]) for label in ("yes", "always", "no"))
 MENU = Menu(title="Allow this?", options=OPTIONS)
 
 

@@ -6,15 +6,15 @@ from inline_snapshot import snapshot
 
 from alhena.frontends.terminal.drawing.lines import (
     Line,
-    clipped,
-    folded,
+    clip_line,
+    fold_line,
     line,
     plain,
     prefix,
     width,
-    wrapped,
+    wrap_text,
 )
-from alhena.frontends.terminal.drawing.menu import Menu, Option, menu_lines
+from alhena.frontends.terminal.drawing.menu import Menu, MenuOption, menu_lines
 from alhena.frontends.terminal.drawing.view import prompt_lines
 
 
@@ -23,28 +23,28 @@ def test_columns_are_those_of_a_terminal():
     assert width("漢字") == 4
     assert width("e\u0301") == 1
     assert prefix("漢字", 3) == "漢"
-    assert wrapped("one two three", 8) == ["one two", "three"]
-    assert wrapped("漢字漢字", 4) == ["漢字", "漢字"]
-    assert wrapped("abcdefghij", 4) == ["abcd", "efgh", "ij"]
-    assert plain([clipped((("", "abcdef"),), 4)]) == "abc…"
-    assert plain([clipped((("", "ab"), ("bold", "cdef")), 4)]) == "abc…"
+    assert wrap_text("one two three", 8) == ["one two", "three"]
+    assert wrap_text("漢字漢字", 4) == ["漢字", "漢字"]
+    assert wrap_text("abcdefghij", 4) == ["abcd", "efgh", "ij"]
+    assert plain([clip_line((("", "abcdef"),), 4)]) == "abc…"
+    assert plain([clip_line((("", "ab"), ("bold", "cdef")), 4)]) == "abc…"
 
 
 def test_a_long_line_goes_on_below_its_text():
     given = (("accent", "  Enter   "), ("", "sends; a backslash at the end begins a new line"))
-    assert plain(folded(given, 30, 10)) == snapshot("""\
+    assert plain(fold_line(given, 30, 10)) == snapshot("""\
   Enter   sends; a backslash
           at the end begins a
           new line\
 """)
-    assert plain(folded(line("x" * 25), 10, 4)) == snapshot("""\
+    assert plain(fold_line(line("x" * 25), 10, 4)) == snapshot("""\
 xxxxxxxxxx
     xxxxxx
     xxxxxx
     xxx\
 """)
-    assert folded(line("short"), 10, 4) == [line("short")]
-    assert plain(folded(line("abcdef"), 3, 4)) == "abc\ndef"
+    assert fold_line(line("short"), 10, 4) == [line("short")]
+    assert plain(fold_line(line("abcdef"), 3, 4)) == "abc\ndef"
 
 
 SPANS = st.lists(
@@ -57,7 +57,7 @@ SPANS = st.lists(
 def test_folding_loses_nothing_but_blanks_and_keeps_to_the_columns(
     given: Line, columns: int, hang: int
 ):
-    rows = folded(given, columns, hang)
+    rows = fold_line(given, columns, hang)
     assert all(width(plain([row])) <= columns for row in rows)
     assert "".join(plain(rows).split()) == "".join(plain([given]).split())
     styled = [(style, char) for row in rows for style, text in row for char in text]
@@ -71,11 +71,11 @@ def test_a_long_option_of_a_menu_is_to_be_read_whole():
     menu = Menu(
         title="Allow this?",
         options=(
-            Option(label="Yes, this once", key="y"),
-            Option(
+            MenuOption(label="Yes, this once", key="y"),
+            MenuOption(
                 label="Yes, always: edits of workspace files", key="a", detail="for this session"
             ),
-            Option(label="No", key="n"),
+            MenuOption(label="No", key="n"),
         ),
         selected=1,
     )
@@ -94,7 +94,7 @@ Allow this?
 
 def test_every_row_of_a_prompt_stands_behind_its_bar():
     lines = prompt_lines("a prompt that needs more rows than one\nand more")
-    rows = [row for each in lines for row in folded(each, 20)]
+    rows = [row for each in lines for row in fold_line(each, 20)]
     assert plain(rows) == snapshot("""\
 ┃ > a prompt that
 ┃   needs more rows

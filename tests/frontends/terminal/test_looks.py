@@ -16,7 +16,7 @@ from alhena.frontends.terminal.looks.theme import (
     THEMES,
     AnswerReader,
     is_light,
-    said_light,
+    says_light,
     theme_named,
     theme_of,
 )
@@ -79,7 +79,7 @@ def test_a_background_is_light_or_dark(colour: str, light: bool | None):
 
 @for_each(("said", "light"), [("0;15", True), ("15;0", False), ("0;default;7", True), ("", False)])
 def test_colorfgbg_says_what_the_background_is(said: str, light: bool):
-    assert said_light({"COLORFGBG": said}) is light
+    assert says_light({"COLORFGBG": said}) is light
 
 
 @for_each("cuts", [(), (1,), (2,), (4,), (5,), (9,), (5, 12), (27,)])

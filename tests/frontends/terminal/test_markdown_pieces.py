@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.frontends.terminal.drawing.markdown import rendered
+from alhena.frontends.terminal.drawing.markdown import render_markdown
 from alhena.frontends.terminal.drawing.markdown_pieces import (
     MAX_CHARACTERS,
     MAX_LINE,
@@ -46,7 +46,9 @@ def shown(text: str) -> list[str]:
     """The rows of a text that arrives in pieces, without blank ones."""
     finished, rest = streamed([text[at : at + 7] for at in range(0, len(text), 7)])
     pieces = [*finished, rest.strip("\n")]
-    return rows("\n".join(rendered(each, 70, colour=False) for each in pieces if each.strip()))
+    return rows(
+        "\n".join(render_markdown(each, 70, colour=False) for each in pieces if each.strip())
+    )
 
 
 def rows(text: str) -> list[str]:
@@ -144,7 +146,7 @@ def test_a_line_without_an_end_does_not_grow_for_ever():
     ],
 )
 def test_pieces_are_shown_as_the_whole_is(text: str):
-    assert shown(text) == rows(rendered(text, 70, colour=False))
+    assert shown(text) == rows(render_markdown(text, 70, colour=False))
 
 
 def test_a_fence_is_not_opened_again_only_to_be_closed():

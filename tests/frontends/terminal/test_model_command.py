@@ -9,8 +9,8 @@ import pytest
 from alhena.events import ApiResponseEvent, CompressedEvent
 from alhena.frontends.terminal.app import foot_line
 from alhena.frontends.terminal.drawing.lines import plain
-from alhena.frontends.terminal.drawing.menu import Menu, Option, Picked, menu_lines, press
-from alhena.frontends.terminal.drawing.screen import Status
+from alhena.frontends.terminal.drawing.menu import Menu, MenuChoice, MenuOption, menu_lines, press
+from alhena.frontends.terminal.drawing.screen import FootStatus
 from tests.frontends.terminal.kit import ended, played
 from tests.frontends.terminal.session import ENTER, ESC, PLACEHOLDER, at, leave, leave_at_once
 from tests.support.server import ScriptedServer, chunk, json_reply, sse, text
@@ -18,13 +18,13 @@ from tests.support.server import ScriptedServer, chunk, json_reply, sse, text
 DOWN = "\x1b[B"
 MENU = Menu(
     title="Model",
-    options=tuple(Option(label=f"model-{name}", detail=f"of {name}") for name in "abcab"),
+    options=tuple(MenuOption(label=f"model-{name}", detail=f"of {name}") for name in "abcab"),
     search="",
 )
 
 
-def typed(*keys: str) -> Menu | Picked:
-    made: Menu | Picked = MENU
+def typed(*keys: str) -> Menu | MenuChoice:
+    made: Menu | MenuChoice = MENU
     for key in keys:
         assert isinstance(made, Menu)
         made = press(made, key)
@@ -32,10 +32,10 @@ def typed(*keys: str) -> Menu | Picked:
 
 
 def test_a_menu_with_search_takes_letters_for_words():
-    assert typed("/", "o", "f", "space", "b", "down", "enter") == Picked(frozenset({4}))
-    assert typed("b", "backspace", "enter") == Picked(frozenset({0}))
-    assert typed("up", "enter") == Picked(frozenset({4}))
-    assert typed("z", "escape") == Picked(None)
+    assert typed("/", "o", "f", "space", "b", "down", "enter") == MenuChoice(frozenset({4}))
+    assert typed("b", "backspace", "enter") == MenuChoice(frozenset({0}))
+    assert typed("up", "enter") == MenuChoice(frozenset({4}))
+    assert typed("z", "escape") == MenuChoice(None)
     nothing = typed("z", "down", "enter")
     assert isinstance(nothing, Menu)
     assert "nothing found" in plain(menu_lines(nothing, 80)[0])
@@ -126,9 +126,9 @@ def test_the_foot_shows_context_branch_mode_model_and_cost(server: ScriptedServe
         terminal.send("/clear" + ENTER)
         terminal.until("Started a new conversation.", gone="% context")
         leave(terminal)
-    (style, told) = foot_line(Status(context=0.8), "", 40)[-1]
+    (style, told) = foot_line(FootStatus(context=0.8), "", 40)[-1]
     assert (style, told) == ("warning", "80% context")
-    assert foot_line(Status(context=0.79), "", 40)[-1][0] == "dim"
+    assert foot_line(FootStatus(context=0.79), "", 40)[-1][0] == "dim"
 
 
 def test_the_context_is_what_was_counted_last_and_what_is_new():

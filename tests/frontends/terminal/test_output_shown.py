@@ -13,8 +13,8 @@ from alhena.frontends.terminal.drawing.call_result import (
     COLUMNS,
     MAX_CHARACTERS,
     MAX_PAGES,
-    Page,
-    Pages,
+    PagerBlock,
+    PagerBlocks,
     diff_lines,
     ended_lines,
 )
@@ -174,9 +174,9 @@ def test_a_region_that_is_too_low_says_so():
 
 
 def test_a_page_says_what_it_leaves_out(project: Path):
-    whole = Page("t", "x" * (MAX_CHARACTERS + 5), str(project / "gone")).whole
+    whole = PagerBlock("t", "x" * (MAX_CHARACTERS + 5), str(project / "gone")).whole
     assert whole.startswith(f"… 5 characters above; all of it: {project / 'gone'}\nx")
-    pages = Pages()
+    pages = PagerBlocks()
     for number in range(MAX_PAGES + 3):
         pages.call(ended("text", call_id=str(number)), "")
     assert (len(pages.items), pages.dropped) == (MAX_PAGES, 3)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from alhena.events import ApiRequestEvent, ThoughtEvent
-from alhena.frontends.terminal.drawing.call_result import Page, Pages
+from alhena.frontends.terminal.drawing.call_result import PagerBlock, PagerBlocks
 from tests.frontends.terminal.kit import ended
 from tests.frontends.terminal.session import ENTER, PLACEHOLDER, at, calling, leave
 from tests.support.server import ScriptedServer, call, chunk, sse, text
@@ -16,7 +16,7 @@ CTRL_O, LEFT, HOME = "\x0f", "\x1b[D", "\x1b[H"
 
 @pytest.mark.requirement("TERM-03")
 def test_blocks_are_collected_whole(tmp_path: Path):
-    pages = Pages()
+    pages = PagerBlocks()
     file = tmp_path / "all.txt"
     file.write_text("all\x1b of it", encoding="utf-8")
     pages.prompt("short")
@@ -34,7 +34,7 @@ def test_blocks_are_collected_whole(tmp_path: Path):
         ("run_shell_command", "all\\x1b of it"),
         ("glob", "no"),
     ]
-    assert Page("gone", "a part", str(tmp_path / "gone")).whole == "a part"
+    assert PagerBlock("gone", "a part", str(tmp_path / "gone")).whole == "a part"
 
 
 @pytest.mark.requirement("TERM-03")

@@ -13,14 +13,15 @@ from alhena.frontends.terminal.drawing.menu import (
     TYPING,
     UNSURE,
     Menu,
-    Option,
+    MenuOption,
     Panel,
 )
 
 MENU = Menu(
     title="Allow this?",
     options=tuple(
-        Option(label=label, key=key) for key, label in (("y", "yes"), ("s", "save"), ("n", "no"))
+        MenuOption(label=label, key=key)
+        for key, label in (("y", "yes"), ("s", "save"), ("n", "no"))
     ),
 )
 
@@ -66,7 +67,7 @@ class Asked:
 
     async def looked(self) -> None:
         await asyncio.sleep(0)
-        self.panel.drawn()
+        self.panel.note_drawn()
         self.clock.pass_(LOOK)
 
     async def keys(self, keys: Iterable[str], every: float = 0.1) -> None:
@@ -103,7 +104,7 @@ async def test_no_key_counts_before_the_question_was_seen_for_a_moment(
     await asyncio.sleep(0)
     asked.clock.pass_(10)  # nothing is drawn yet
     await asked.keys(keys)
-    asked.panel.drawn()
+    asked.panel.note_drawn()
     asked.clock.pass_(seconds)
     await asked.keys(keys)
     asked.clock.pass_(ALONE)
@@ -119,7 +120,7 @@ async def test_no_key_counts_before_the_question_was_seen_for_a_moment(
 async def test_a_key_that_is_held_down_is_no_answer_however_long():
     asked = Asked()
     await asyncio.sleep(0)
-    asked.panel.drawn()
+    asked.panel.note_drawn()
     await asked.keys(["enter"] * 99, every=LOOK - 0.1)
     assert not asked.answer.done()
 
@@ -131,7 +132,7 @@ async def test_a_second_question_has_to_be_seen_too():
     assert await asked.answer == {0}
     second = asyncio.ensure_future(asked.panel.choose(MENU))
     await asyncio.sleep(0)
-    asked.panel.drawn()
+    asked.panel.note_drawn()
     await asked.keys("\r", every=0.2)
     assert not second.done()
     second.cancel()
@@ -177,7 +178,7 @@ async def test_a_letter_or_number_with_enter_answers_at_once(
     assert "".join(asked.typed) == "y"
     asked = Asked()
     await asyncio.sleep(0)
-    asked.panel.drawn()
+    asked.panel.note_drawn()
     asked.clock.pass_(LOOK if looked else 0)
     await asked.keys(keys, every=0)
     assert await asked.answer == {answer}
@@ -271,12 +272,12 @@ async def test_behind_another_program_the_question_has_to_be_seen_again():
     asked = Asked()
     await asked.looked()
     asked.panel.hide()
-    asked.panel.drawn()
+    asked.panel.note_drawn()
     asked.clock.pass_(10)
     await asked.keys(["enter"])
     asked.panel.show()
     await asked.keys(["enter"])
-    asked.panel.drawn()
+    asked.panel.note_drawn()
     await asked.keys(["enter"], every=0)
     assert not asked.answer.done()
     asked.clock.pass_(PAUSE)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from alhena.frontends.terminal.entry import image_path
-from alhena.frontends.terminal.looks.clipboard import PNG, pasted
+from alhena.frontends.terminal.looks.clipboard import PNG, read_clipboard
 from tests.frontends.terminal.session import ENTER, PLACEHOLDER, at, leave
 from tests.support.each import for_each
 from tests.support.server import ScriptedServer, sse, text
@@ -92,9 +92,9 @@ async def test_the_clipboard_is_read_by_the_program_there_is(name: str, tmp_path
     folder = tmp_path / "bin"
     program(folder, name, f"exec /bin/cat {shlex.quote(str(clip))}")
     environ = {"PATH": str(folder), "DISPLAY": ":0", "WAYLAND_DISPLAY": "w"}
-    assert await pasted(environ) == IMAGE
+    assert await read_clipboard(environ) == IMAGE
     if name == "pngpaste":
         program(folder, "pbpaste", "echo words")
     clip.write_text("words\n", encoding="utf-8")
-    assert await pasted(environ) == "words\n"
-    assert await pasted({"PATH": str(tmp_path)}) == ""
+    assert await read_clipboard(environ) == "words\n"
+    assert await read_clipboard({"PATH": str(tmp_path)}) == ""

@@ -25,7 +25,7 @@ def written(block: Block, *, columns: int = 40, colour: bool = True) -> str:
         stream, lambda: Size(rows=24, columns=columns), term="xterm", default_color_depth=depth
     )
     printer = Printer(output)
-    printer.write(printer.prepared(block))
+    printer.write(printer.prepare(block))
     output.flush()
     return stream.getvalue()
 

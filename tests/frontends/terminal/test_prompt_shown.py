@@ -9,7 +9,7 @@ import pytest
 
 from alhena.config.effective_settings import open_place
 from alhena.config.settings import Settings
-from alhena.frontends.shared.current_settings import Folder
+from alhena.frontends.shared.current_settings import SessionFolder
 from alhena.frontends.shared.mentions import missing_words
 from alhena.frontends.terminal.conversation import Conversation
 from alhena.frontends.terminal.drawing.lines import Block, Lines
@@ -52,7 +52,7 @@ class BrokenScreen(ListScreen):
 
 async def test_a_command_that_fails_by_a_defect_ends_the_session_with_it():
     screen = BrokenScreen()
-    folder = Folder(lambda: open_place(Path.cwd(), os.environ))
+    folder = SessionFolder(lambda: open_place(Path.cwd(), os.environ))
     conversation = Conversation(screen, lambda: 0.0, folder)
     settings = {"generator": ScriptedGenerator(), "settings": Settings()}
     async with scripted_agent(approve=conversation.approve, **settings) as agent:

@@ -14,7 +14,7 @@ from alhena.frontends.terminal.drawing.markdown import (
     MAX_CODE_LINE,
     Document,
     LabelledCode,
-    rendered,
+    render_markdown,
 )
 from tests.support.each import for_each
 
@@ -22,7 +22,7 @@ SGR = re.compile(r"\x1b\[[\d;]*m")
 
 
 def rows(text: str, columns: int = 80) -> list[str]:
-    shown = SGR.sub("", rendered(text, columns, colour=True))
+    shown = SGR.sub("", render_markdown(text, columns, colour=True))
     return [row.rstrip() for row in shown.split("\n")[:-1]]
 
 
@@ -156,7 +156,7 @@ def test_an_address_hides_nothing():
 
 
 def test_no_hyperlink_hides_where_it_leads():
-    assert "\x1b]8" not in rendered("[x](http://y) http://z", 40, colour=True)
+    assert "\x1b]8" not in render_markdown("[x](http://y) http://z", 40, colour=True)
 
 
 def fenced(code: str, language: str) -> str:
@@ -164,8 +164,8 @@ def fenced(code: str, language: str) -> str:
 
 
 def is_coloured(code: str, language: str) -> bool:
-    plain = rendered(fenced(code, "text"), 80, colour=True)
-    return rendered(fenced(code, language), 80, colour=True) != plain
+    plain = render_markdown(fenced(code, "text"), 80, colour=True)
+    return render_markdown(fenced(code, language), 80, colour=True) != plain
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,9 @@ def is_coloured(code: str, language: str) -> bool:
 )
 def test_code_is_coloured_unless_that_might_take_long(code: str, language: str, coloured: bool):
     assert is_coloured(code, language) == coloured
-    assert letters(SGR.sub("", rendered(fenced(code, language), 80, colour=True))) == letters(code)
+    assert letters(
+        SGR.sub("", render_markdown(fenced(code, language), 80, colour=True))
+    ) == letters(code)
 
 
 def test_no_colours_are_made_out_where_there_are_none():

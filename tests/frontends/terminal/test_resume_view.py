@@ -6,8 +6,8 @@ from inline_snapshot import snapshot
 
 from alhena.frontends.terminal.drawing.resume_view import (
     MAX_CONTENTS,
-    Earlier,
-    shown_earlier,
+    EarlierMessages,
+    show_earlier,
 )
 from alhena.frontends.terminal.drawing.view import View
 from alhena.wire.content import (
@@ -27,9 +27,9 @@ from tests.support.server import ScriptedServer, sse, text
 
 
 def shown(contents: list[Content], *prompts: str) -> str:
-    earlier = Earlier(tuple(contents), frozenset(prompts))
+    earlier = EarlierMessages(tuple(contents), frozenset(prompts))
     view = View(titles={"read_file": "ReadFile"})
-    return text_of(shown_earlier(view, earlier, "the-id")[1])
+    return text_of(show_earlier(view, earlier, "the-id")[1])
 
 
 def test_prompts_answers_and_calls_stand_there_as_they_were_made():

@@ -16,8 +16,8 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from alhena.frontends.terminal.app import MAX_DEFECTS, TerminalScreen, foot_line
 from alhena.frontends.terminal.drawing.lines import Lines, Markdown, line, plain
-from alhena.frontends.terminal.drawing.menu import Menu, Option
-from alhena.frontends.terminal.drawing.screen import Status
+from alhena.frontends.terminal.drawing.menu import Menu, MenuOption
+from alhena.frontends.terminal.drawing.screen import FootStatus
 from alhena.frontends.terminal.drawing.view import View
 from tests.support.terminal import Screen
 
@@ -202,7 +202,9 @@ async def test_a_block_that_cannot_be_written_is_told_of_and_left_out():
 
 
 async def test_a_question_takes_the_place_of_the_input_line_and_gives_it_back():
-    menu = Menu(title="Allow?", options=(Option(label="Yes", key="y"), Option(label="No", key="n")))
+    menu = Menu(
+        title="Allow?", options=(MenuOption(label="Yes", key="y"), MenuOption(label="No", key="n"))
+    )
     async with shown() as made:
         asked = asyncio.create_task(made.screen.choose(menu))
         await made.until("Use arrow keys")
@@ -215,7 +217,7 @@ async def test_a_question_takes_the_place_of_the_input_line_and_gives_it_back():
 
 
 async def test_a_question_stands_there_only_when_what_it_is_about_is_written():
-    menu = Menu(title="Allow?", options=(Option(label="Yes", key="y"),))
+    menu = Menu(title="Allow?", options=(MenuOption(label="Yes", key="y"),))
     async with shown() as made:
         plan = Markdown("plan " * 5_000 + "\n\nits end")
         made.screen.update(View(), [plan, Lines((line("why: it is so"),))])
@@ -265,7 +267,7 @@ async def test_only_two_control_c_in_a_row_with_nothing_to_stop_or_clear_leave()
 
 
 async def test_words_that_are_no_answer_go_to_the_input_line():
-    menu = Menu(title="Allow?", options=(Option(label="Yes", key="y"),))
+    menu = Menu(title="Allow?", options=(MenuOption(label="Yes", key="y"),))
     async with shown() as made:
         somebody = Somebody()
         made.screen.hands.attach(somebody)
@@ -282,7 +284,7 @@ async def test_words_that_are_no_answer_go_to_the_input_line():
 
 @pytest.mark.parametrize("keys", ["a draft", "\x12fir"])
 async def test_enter_that_was_meant_for_what_was_begun_is_no_answer(keys: str):
-    menu = Menu(title="Allow?", options=(Option(label="Yes", key="y"),))
+    menu = Menu(title="Allow?", options=(MenuOption(label="Yes", key="y"),))
     async with shown() as made:
         somebody = Somebody()
         made.screen.hands.attach(somebody)
@@ -311,7 +313,7 @@ async def test_enter_that_was_meant_for_what_was_begun_is_no_answer(keys: str):
     ],
 )
 async def test_a_letter_with_other_keys_of_a_line_behind_it_is_no_answer(keys: str, seen: str):
-    menu = Menu(title="Allow?", options=(Option(label="Yes", key="y"),))
+    menu = Menu(title="Allow?", options=(MenuOption(label="Yes", key="y"),))
     async with shown() as made:
         asked = asyncio.create_task(made.screen.choose(menu))
         await made.until("Use arrow keys")
@@ -344,29 +346,29 @@ async def test_the_end_of_the_input_ends_the_screen():
 @pytest.mark.parametrize(
     ("status", "hint", "foot"),
     [
-        (Status(cwd="~/x", mode="default", model="m"), "", "default  m  ~/x"),
-        (Status(cwd="~", mode="yolo", queued=("one", "b")), "", "yolo  ~"),
-        (Status(), "", ""),
-        (Status(cwd="~"), "Press it again.", "Press it again."),
+        (FootStatus(cwd="~/x", mode="default", model="m"), "", "default  m  ~/x"),
+        (FootStatus(cwd="~", mode="yolo", queued=("one", "b")), "", "yolo  ~"),
+        (FootStatus(), "", ""),
+        (FootStatus(cwd="~"), "Press it again.", "Press it again."),
         (
-            Status(cwd="~/a/long/way/to/it", mode="yolo", model="m" * 9, more=("$0.10",)),
+            FootStatus(cwd="~/a/long/way/to/it", mode="yolo", model="m" * 9, more=("$0.10",)),
             "",
             f"yolo  {'m' * 9}  …/long/way/to/it  $0.10",
         ),
         (
-            Status(cwd="~/a/long/way/to/it", model="m" * 30, more=("$0.10",)),
+            FootStatus(cwd="~/a/long/way/to/it", model="m" * 30, more=("$0.10",)),
             "",
             f"{'m' * 30}  …g/way/to/it  $0.10",
         ),
     ],
 )
-def test_the_foot_says_what_holds(status: Status, hint: str, foot: str):
+def test_the_foot_says_what_holds(status: FootStatus, hint: str, foot: str):
     assert plain([foot_line(status, hint, 40)]) == foot
 
 
 def test_a_mode_without_questions_stands_out():
     def styles(mode: str) -> set[str]:
-        return {style for style, text in foot_line(Status(mode=mode), "", 40) if text == mode}
+        return {style for style, text in foot_line(FootStatus(mode=mode), "", 40) if text == mode}
 
     assert styles("default") == {"dim"}
     assert styles("yolo") == {"error"}

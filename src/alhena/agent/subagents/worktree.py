@@ -6,13 +6,13 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from alhena.config.environment import own_environment
 from alhena.errors import InputError
 from alhena.system.environment import shield_memory
 from alhena.system.errors import FileError, ProcessStartError
@@ -23,7 +23,6 @@ LIMIT_S = 300.0
 """Seconds that one git command may take."""
 _GITLINK = b"160000 "
 _DIFF = ("--binary", "--no-ext-diff", "--no-textconv", "--no-color")
-_PLACES = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"})
 _PLAIN = re.compile(rb"[\w./-]+")
 
 
@@ -141,70 +140,75 @@ def _lock(repository: Path, environ: Mapping[str, str]) -> Path:
 
 
 def patch_since(
-    base: str, top: Path, environ: Mapping[str, str], held: tuple[int, ...] = ()
+    base: str,
+    top: Path,
+    environ: Mapping[str, str],
+    chosen: Mapping[str, str] | None = None,
+    held: tuple[int, ...] = (),
 ) -> str:
-    """The changes of the files below `top` since the commit or tree `base`. `held` are locks that
-    git keeps. Raises InputError."""
-    _stage(top, environ, held)
-    data = run_git(top, environ, "diff", "--cached", *_DIFF, base)
+    """The changes of the files below `top` since the commit or tree `base`. The variables `chosen`
+    name another repository than the one there; `held` are locks that git keeps. Raises
+    InputError."""
+    run = partial(run_git, top, environ, chosen=chosen)
+    _stage(run, held)
+    data = run("diff", "--cached", *_DIFF, base)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        return _binary_patch(base, top, environ)
+        return _binary_patch(base, run, environ)
 
 
-def _stage(top: Path, environ: Mapping[str, str], held: tuple[int, ...]) -> None:
-    """Puts the files below `top` into the index. Repositories within are not looked into, where
-    git would run what they name: only their commits count."""
-    entries = run_git(top, environ, "ls-files", "--stage", "-z").split(b"\0")
+def _stage(run: Callable[..., bytes], held: tuple[int, ...]) -> None:
+    """Puts the files of a working tree into the index. Repositories within are not looked into,
+    where git would run what they name: only their commits count."""
+    entries = run("ls-files", "--stage", "-z").split(b"\0")
     inner = [each.partition(b"\t")[2] for each in entries if each.startswith(_GITLINK)]
     around = b"".join(b":(top,exclude,literal)" + each + b"\0" for each in inner)
     paths = ("--pathspec-from-file=-", "--pathspec-file-nul")
-    run_git(top, environ, "add", "-A", *paths, given=b":(top)\0" + around, held=held)
+    run("add", "-A", *paths, given=b":(top)\0" + around, held=held)
     if inner:
         listed = b"".join(each + b"\0" for each in inner)
-        run_git(top, environ, "update-index", "--add", "--remove", "-z", "--stdin", given=listed)
+        run("update-index", "--add", "--remove", "-z", "--stdin", given=listed)
 
 
-def _binary_patch(base: str, top: Path, environ: Mapping[str, str]) -> str:
+def _binary_patch(base: str, run: Callable[..., bytes], environ: Mapping[str, str]) -> str:
     """As `patch_since`, with all files that are not UTF-8 as binary ones. The attributes that say
     so are those of a repository of its own, which outweigh all others."""
-    names = run_git(top, environ, "diff", "--cached", "--name-only", "--no-renames", "-z", base)
+    names = run("diff", "--cached", "--name-only", "--no-renames", "-z", base)
     legacy: list[str] = []
     for name in names.split(b"\0")[:-1]:
         spec = b":(top,literal)" + name
         try:
-            run_git(
-                top, environ, "diff", "--cached", *_DIFF, base, "--", os.fsdecode(spec)
-            ).decode()
+            run("diff", "--cached", *_DIFF, base, "--", os.fsdecode(spec)).decode()
         except UnicodeDecodeError:
             usual = _PLAIN.fullmatch(name) is not None
             legacy.append(f"/{name.decode()} -diff\n" if usual else "* -diff\n")
-    tree = run_git(top, environ, "write-tree").decode().strip()
-    objects = run_git(top, environ, "rev-parse", "--path-format=absolute", "--git-path", "objects")
+    tree = run("write-tree").decode().strip()
+    objects = run("rev-parse", "--path-format=absolute", "--git-path", "objects")
     with tempfile.TemporaryDirectory(prefix="alhena-patch-") as made:
-        own = own_environment(environ).items()
-        plain = {name: text for name, text in own if name not in _PLACES}
-        run_git(Path(made), plain, "init", "--quiet", "--bare", "--template=", made)
+        run_git(Path(made), environ, "init", "--quiet", "--bare", "--template=", made)
         info = Path(made, "info")
         info.mkdir(exist_ok=True)
         (info / "attributes").write_text("".join(legacy), encoding="utf-8")
         shared = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": os.fsdecode(objects.removesuffix(b"\n"))}
-        where = {**plain, **shared, "GIT_DIR": made}
-        return run_git(Path(made), where, "diff", *_DIFF, base, tree).decode("utf-8", "replace")
+        where = {**shared, "GIT_DIR": made}
+        found = run_git(Path(made), environ, "diff", *_DIFF, base, tree, chosen=where)
+        return found.decode("utf-8", "replace")
 
 
 def run_git(
     folder: Path,
     environ: Mapping[str, str],
     *arguments: str,
+    chosen: Mapping[str, str] | None = None,
     held: tuple[int, ...] = (),
     given: bytes = b"",
 ) -> bytes:
-    """The output of a git command, which keeps the locks of the descriptors `held` and is `given`
-    this as its input. Nothing that the repository names runs. Raises InputError."""
+    """The output of a git command in the repository around `folder`, or the one that the variables
+    `chosen` name. It keeps the locks of the descriptors `held` and is `given` this as its input.
+    Nothing that the repository names runs. Raises InputError."""
     try:
-        command = repository_command(folder, environ, arguments)
+        command = repository_command(folder, environ, arguments, chosen)
         shield_memory()
         done = subprocess.run(
             command.argv,

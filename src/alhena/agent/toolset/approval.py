@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
@@ -22,11 +22,14 @@ from alhena.policy.model import (
 )
 from alhena.policy.parse import RulePlace, parse_rule, rule_fields
 from alhena.scheduler.confirmation import Confirmations, Edit, call_approver, ends_turn, to_answer
-from alhena.scheduler.messages import LastingRule, UpdatePolicy
+from alhena.scheduler.messages import AppliedUpdate, LastingRule, UpdatePolicy
 from alhena.scheduler.question import Answer, Approver, ConfirmationRequest, Verdict
 from alhena.tools.contract import AskUserConfirmation, ToolConfirmationOutcome
 from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 from alhena.tools.threads import in_daemon_thread
+
+if TYPE_CHECKING:
+    from alhena.scheduler.bus import MessageBus
 
 
 def confirm_with(
@@ -43,6 +46,20 @@ def confirm_with(
         return Confirmations(approve=approver, edit=edit)
     approvals = LastingApprovals(authority, emit)
     return Confirmations(approve=approver, offers=approvals.offers, save=approvals.save, edit=edit)
+
+
+def apply_updates(
+    bus: "MessageBus", authority: Authority, emit: Callable[[Event], None]
+) -> Callable[[], None]:
+    """Applies to the policy each UpdatePolicy that a program publishes on `bus`; schedulers apply
+    their own. Returns the function that ends this."""
+    approvals = LastingApprovals(authority, emit)
+
+    async def apply(message: UpdatePolicy) -> None:
+        if not isinstance(message, AppliedUpdate):
+            await approvals.save(message)
+
+    return bus.subscribe(UpdatePolicy, apply)
 
 
 def serialize_approver(approver: Approver) -> Approver:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from alhena.agent.subagents import AgentDefinition
-from alhena.agent.toolset.options import SessionOptions
+from alhena.agent.toolset.options import SessionSpec
 from alhena.config.home import saved_policies_path
 from alhena.errors import ConfigError
 from alhena.policy.engine import PolicyEngine, PolicyFilter, tighten
@@ -234,7 +234,7 @@ OWN_TOOL_PRIORITY = 60
 """In the default tier, above what its policies say of built-in tools: a name is no permission."""
 
 
-def session_policy(options: SessionOptions) -> GatheredPolicy:
+def session_policy(spec: SessionSpec) -> GatheredPolicy:
     """The policy of all sources.
 
     A file that was named must be usable. Of the others, a rule that could only have permitted
@@ -242,16 +242,20 @@ def session_policy(options: SessionOptions) -> GatheredPolicy:
     """
     gathered = gather_policy(
         PolicyRequest(
-            cwd=options.cwd,
-            environ=options.environ,
-            settings=options.settings,
-            tool_names=ToolNames(BUILT_IN, (*ALIASES, *(tool.name for tool in options.tools))),
-            paths=tuple(item for item in options.policy if not isinstance(item, PolicyRule)),
-            rules=tuple(item for item in options.policy if isinstance(item, PolicyRule)),
-            allowed_tools=options.allowed_tools,
-            skip_trust=options.skip_trust,
-            extensions=tuple((each.name, each.folder / "policies") for each in options.extensions),
-            excluded=excluded_tools(options.extensions),
+            cwd=spec.place.cwd,
+            environ=spec.place.environ,
+            settings=spec.place.settings,
+            tool_names=ToolNames(BUILT_IN, (*ALIASES, *(tool.name for tool in spec.tools.own))),
+            paths=tuple(
+                item for item in spec.permissions.policy if not isinstance(item, PolicyRule)
+            ),
+            rules=tuple(item for item in spec.permissions.policy if isinstance(item, PolicyRule)),
+            allowed_tools=spec.permissions.allowed_tools,
+            skip_trust=spec.place.skip_trust,
+            extensions=tuple(
+                (each.name, each.folder / "policies") for each in spec.place.extensions
+            ),
+            excluded=excluded_tools(spec.place.extensions),
         )
     )
     if gathered.fatal:
@@ -310,23 +314,26 @@ def own_tool_rules(tool: Tool) -> tuple[PolicyRule, ...]:
     )
 
 
-def require_mode(options: SessionOptions) -> None:
+def require_mode(spec: SessionSpec) -> None:
     """Raises ConfigError for yolo mode where settings forbid it."""
-    if options.approval_mode is ApprovalMode.YOLO and options.settings.security.disable_yolo_mode:
+    if (
+        spec.permissions.approval_mode is ApprovalMode.YOLO
+        and spec.place.settings.security.disable_yolo_mode
+    ):
         raise ConfigError(
             "yolo mode is turned off by the setting security.disableYoloMode.",
             remedy="Choose another approval mode.",
         )
 
 
-def open_engine(options: SessionOptions, policy: GatheredPolicy) -> PolicyEngine:
+def open_engine(spec: SessionSpec, policy: GatheredPolicy) -> PolicyEngine:
     """The rules of all sources and those for the program's own tools."""
-    own = own_tools(options.tools, options.agents)
+    own = own_tools(spec.tools.own, spec.tools.agents)
     return PolicyEngine([*policy.rules, *(rule for tool in own for rule in own_tool_rules(tool))])
 
 
 def open_authority(
-    options: SessionOptions,
+    spec: SessionSpec,
     policy: GatheredPolicy,
     engine: PolicyEngine,
     host: ToolHost,
@@ -337,15 +344,15 @@ def open_authority(
     authority = Authority(
         engine=engine,
         modes=SessionMode(
-            options.approval_mode,
-            allows_yolo=not options.settings.security.disable_yolo_mode,
-            may_act=options.may_act,
+            spec.permissions.approval_mode,
+            allows_yolo=not spec.place.settings.security.disable_yolo_mode,
+            may_act=spec.permissions.may_act,
         ),
         surroundings=Surroundings(workspace.cwd, workspace.roots, trusted=policy.trusted),
-        interactive=options.interactive,
-        saved=saved_policies_path(options.environ),
+        interactive=spec.people.interactive,
+        saved=saved_policies_path(spec.place.environ),
         filters=list(policy.filters),
-        checks=_checks(policy, options, host.groups),
+        checks=_checks(policy, spec, host.groups),
         servers=servers,
     )
     authority.modes.subscribe(authority.policy_changed)
@@ -353,11 +360,11 @@ def open_authority(
 
 
 def _checks(
-    policy: GatheredPolicy, options: SessionOptions, groups: "ProcessGroups | None"
+    policy: GatheredPolicy, spec: SessionSpec, groups: "ProcessGroups | None"
 ) -> "SafetyChecks | None":
     if not policy.checkers:
         return None
     from alhena.policy.safety_checks import open_checks
 
-    redaction = options.settings.security.environment_variable_redaction
-    return open_checks(policy.checkers, options.environ, redaction, groups)
+    redaction = spec.place.settings.security.environment_variable_redaction
+    return open_checks(policy.checkers, spec.place.environ, redaction, groups)

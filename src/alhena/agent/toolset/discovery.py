@@ -21,8 +21,8 @@ def add_discovery(bench: "Toolset") -> None:
     """Has the commands of the settings bring their tools before the first prompt. What keeps them
     from it is a warning of the toolset. In a folder that is not trusted they are not run: they
     work in it, and may name a program of it."""
-    options, groups, sandbox = bench.options, bench.host.groups, bench.host.sandbox
-    settings = options.settings
+    spec, groups, sandbox = bench.spec, bench.host.groups, bench.host.sandbox
+    settings = spec.place.settings
     listing_command = settings.tools.discovery_command or ""
     call_command = settings.tools.call_command or ""
     cwd = str(bench.workspace.cwd)
@@ -31,7 +31,7 @@ def add_discovery(bench: "Toolset") -> None:
     def warn(problem: str) -> None:
         bench.warnings.append(f"tools.discoveryCommand: {problem}.")
 
-    acceptance = options.acceptance
+    acceptance = spec.place.acceptance
     held = None if acceptance is None else acceptance.command
     if not bench.authority.surroundings.trusted:
         bench.warnings.append(f"tools.discoveryCommand is not run: {cwd} is not trusted.")
@@ -43,7 +43,7 @@ def add_discovery(bench: "Toolset") -> None:
         if objection := await in_daemon_thread(partial(_objection, call_command, held)):
             warn(objection)
             return
-        environ = own_environment(options.environ)
+        environ = own_environment(spec.place.environ)
         env = child_environment(environ, redaction).variables
         listing = await discover(listing_command, cwd, env, groups, sandbox)
         for problem in listing.problems:

@@ -18,9 +18,9 @@ from alhena.agent.toolset.authority import (
     session_policy,
 )
 from alhena.agent.toolset.model_access import PLAIN, SessionModel
-from alhena.agent.toolset.options import SessionOptions
+from alhena.agent.toolset.options import SessionSpec
 from alhena.agent.toolset.toolset import SessionAgents, SessionLinks, Toolset
-from alhena.config.environment import own_environment
+from alhena.config.environment import own_environment, without_repository
 from alhena.config.home import (
     IMAGE_FOLDER,
     agent_folders,
@@ -116,9 +116,9 @@ def register_session_tools(bench: Toolset, plans: Path, wanted: Collection[str])
         bench.registry.register(DelegateToAgent(summaries, run))
 
 
-def _builtin_agents(options: SessionOptions) -> "tuple[AgentDefinition, ...]":
+def _builtin_agents(spec: SessionSpec) -> "tuple[AgentDefinition, ...]":
     """The built-in agents as the settings change them."""
-    overrides = options.settings.agents.overrides
+    overrides = spec.place.settings.agents.overrides
     if not overrides:
         return builtin_agents()
     from alhena.agent.subagents.files import apply_overrides
@@ -133,7 +133,7 @@ def _builtin_agents(options: SessionOptions) -> "tuple[AgentDefinition, ...]":
 def _open_remote(bench: Toolset, agents: "tuple[RemoteAgent, ...]") -> "RemoteAgents":
     from alhena.agent.subagents.remote_agents import RemoteAgents
 
-    remote = RemoteAgents(agents, bench.options.environ, bench.options.cwd)
+    remote = RemoteAgents(agents, bench.spec.place.environ, bench.spec.place.cwd)
     for rule in remote.rules:
         bench.authority.engine.add_rule(rule)
     return remote
@@ -152,29 +152,29 @@ def open_fetcher(environ: Mapping[str, str]) -> "GuardedFetcher":
 
 
 def session_sandbox(
-    options: SessionOptions, workspace: Workspace, groups: "ProcessGroups"
+    spec: SessionSpec, workspace: Workspace, groups: "ProcessGroups"
 ) -> "tuple[Sandbox | None, str]":
     """The sandbox of commands, closed when `groups` have ended, and a notice about it."""
-    tools = options.settings.tools
-    if not (options.sandbox or tools.sandbox or options.environ.get("GEMINI_SANDBOX")):
+    tools = spec.place.settings.tools
+    if not (spec.permissions.sandbox or tools.sandbox or spec.place.environ.get("GEMINI_SANDBOX")):
         return None, ""
     from alhena.system.sandbox.layout import choose_sandbox, is_inside
 
-    wish = choose_sandbox(tools, options.sandbox, options.environ)
+    wish = choose_sandbox(tools, spec.permissions.sandbox, spec.place.environ)
     if wish is None:
         return None, ""
-    if is_inside(options.environ):
+    if is_inside(spec.place.environ):
         return None, "SANDBOX is set: commands run in what this process runs in, and no other."
     from alhena.system.sandbox.opening import CommandEnvironment, open_sandbox
 
     roots = tuple(str(root) for root in workspace.roots)
-    sandbox = open_sandbox(wish, CommandEnvironment(roots, options.environ))
+    sandbox = open_sandbox(wish, CommandEnvironment(roots, spec.place.environ))
     groups.when_ended(sandbox.close)
     return sandbox, sandbox.note
 
 
 def open_session_hooks(
-    options: SessionOptions,
+    spec: SessionSpec,
     record: tuple[str, str],
     plans: Path,
     groups: "ProcessGroups",
@@ -184,13 +184,13 @@ def open_session_hooks(
     """The hooks of a session (None when there are none), warnings, and notes. `record` is the id of
     the session and the path of its journal. Nothing of hooks is imported where none can be. Raises
     ConfigError."""
-    settings = options.settings
-    of_extensions = any(os.path.lexists(each.hooks_file) for each in options.extensions)
-    wanted = settings.hooks or options.hooks or of_extensions
+    settings = spec.place.settings
+    of_extensions = any(os.path.lexists(each.hooks_file) for each in spec.place.extensions)
+    wanted = settings.hooks or spec.tools.hooks or of_extensions
     others = (
-        workspace_settings_path(options.cwd),
-        system_defaults_path(options.environ),
-        system_settings_path(options.environ),
+        workspace_settings_path(spec.place.cwd),
+        system_defaults_path(spec.place.environ),
+        system_settings_path(spec.place.environ),
     )
     if not wanted and not any(map(os.path.lexists, others)):
         return None, (), ()
@@ -199,20 +199,20 @@ def open_session_hooks(
 
     gathered = gather_hooks(
         HooksRequest(
-            cwd=options.cwd,
-            environ=options.environ,
+            cwd=spec.place.cwd,
+            environ=spec.place.environ,
             settings=settings,
-            program=options.hooks,
-            extensions=options.extensions,
-            skip_trust=options.skip_trust,
+            program=spec.tools.hooks,
+            extensions=spec.place.extensions,
+            skip_trust=spec.place.skip_trust,
         )
     )
     session_id, transcript = record
-    cwd = str(options.cwd)
+    cwd = str(spec.place.cwd)
     around = HookSurroundings(
         session_id=session_id,
         cwd=cwd,
-        environ=own_environment(options.environ),
+        environ=own_environment(spec.place.environ),
         project_dir=cwd,
         plans_dir=str(plans),
         transcript_path=transcript,
@@ -231,58 +231,58 @@ class Folders(Value, frozen=True):
     plans: Path
 
 
-def open_folders(options: SessionOptions, session_id: str) -> Folders:
+def open_folders(spec: SessionSpec, session_id: str) -> Folders:
     """Opens the workspace. Raises InputError when a directory that was named is none."""
     from alhena.tools.output_store import OutputStore
 
-    temp = project_temp(options.environ, options.cwd)
+    temp = project_temp(spec.place.environ, spec.place.cwd)
     plans = temp / session_id / "plans"
     outputs = OutputStore(
         temp / "tool-outputs",
         session_id,
-        threshold=options.settings.tools.truncate_tool_output_threshold,
-        lines=options.settings.tools.truncate_tool_output_lines or 0,
-        prepare=lambda: claim_project_temp(temp, options.cwd),
+        threshold=spec.place.settings.tools.truncate_tool_output_threshold,
+        lines=spec.place.settings.tools.truncate_tool_output_lines or 0,
+        prepare=lambda: claim_project_temp(temp, spec.place.cwd),
     )
     workspace = Workspace(
-        options.cwd,
-        (_directory(options.cwd, item) for item in options.include_directories),
+        spec.place.cwd,
+        (_directory(spec.place.cwd, item) for item in spec.place.directories),
         readable=(outputs.directory, plans, temp / IMAGE_FOLDER),
-        console=options.client.console,
-        editor=options.client.editor,
-        terminal=options.client.terminal,
+        console=spec.client.console,
+        editor=spec.client.editor,
+        terminal=spec.client.terminal,
     )
-    workspace.follow_filtering(options.settings.context.file_filtering)
+    workspace.follow_filtering(spec.place.settings.context.file_filtering)
     return Folders(workspace, outputs, plans)
 
 
 def open_host(
-    options: SessionOptions,
+    spec: SessionSpec,
     links: SessionLinks,
     folders: Folders,
     groups: "ProcessGroups | None",
 ) -> tuple[ToolHost, tuple[str, ...]]:
     """The services that tools work with, a sandbox among them, and notices about it."""
     workspace = folders.workspace
-    sandbox, told = (None, "") if groups is None else session_sandbox(options, workspace, groups)
-    plain = PLAIN.with_tier(options.settings.model.service_tier)
+    sandbox, told = (None, "") if groups is None else session_sandbox(spec, workspace, groups)
+    plain = PLAIN.with_tier(spec.place.settings.model.service_tier)
     model = SessionModel(links.answering, links.emit, texts=links.texts, config=plain)
     host = ToolHost(
         workspace=workspace,
-        environ=options.environ,
-        settings=options.settings,
+        environ=spec.place.environ,
+        settings=spec.place.settings,
         outputs=folders.outputs,
         groups=groups,
         sandbox=sandbox,
         models=ModelTools(
-            access=model, ask=model.ask, open_fetcher=partial(open_fetcher, options.environ)
+            access=model, ask=model.ask, open_fetcher=partial(open_fetcher, spec.place.environ)
         ),
     )
     return host, (told,) if told else ()
 
 
 def open_toolset(
-    options: SessionOptions, links: SessionLinks, groups: "ProcessGroups | None" = None
+    spec: SessionSpec, links: SessionLinks, groups: "ProcessGroups | None" = None
 ) -> Toolset:
     """Reads the policies and makes the tools. What commands leave running goes to `groups`; without
     it the tools can be listed, not run.
@@ -291,49 +291,49 @@ def open_toolset(
     none, SandboxError when a sandbox was asked for and cannot be had. Rules that only permitted
     something and had to be dropped are warnings.
     """
-    require_mode(options)
-    folders = open_folders(options, links.session_id)
-    policy = session_policy(options)
+    require_mode(spec)
+    folders = open_folders(spec, links.session_id)
+    policy = session_policy(spec)
     trusted = policy.trusted
-    host, about_sandbox = open_host(options, links, folders, groups)
-    engine = open_engine(options, policy)
-    wanted = BUILT_IN if options.builtin_tools is None else frozenset(options.builtin_tools)
+    host, about_sandbox = open_host(spec, links, folders, groups)
+    engine = open_engine(spec, policy)
+    wanted = BUILT_IN if spec.tools.builtin is None else frozenset(spec.tools.builtin)
     registry = ToolRegistry(tool for tool in builtin_tools(host) if tool.name in wanted)
-    hooks, warned, noted = _open_hooks(options, links, folders.plans, groups, registry)
-    agents = _open_agents(options, wanted, groups, links.ask, trusted=trusted)
-    skills = _skills(options, trusted=trusted)
+    hooks, warned, noted = _open_hooks(spec, links, folders.plans, groups, registry)
+    agents = _open_agents(spec, wanted, groups, links.ask, trusted=trusted)
+    skills = _skills(spec, trusted=trusted)
     warnings = [*warned, *agents.problems, *(() if skills is None else skills.problems)]
     sources = ToolSources()
     control = None
-    if options.servers and _names_servers(options):
+    if spec.tools.servers and _names_servers(spec):
         from alhena.agent.toolset.mcp import ServerPlace, open_servers
 
         filtering = [rule for each in policy.filters for rule in each.rules]
         place = ServerPlace(
-            options=options,
+            spec=spec,
             groups=groups,
             roots=folders.workspace.roots,
             registry=registry,
             sources=sources,
             rules=lambda: (*engine.rules, *filtering),
-            saved=saved_policies_path(options.environ),
+            saved=saved_policies_path(spec.place.environ),
             warnings=warnings,
             trusted=trusted,
             ask=links.ask,
         )
         control = open_servers(place)
     bench = Toolset(
-        options=options,
+        spec=spec,
         links=links,
         host=host,
         registry=registry,
-        authority=open_authority(options, policy, engine, host, control and control.servers),
+        authority=open_authority(spec, policy, engine, host, control and control.servers),
         hooks=hooks,
         agents=agents,
         server_control=control,
         skills=skills,
         sources=sources,
-        spending=Spending(options.settings.model.prices),
+        spending=Spending(spec.place.settings.model.prices),
         warnings=warnings,
         notes=(*policy.notes, *noted, *(links.memory.memory.notes if links.memory else ())),
     )
@@ -345,7 +345,7 @@ def open_toolset(
 
 
 def _open_hooks(
-    options: SessionOptions,
+    spec: SessionSpec,
     links: SessionLinks,
     plans: Path,
     groups: "ProcessGroups | None",
@@ -355,7 +355,7 @@ def _open_hooks(
     if groups is None:
         return None, (), ()
     return open_session_hooks(
-        options,
+        spec,
         (links.session_id, links.transcript),
         plans,
         groups,
@@ -375,12 +375,12 @@ def _register_tools(bench: Toolset, plans: Path, wanted: Collection[str]) -> Non
 
 def _register_own(bench: Toolset, rules: Sequence[PolicyRule]) -> None:
     """Registers the program's own tools; warns of rules for tools that are not there."""
-    options = bench.options
-    for tool in options.tools:
+    spec = bench.spec
+    for tool in spec.tools.own:
         require_own_name(tool.name)
         bench.warnings.extend(filter(None, (bench.registry.register(tool),)))
-    discovers = options.settings.tools.discovery_command or options.extensions
-    if not (_names_servers(options) or discovers):
+    discovers = spec.place.settings.tools.discovery_command or spec.place.extensions
+    if not (_names_servers(spec) or discovers):
         bench.warnings.extend(unknown_tools(rules, partial(_is_tool, bench), _NAMES))
 
 
@@ -397,11 +397,19 @@ def _is_tool(bench: Toolset, name: str) -> bool:
 
 
 def open_elsewhere(bench: Toolset, cwd: Path) -> Toolset:
-    """A toolset for another directory: its own tools without MCP servers, everything else that of
-    the session."""
-    client = msgspec.structs.replace(bench.options.client, editor=None, terminal=None)
+    """A toolset for a directory in another repository: its own tools without MCP servers,
+    everything else that of the session."""
+    client = msgspec.structs.replace(bench.spec.client, editor=None, terminal=None)
     there = msgspec.structs.replace(
-        bench.options, cwd=cwd, servers=False, include_directories=(), client=client
+        bench.spec,
+        place=msgspec.structs.replace(
+            bench.spec.place,
+            cwd=cwd,
+            environ=without_repository(bench.spec.place.environ),
+            directories=(),
+        ),
+        tools=msgspec.structs.replace(bench.spec.tools, servers=False),
+        client=client,
     )
     own = open_toolset(there, bench.links, bench.host.groups)
     return msgspec.structs.replace(
@@ -415,22 +423,22 @@ def open_elsewhere(bench: Toolset, cwd: Path) -> Toolset:
     )
 
 
-def _skills(options: SessionOptions, *, trusted: bool) -> "Skills | None":
+def _skills(spec: SessionSpec, *, trusted: bool) -> "Skills | None":
     """The skills of a session. Nothing of them is imported if there are no folders of skills."""
     folders = skill_folders(
-        options.environ, options.cwd, trusted=trusted, extensions=options.extensions
+        spec.place.environ, spec.place.cwd, trusted=trusted, extensions=spec.place.extensions
     )
-    tools = options.builtin_tools
-    wanted = options.settings.skills.enabled and (tools is None or "activate_skill" in tools)
+    tools = spec.tools.builtin
+    wanted = spec.place.settings.skills.enabled and (tools is None or "activate_skill" in tools)
     if not folders or not wanted:
         return None
     from alhena.skills.files import Skills
 
-    return Skills(folders, options.settings.skills.disabled)
+    return Skills(folders, spec.place.settings.skills.disabled)
 
 
 def _open_agents(
-    options: SessionOptions,
+    spec: SessionSpec,
     wanted: Collection[str],
     groups: "ProcessGroups | None",
     ask: "Ask | None",
@@ -440,30 +448,32 @@ def _open_agents(
     """The agents of the program, built-in ones and those of definition files, for which nothing is
     imported where there are none."""
     if DELEGATE not in wanted:
-        return SessionAgents(local=options.agents, remote=options.remote_agents)
-    builtin = _builtin_agents(options)
-    given = SessionAgents(local=(*builtin, *options.agents), remote=options.remote_agents)
+        return SessionAgents(local=spec.tools.agents, remote=spec.tools.remote_agents)
+    builtin = _builtin_agents(spec)
+    given = SessionAgents(local=(*builtin, *spec.tools.agents), remote=spec.tools.remote_agents)
     folders = agent_folders(
-        options.environ, options.cwd, trusted=trusted, extensions=options.extensions
+        spec.place.environ, spec.place.cwd, trusted=trusted, extensions=spec.place.extensions
     )
-    if not folders or not options.settings.agents.enabled:
+    if not folders or not spec.place.settings.agents.enabled:
         return given
     from alhena.agent.subagents.files import AgentFiles, sources_of, with_resolved_servers
 
-    taken = [agent.name for agent in (*builtin_agents(), *options.agents, *options.remote_agents)]
-    sources = sources_of(folders, options.environ, options.cwd)
-    files = AgentFiles(sources, options.settings.agents.overrides, taken)
+    taken = [
+        agent.name for agent in (*builtin_agents(), *spec.tools.agents, *spec.tools.remote_agents)
+    ]
+    sources = sources_of(folders, spec.place.environ, spec.place.cwd)
+    files = AgentFiles(sources, spec.place.settings.agents.overrides, taken)
     found = [
-        with_resolved_servers(agent, options.environ, options.cwd, options.extensions)
+        with_resolved_servers(agent, spec.place.environ, spec.place.cwd, spec.place.extensions)
         for agent in files.usable
     ]
     local = tuple(each for each in found if isinstance(each, AgentDefinition))
     remote = tuple(each for each in found if not isinstance(each, AgentDefinition))
     servers = None
-    if groups is not None and options.servers and any(each.mcp_servers for each in local):
+    if groups is not None and spec.tools.servers and any(each.mcp_servers for each in local):
         from alhena.agent.toolset.mcp import AgentServers
 
-        servers = AgentServers(options, groups, ask, trusted=trusted)
+        servers = AgentServers(spec, groups, ask, trusted=trusted)
     return SessionAgents(
         local=(*given.local, *local),
         remote=(*given.remote, *remote),
@@ -472,9 +482,9 @@ def _open_agents(
     )
 
 
-def _names_servers(options: SessionOptions) -> bool:
-    settings = options.settings
-    return bool(settings.mcp_servers or settings.mcp.server_command or options.held_servers)
+def _names_servers(spec: SessionSpec) -> bool:
+    settings = spec.place.settings
+    return bool(settings.mcp_servers or settings.mcp.server_command or spec.place.held_servers)
 
 
 def _directory(cwd: Path, name: str) -> Path:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from alhena.agent.subagents import AgentDefinition
 from alhena.agent.toolset.mcp_review import is_answer
-from alhena.agent.toolset.options import SessionOptions
+from alhena.agent.toolset.options import SessionSpec
 from alhena.config.environment import own_environment
 from alhena.config.home import config_home
 from alhena.config.mcp_servers import (
@@ -227,7 +227,7 @@ class ServerPlace(msgspec.Struct, frozen=True, kw_only=True):
     a folder that is not `trusted` are started in the user's own directory, and none that a
     workspace could have put there."""
 
-    options: SessionOptions
+    spec: SessionSpec
     groups: ProcessGroups | None
     roots: Sequence[Path]
     registry: ToolRegistry
@@ -242,8 +242,8 @@ class ServerPlace(msgspec.Struct, frozen=True, kw_only=True):
 def open_servers(place: ServerPlace) -> "ServerControl":
     """The servers of a session. Whoever opens it starts them; at the latest the first prompt does,
     which waits for them if it is to."""
-    options, warn = place.options, place.warnings.append
-    environ, settings = options.environ, options.settings
+    spec, warn = place.spec, place.warnings.append
+    environ, settings = spec.place.environ, spec.place.settings
     kept = place.groups or ProcessGroups()
 
     def changed() -> None:
@@ -254,21 +254,23 @@ def open_servers(place: ServerPlace) -> "ServerControl":
         place.sources.changed()
 
     around = surroundings(environ, settings, place.roots, kept, warn, trusted=place.trusted)
-    around = replace(around, in_process=options.in_process_servers, ask=place.ask)
-    if options.acceptance is not None:
-        around = replace(around, why_held=options.acceptance.server)
-    configured = partial(configured_servers, settings, environ, held=options.held_servers)
+    around = replace(around, in_process=spec.tools.in_process_servers, ask=place.ask)
+    if spec.place.acceptance is not None:
+        around = replace(around, why_held=spec.place.acceptance.server)
+    configured = partial(configured_servers, settings, environ, held=spec.place.held_servers)
     servers = Servers(
         configured(None),
         opener(around),
         place.registry,
         Pins(PrivateFiles(config_home(environ)), warn),
-        ServerOutlets(warn=warn, changed=changed, directory=around.cwd, named=options.named),
+        ServerOutlets(
+            warn=warn, changed=changed, directory=around.cwd, named=spec.place.name_secrets
+        ),
     )
 
     async def source() -> None:
         servers.start()
-        if options.wait_for_servers:
+        if spec.tools.wait_for_servers:
             await servers.wait_until_settled()
         servers.begin()
 
@@ -279,7 +281,7 @@ def open_servers(place: ServerPlace) -> "ServerControl":
 
     place.sources.add(source)
     place.sources.when_closed(close)
-    return ServerControl(servers, configured, environ, options.held_servers)
+    return ServerControl(servers, configured, environ, spec.place.held_servers)
 
 
 def _tool_names(servers: Servers) -> dict[str, frozenset[str] | None]:
@@ -309,9 +311,9 @@ class AgentServers:
     """Opens the servers of agents in a session. `ask` puts their questions to a person."""
 
     def __init__(
-        self, options: SessionOptions, groups: ProcessGroups, ask: "Ask | None", *, trusted: bool
+        self, spec: SessionSpec, groups: ProcessGroups, ask: "Ask | None", *, trusted: bool
     ) -> None:
-        self._options = options
+        self._spec = spec
         self._groups = groups
         self._ask = ask
         self._trusted = trusted
@@ -326,11 +328,11 @@ class AgentServers:
     ) -> AsyncGenerator[tuple[ToolRegistry, Servers, AgentDefinition]]:
         """Starts the servers of an agent; gives a registry with their tools, which take the
         names of others among `tools`, the servers, and the agent with the right to them."""
-        options = self._options
-        environ = options.environ
+        spec = self._spec
+        environ = spec.place.environ
         around = surroundings(
             environ,
-            options.settings,
+            spec.place.settings,
             roots,
             self._groups,
             warn,
@@ -339,9 +341,9 @@ class AgentServers:
         around = replace(around, why_held=agent.why_held, ask=self._ask)
         entries = dict(agent.mcp_servers)
         of_agent = replace(
-            options.settings,
+            spec.place.settings,
             mcp_servers=entries,
-            mcp=replace(options.settings.mcp, server_command=None),
+            mcp=replace(spec.place.settings.mcp, server_command=None),
         )
         registry = ToolRegistry()
         session = select_tools(tools, agent.tools)

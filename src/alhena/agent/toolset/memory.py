@@ -3,13 +3,12 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alhena.chat.prompt import last_sent_memory
-from alhena.config.effective_settings import FolderTrust, folder_trust
-from alhena.config.settings import Settings
+from alhena.config.effective_settings import FolderTrust, Place, folder_trust
 from alhena.events import Event, WarningEvent
 from alhena.memory.files import (
     Memory,
@@ -25,7 +24,6 @@ from alhena.tools.contract import ToolLocation
 from alhena.wire.content import Content
 
 if TYPE_CHECKING:
-    from alhena.config.extensions import Extension
     from alhena.tools.contract import Discover
 
 TOUCHING = frozenset(
@@ -38,45 +36,31 @@ FRESH_S = 1.0
 NOTHING = "There are no context files any more."
 
 
-def memory_request(
-    workspace: Workspace,
-    environ: Mapping[str, str],
-    settings: Settings,
-    *,
-    skip_trust: bool,
-    extensions: "Iterable[Extension]" = (),
-) -> MemoryRequest:
-    """The memory request of a workspace. Its trust check raises ConfigError if the list of trusted
-    folders cannot be used."""
+def memory_request(workspace: Workspace, place: Place) -> MemoryRequest:
+    """The memory request of a workspace in a `place`. Its trust check raises ConfigError if the
+    list of trusted folders cannot be used."""
 
     def trust(folder: Path) -> FolderTrust:
-        enabled = settings.security.folder_trust.enabled
-        return folder_trust(folder, environ, enabled=enabled, skip=skip_trust)
+        enabled = place.settings.security.folder_trust.enabled
+        return folder_trust(folder, place.environ, enabled=enabled, skip=place.skip_trust)
 
     return MemoryRequest(
         roots=workspace.roots,
-        environ=environ,
-        context=settings.context,
+        environ=place.environ,
+        context=place.settings.context,
         trust=trust,
         extensions=tuple(
-            (path, each.folder) for each in extensions for path in each.context_files()
+            (path, each.folder) for each in place.extensions for path in each.context_files()
         ),
     )
 
 
 def open_memory(
-    workspace: Workspace,
-    place: tuple[Mapping[str, str], Settings],
-    emit: Callable[[Event], None],
-    *,
-    skip: bool,
-    extensions: "Iterable[Extension]" = (),
+    workspace: Workspace, place: Place, emit: Callable[[Event], None]
 ) -> "SessionMemory":
-    """Reads the memory of a session over `workspace`; `place` are variables and settings, `skip`
-    is `--skip-trust`. Raises ConfigError."""
-    environ, settings = place
-    request = memory_request(workspace, environ, settings, skip_trust=skip, extensions=extensions)
-    return SessionMemory(request, emit, follows=settings.experimental.jit_context)
+    """Reads the memory of a session over `workspace`. Raises ConfigError."""
+    follows = place.settings.experimental.jit_context
+    return SessionMemory(memory_request(workspace, place), emit, follows=follows)
 
 
 class SessionMemory:

@@ -1,11 +1,11 @@
-"""The options of a session, in one type, from the command line and from `Agent` to the tools."""
+"""The options of a session: eight values, from the command line and from `Agent` to the tools."""
 
 from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from alhena.config.settings import Settings
+from alhena.config.effective_settings import Place
 from alhena.errors import InputError
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode, PolicyRule
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from alhena.agent.limits.budget import Spent
     from alhena.agent.subagents import AgentDefinition
     from alhena.agent.subagents.remote import RemoteAgent
-    from alhena.config.effective_settings import Place
-    from alhena.config.extensions import Extension
-    from alhena.config.pinned_entries import Acceptance
     from alhena.scheduler.bus import MessageBus
     from alhena.scheduler.confirmation import Edit
     from alhena.scheduler.question import Approver
@@ -34,12 +31,14 @@ PolicySource = str | PathLike[str] | PolicyRule
 
 class People(Value, frozen=True, kw_only=True):
     """The ways to the people of a session: `approve` confirms calls, `ask` answers questions of the
-    model, `edit` lets a person change a proposed edit; the listeners of `bus` do the first two."""
+    model, `edit` lets a person change a proposed edit; the listeners of `bus` do the first two.
+    `interactive`: a person can be asked, whoever does it."""
 
     approve: "Approver | None" = None
     ask: "Ask | None" = None
     edit: "Edit | None" = None
     bus: "MessageBus | None" = None
+    interactive: bool = False
 
 
 class Client(Value, frozen=True, kw_only=True):
@@ -58,7 +57,8 @@ class Client(Value, frozen=True, kw_only=True):
 class RecordOptions(Value, frozen=True, kw_only=True):
     """The record of a session: `resume` one, or continue a given `history`; with `enabled` it is
     written by `disk`, a new one under `session_id`. With `proceeds` the first prompt of a resumed
-    session continues at the step its journal ends with."""
+    session continues at the step its journal ends with. `spent` counts against the limits from the
+    start."""
 
     enabled: bool = True
     resume: str | None = None
@@ -66,60 +66,66 @@ class RecordOptions(Value, frozen=True, kw_only=True):
     history: tuple[Content, ...] = ()
     disk: "Disk | None" = None
     proceeds: bool = False
+    spent: "Spent | None" = None
 
 
-class SessionOptions(Value, frozen=True, kw_only=True):
-    """Everything a session is opened with.
+class ModelOptions(Value, frozen=True, kw_only=True):
+    """The model of a session, and what it gets first: `generator` answers instead of the one chosen
+    by `name` and credentials; `wrap` puts something between the session and the service; answers
+    come from the file `fake_responses`, or go to `record_responses`. `instructions` replace the
+    system prompt; with `full_context` the workspace's files are sent first."""
 
-    Beside what `Agent` and `AgentOptions` describe: `environ` and `settings` are loaded for `cwd`;
-    `generator` answers instead of the one chosen by model and credentials; `builtin_tools`: the
-    only ones declared; `agents` and `remote_agents`: beside the built-in ones; `interactive`:
-    someone can be asked; `servers`: connect to MCP servers, of which `in_process_servers`
-    are objects of the SDK by name; `extensions`: those in use;
-    `held_servers`: blocked ones with the reason; `acceptance` is asked before other ones start;
-    `named` replaces secret values by their variables for display;
-    `wrap` puts something between the session and the service;
-    `spent` counts against the limits from the start;
-    `notices` go to the person with the first run.
+    name: str | None = None
+    generator: ContentGenerator | None = None
+    wrap: Callable[[ContentGenerator], ContentGenerator] | None = None
+    fake_responses: str | None = None
+    fake_strict: bool = True
+    record_responses: str | None = None
+    instructions: str | None = None
+    full_context: bool = False
+
+
+class Permissions(Value, frozen=True, kw_only=True):
+    """The permissions of the calls of a session: its approval mode, `policy` files and rules beside
+    those of the settings, `allowed_tools` that run without approval. Without `may_act` no mode
+    changes files unasked. `sandbox`: run commands in one or in none; None is that of the settings.
     """
 
-    cwd: Path
-    environ: Mapping[str, str]
-    settings: Settings
-    model: str | None = None
-    generator: ContentGenerator | None = None
-    system_prompt: str | None = None
-    tools: tuple[Tool, ...] = ()
-    builtin_tools: tuple[str, ...] | None = None
-    agents: "tuple[AgentDefinition, ...]" = ()
-    remote_agents: "tuple[RemoteAgent, ...]" = ()
-    people: People = People()
-    client: Client = Client()
-    interactive: bool = False
     approval_mode: ApprovalMode = ApprovalMode.DEFAULT
     may_act: bool = True
     policy: tuple[PolicySource, ...] = ()
     allowed_tools: tuple[str, ...] = ()
-    skip_trust: bool = False
     sandbox: bool | None = None
+
+
+class Tools(Value, frozen=True, kw_only=True):
+    """The tools of a session: `builtin` are the only ones declared of the built-in ones, `own`
+    those of the program; `agents` and `remote_agents` come beside the built-in ones; `hooks` are
+    those of the program. `servers`: connect to MCP servers, of which `in_process_servers` are
+    objects of the SDK by name, and wait for them before the first prompt, or not."""
+
+    builtin: tuple[str, ...] | None = None
+    own: tuple[Tool, ...] = ()
+    agents: "tuple[AgentDefinition, ...]" = ()
+    remote_agents: "tuple[RemoteAgent, ...]" = ()
     hooks: Mapping[str, Any] | None = None
-    include_directories: tuple[str, ...] = ()
     servers: bool = True
     in_process_servers: Mapping[str, Any] = {}
     wait_for_servers: bool = True
-    extensions: "tuple[Extension, ...]" = ()
-    held_servers: Mapping[str, str] = {}
-    acceptance: "Acceptance | None" = None
-    named: Callable[[tuple[str, ...], Any], Any] | None = None
-    limits: Limits = Limits()
+
+
+class SessionSpec(Value, frozen=True, kw_only=True):
+    """Everything a session is opened with, in eight values. The settings and the environment were
+    loaded for the `place`."""
+
+    place: Place
+    model: ModelOptions = ModelOptions()
+    permissions: Permissions = Permissions()
+    tools: Tools = Tools()
+    people: People = People()
+    client: Client = Client()
     record: RecordOptions = RecordOptions()
-    full_context: bool = False
-    fake_responses: str | None = None
-    fake_strict: bool = True
-    record_responses: str | None = None
-    wrap: Callable[[ContentGenerator], ContentGenerator] | None = None
-    spent: "Spent | None" = None
-    notices: tuple[str, ...] = ()
+    limits: Limits = Limits()
 
 
 def workspace_directory(cwd: str | PathLike[str] | None) -> Path:
@@ -130,14 +136,3 @@ def workspace_directory(cwd: str | PathLike[str] | None) -> Path:
     if not path.is_dir():
         raise InputError(f"the directory {path} does not exist.", remedy="Name an existing one.")
     return path
-
-
-def of_place(place: "Place") -> dict[str, Any]:
-    """The options of a session that come with the settings of its directory."""
-    return {
-        "notices": place.told,
-        "extensions": place.extensions,
-        "held_servers": place.held_servers,
-        "acceptance": place.acceptance,
-        "named": place.name_secrets,
-    }

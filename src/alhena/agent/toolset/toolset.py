@@ -10,7 +10,7 @@ import msgspec
 from alhena.agent.limits import Spending, TurnLimits
 from alhena.agent.toolset.authority import Authority
 from alhena.agent.toolset.model_access import Source
-from alhena.agent.toolset.options import SessionOptions
+from alhena.agent.toolset.options import SessionSpec
 from alhena.config.settings import Settings
 from alhena.events import Event
 from alhena.policy.model import PolicyContext
@@ -105,7 +105,7 @@ class Toolset(msgspec.Struct, kw_only=True, eq=False):
     requests took. The last of `tracers` gives the trace context of a call.
     """
 
-    options: SessionOptions
+    spec: SessionSpec
     links: SessionLinks
     host: ToolHost
     registry: ToolRegistry
@@ -125,7 +125,7 @@ class Toolset(msgspec.Struct, kw_only=True, eq=False):
     @property
     def settings(self) -> Settings:
         """The settings of the session."""
-        return self.options.settings
+        return self.spec.place.settings
 
     @property
     def workspace(self) -> Workspace:
@@ -174,14 +174,14 @@ class Toolset(msgspec.Struct, kw_only=True, eq=False):
                 approver,
                 self.authority,
                 emit,
-                edit=self.options.people.edit,
+                edit=self.spec.people.edit,
                 lasting=not self.settings.security.disable_always_allow,
             )
         known_as: Callable[[str], str] = str if caller is None else caller.call_id
         services = CallServices(
             durable=self.links.durable,
             keep=self.links.keep,
-            program=self.options.client.program,
+            program=self.spec.client.program,
             traceparent=lambda call_id: self.trace_of(known_as(call_id)),
             discover=None if self.memory is None else self.memory.conversation(),
         )

@@ -19,7 +19,7 @@ INTERNAL = -32603
 NO_CREDENTIALS = -32000
 NOT_FOUND = -32002
 HIGH_WATER = 4 << 20
-"""Unwritten bytes above which `drained` waits for the client."""
+"""Unwritten bytes above which `wait_drained` waits for the client."""
 
 
 class RpcError(AlhenaError):
@@ -107,7 +107,7 @@ class Connection:
         """True while the client has much left to read."""
         return not self._drained.is_set()
 
-    async def drained(self) -> None:
+    async def wait_drained(self) -> None:
         """Returns at once, or when the client has read most of what it was sent."""
         await self._drained.wait()
 

@@ -68,7 +68,7 @@ class Questions:
         session = self._session
         if session.cancelled:
             return Answer.no(stop=True)
-        call, offered = session.calls.asked(request), options(request)
+        call, offered = session.calls.describe_request(request), options(request)
         session.update({"sessionUpdate": "tool_call_update", **call})
         try:
             chosen = await self._permission(call, offered)
@@ -87,8 +87,8 @@ class Questions:
         async with self._turn:
             try:
                 if self._forms:
-                    result = await self._answered("elicitation/create", form(questions))
-                    return filled(result, len(questions))
+                    result = await self._ask_until_cancelled("elicitation/create", form(questions))
+                    return form_answers(result, len(questions))
                 return await self._put_singly(questions)
             except RpcError as error:
                 self._session.warn(f"The question was not asked: {error}")
@@ -109,7 +109,7 @@ class Questions:
             try:
                 answer = known.get(await self._permission(call, offered) or "")
             finally:
-                session.update(session.calls.answered(call["toolCallId"], answer))
+                session.update(session.calls.end_question(call["toolCallId"], answer))
             if answer is None:
                 return None
             answers[index] = answer
@@ -118,13 +118,13 @@ class Questions:
     async def _permission(self, call: dict[str, Any], offered: list[dict[str, Any]]) -> str | None:
         """The option that is chosen; None for a question that is withdrawn. Raises RpcError."""
         params = {"toolCall": call, "options": offered}
-        match await self._answered("session/request_permission", params):
+        match await self._ask_until_cancelled("session/request_permission", params):
             case {"outcome": {"outcome": "selected", "optionId": str(option)}}:
                 return option
             case _:
                 return None
 
-    async def _answered(self, method: str, params: dict[str, Any]) -> Any:
+    async def _ask_until_cancelled(self, method: str, params: dict[str, Any]) -> Any:
         """The answer of the client; None for a question that is withdrawn. Raises RpcError."""
         question = asyncio.create_task(self.ask(method, params))
         try:
@@ -158,7 +158,7 @@ def form(questions: Sequence[Question]) -> dict[str, Any]:
     return {"mode": "form", "message": message, "requestedSchema": schema}
 
 
-def filled(result: object, count: int) -> dict[int, str] | None:
+def form_answers(result: object, count: int) -> dict[int, str] | None:
     """The answers in a form that was sent back; None when it was dismissed."""
     match result:
         case {"action": "accept"}:

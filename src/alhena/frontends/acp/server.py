@@ -25,7 +25,7 @@ from alhena.frontends.acp.connection import (
     RpcError,
 )
 from alhena.frontends.shared.arguments import RunArguments
-from alhena.frontends.shared.pipes import check_streams, incoming, outgoing
+from alhena.frontends.shared.pipes import check_streams, open_incoming, open_outgoing
 from alhena.version import __version__
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ async def _serve(arguments: RunArguments) -> None:
     over = asyncio.Event()
     failures: list[AlhenaError] = []
 
-    def ended(error: AlhenaError | None) -> None:
+    def note_end(error: AlhenaError | None) -> None:
         failures.extend(filter(None, [error]))
         over.set()
 
@@ -80,7 +80,10 @@ async def _serve(arguments: RunArguments) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, over.set)
     server = EditorServer(arguments)
-    with closing(incoming(ended, MAX_LINE)) as reading, closing(outgoing(ended)) as writing:
+    with (
+        closing(open_incoming(note_end, MAX_LINE)) as reading,
+        closing(open_outgoing(note_end)) as writing,
+    ):
         server.connection = Connection(reading, writing, server.request, server.notification)
         running = asyncio.create_task(server.connection.run())
         stop = asyncio.create_task(over.wait())
@@ -234,16 +237,16 @@ class EditorServer:
         return Reply({"sessionId": session.session_id, **session.state}, session.announce)
 
     async def _load(self, params: dict[str, Any]) -> Reply:
-        session = await self._resumed(params)
+        session = await self._resume_session(params)
         earlier = None
         if session.resumed:
             cwd = str(session.runner.toolset.workspace.cwd)
-            earlier, _ = await self._recorded(session.session_id, cwd)
+            earlier, _ = await self._read_recorded(session.session_id, cwd)
         await session.replay(earlier)
         return Reply(session.state, session.announce)
 
     async def _resume(self, params: dict[str, Any]) -> Reply:
-        session = await self._resumed(params)
+        session = await self._resume_session(params)
         return Reply(session.state, session.announce)
 
     async def _fork(self, params: dict[str, Any]) -> Reply:
@@ -252,7 +255,9 @@ class EditorServer:
         if found is not None:
             history = found.runner.history
         else:
-            history, lost = await self._recorded(params["sessionId"], params["cwd"], whole=True)
+            history, lost = await self._read_recorded(
+                params["sessionId"], params["cwd"], whole=True
+            )
         session = await self._open(params, history=history)
 
         def announce() -> None:
@@ -270,7 +275,7 @@ class EditorServer:
         store = project_store(place.environ, place.cwd)
         found = await asyncio.to_thread(store.summaries)
         rows = session_rows(reversed(found))
-        return Reply({"sessions": [_listed(row.facts, place.cwd) for row in rows]})
+        return Reply({"sessions": [_session_entry(row.facts, place.cwd) for row in rows]})
 
     async def _close(self, params: dict[str, Any]) -> Reply:
         session = self._session(params)
@@ -302,7 +307,7 @@ class EditorServer:
             raise RpcError(INVALID_PARAMS, f"Session not found: {params['sessionId']}")
         return session
 
-    async def _resumed(self, params: dict[str, Any]) -> "EditorSession":
+    async def _resume_session(self, params: dict[str, Any]) -> "EditorSession":
         """The session, which may be at work here. Raises RpcError."""
         own = params["sessionId"]
         async with self._opening.setdefault(own, asyncio.Lock()):
@@ -317,7 +322,7 @@ class EditorServer:
                 raise RpcError(NOT_FOUND, f"Session not found: {own}")
             return await self._open(params, resume=own)
 
-    async def _recorded(
+    async def _read_recorded(
         self, session_id: str, cwd: str, *, whole: bool = False
     ) -> "tuple[tuple[Content, ...], int]":
         """The readable part of a conversation on disk, and how many bytes of its end are not.
@@ -360,25 +365,31 @@ class EditorServer:
     ) -> "EditorSession":
         """Opens a session with the servers that the client gives it. Raises RpcError."""
         from alhena.frontends.acp.session import EditorSession
-        from alhena.frontends.shared.current_settings import Folder, refused_mode, session_options
+        from alhena.frontends.shared.current_settings import (
+            SessionFolder,
+            refused_mode,
+            session_options,
+        )
         from alhena.models.errors import CredentialsError
         from alhena.session.records import SessionError
 
         place = self._place(params["cwd"])
         try:
             options = session_options(self._arguments, place, attended=True)
-            notices = (*options.notices, *refused_mode(self._arguments, place))
+            settings = options.place.settings
             servers = _servers(params.get("mcpServers") or [])
-            settings = msgspec.structs.replace(
-                options.settings, mcp_servers={**options.settings.mcp_servers, **servers}
-            )
+            servers = {**settings.mcp_servers, **servers}
+            refused = refused_mode(self._arguments, place)
             options = msgspec.structs.replace(
                 options,
-                settings=settings,
+                place=msgspec.structs.replace(
+                    options.place,
+                    settings=msgspec.structs.replace(settings, mcp_servers=servers),
+                    warnings=(*options.place.warnings, *refused),
+                ),
                 record=RecordOptions(resume=resume, history=history),
-                notices=notices,
             )
-            folder = Folder(lambda: self._place(params["cwd"]), "alhena trust")
+            folder = SessionFolder(lambda: self._place(params["cwd"]), "alhena trust")
             session = EditorSession(options, folder, self.connection, self._client)
             await session.open()
         except CredentialsError as error:
@@ -400,7 +411,7 @@ def _path(store: Any, session_id: str) -> Path:
     return store.path(session_id)
 
 
-def _listed(facts: Mapping[str, Any], cwd: Path) -> dict[str, Any]:
+def _session_entry(facts: Mapping[str, Any], cwd: Path) -> dict[str, Any]:
     from alhena.events import timestamp
 
     return {

@@ -14,7 +14,7 @@ import msgspec
 
 from alhena.agent.between_prompts import compress, switch_model
 from alhena.agent.runner import SessionRunner
-from alhena.agent.toolset.options import People, SessionOptions
+from alhena.agent.toolset.options import People, SessionSpec
 from alhena.agent.toolset.toolset import Toolset
 from alhena.chat.turn import InvalidResponseError
 from alhena.commands import sources_of
@@ -29,7 +29,7 @@ from alhena.frontends.acp.connection import (
 )
 from alhena.frontends.acp.questions import Questions
 from alhena.frontends.acp.updates import CallUpdates, chunk
-from alhena.frontends.shared.current_settings import Folder
+from alhena.frontends.shared.current_settings import SessionFolder
 from alhena.frontends.shared.mentions import PromptCommands, attachment, command_word
 from alhena.models.catalogue import served_models, today
 from alhena.models.errors import CredentialsError
@@ -81,8 +81,8 @@ class EditorSession:
 
     def __init__(
         self,
-        given: SessionOptions,
-        folder: Folder,
+        given: SessionSpec,
+        folder: SessionFolder,
         connection: Connection,
         client: Mapping[str, Any],
     ) -> None:
@@ -93,7 +93,6 @@ class EditorSession:
         options = msgspec.structs.replace(
             given,
             people=People(approve=self.questions.approve, ask=self.questions.put),
-            interactive=True,
             client=msgspec.structs.replace(
                 given.client, editor=files if files.any else None, terminal=terminal
             ),
@@ -177,9 +176,9 @@ class EditorSession:
         if contents is None:
             contents = self.runner.history[len(self._opening) :]
         shown = CallUpdates(self.calls.registry, str(self.toolset.workspace.cwd))
-        for update in shown.replayed(contents, self.calls.running):
+        for update in shown.replay(contents, self.calls.start_running):
             self.update(update)
-            await self._connection.drained()
+            await self._connection.wait_drained()
 
     def cancel(self) -> None:
         """Ends the prompt in good order; questions about it are withdrawn."""
@@ -191,14 +190,14 @@ class EditorSession:
 
     async def prompt(self, blocks: list[dict[str, Any]]) -> dict[str, Any]:
         """Carries a prompt to its end. Raises RpcError."""
-        text, attached, linked = said(blocks, self.toolset.workspace.cwd)
+        text, attached, linked = read_prompt(blocks, self.toolset.workspace.cwd)
         self.cancel()
         async with self._lock:
             self._busy, self.cancelled = True, False
             try:
                 reason = await self._carry(text, attached, linked)
             finally:
-                for update in self.calls.abandoned():
+                for update in self.calls.end_open_calls():
                     self.update(update)
                 self._busy = False
         return {"stopReason": "cancelled" if self.cancelled else reason}
@@ -237,7 +236,7 @@ class EditorSession:
                 self.update(chunk("agent_message_chunk", answer))
                 return "end_turn"
             if called is not None and called[0] in self.prompts:
-                text, more = await self.prompts.filled(*called, self._call, self.warn)
+                text, more = await self.prompts.fill(*called, self._call, self.warn)
                 attached = (*more, *attached)
             if linked:
                 done = await self._call("read_many_files", {"paths": list(linked)})
@@ -253,7 +252,7 @@ class EditorSession:
             if ended is not None:
                 self.update(chunk("agent_thought_chunk", f"{error}\n"))
                 return ended
-            raise _failed(error) from error
+            raise _rpc_error(error) from error
 
     async def _run(self, text: str, attached: tuple[Part, ...]) -> str:
         end: RunFinishedEvent | None = None
@@ -265,7 +264,7 @@ class EditorSession:
                 self.runner.interrupt()
             if isinstance(event, RunFinishedEvent):
                 end = event
-            await self._connection.drained()
+            await self._connection.wait_drained()
         if end is None or end.reason in ("stopped", "blocked"):
             return "end_turn"
         ending = finish_info(end.finish_reason)
@@ -415,7 +414,7 @@ def _differing(command: Command) -> list[dict[str, str]]:
     return [{"name": name, "value": value} for name, value in sorted((withheld | changed).items())]
 
 
-def _failed(error: AlhenaError) -> RpcError:
+def _rpc_error(error: AlhenaError) -> RpcError:
     if isinstance(error, RpcError):
         return error
     data = {"kind": error.kind}
@@ -430,7 +429,9 @@ def _failed(error: AlhenaError) -> RpcError:
 NO_TEXT = "See the attached content."
 
 
-def said(blocks: list[dict[str, Any]], cwd: Path) -> tuple[str, tuple[Part, ...], tuple[str, ...]]:
+def read_prompt(
+    blocks: list[dict[str, Any]], cwd: Path
+) -> tuple[str, tuple[Part, ...], tuple[str, ...]]:
     """The text of a prompt, what is sent with it, and the files that it links to. Raises RpcError
     for a block that cannot be used."""
     text: list[str] = []
@@ -443,17 +444,17 @@ def said(blocks: list[dict[str, Any]], cwd: Path) -> tuple[str, tuple[Part, ...]
             case "image" | "audio":
                 attached.append(_media(block["mimeType"], block["data"]))
             case "resource_link":
-                path = _within(block["uri"], cwd)
+                path = _workspace_path(block["uri"], cwd)
                 text.append(f"@{path or block['uri']}")
                 if path is not None:
                     linked.append(path)
             case _:
-                attached += _embedded(block["resource"])
+                attached += _resource_parts(block["resource"])
     whole = "".join(text)
     return whole if whole.strip() else NO_TEXT, tuple(attached), tuple(linked)
 
 
-def _embedded(resource: dict[str, Any]) -> list[Part]:
+def _resource_parts(resource: dict[str, Any]) -> list[Part]:
     head = f"\nContent from @{resource['uri']}:\n"
     if "blob" in resource:
         kind = resource.get("mimeType") or "application/octet-stream"
@@ -469,7 +470,7 @@ def _media(mime_type: str, data: str) -> Part:
     return Part(inline_data=Blob(mime_type=mime_type, data=data))
 
 
-def _within(uri: str, cwd: Path) -> str | None:
+def _workspace_path(uri: str, cwd: Path) -> str | None:
     """The path of a link to a file of the workspace, None for any other."""
     parts = urlsplit(uri)
     if parts.scheme != "file":

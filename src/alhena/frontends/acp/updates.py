@@ -58,7 +58,7 @@ def chunk(kind: str, text: str) -> Update:
     return {"sessionUpdate": kind, "content": text_block(text)}
 
 
-def _again(event: RetryEvent | ModelFallbackEvent) -> Iterator[Update]:
+def _repeat_notice(event: RetryEvent | ModelFallbackEvent) -> Iterator[Update]:
     """The reason why an answer takes longer, or starts again."""
     lines = ["The answer was cut off and starts again."] if event.retract else []
     if isinstance(event, ModelFallbackEvent):
@@ -118,14 +118,14 @@ class CallUpdates:
             case WarningEvent():
                 yield chunk("agent_thought_chunk", f"Warning: {event.message}\n")
             case RetryEvent() | ModelFallbackEvent() if event.role == "main":
-                yield from _again(event)
+                yield from _repeat_notice(event)
             case _:
                 yield from self._of_call(event)
 
     def _of_call(self, event: Event) -> Iterator[Update]:
         match event:
             case ToolCallRequestEvent():
-                yield self._begun(event.call_id, event.name, event.args)
+                yield self._announce_call(event.call_id, event.name, event.args)
             case ToolCallUpdateEvent() if event.status == "executing" and event.pid is None:
                 yield from self._running(event)
             case ToolOutputEvent() if event.call_id in self._open:
@@ -136,7 +136,7 @@ class CallUpdates:
                 self._ends[event.call_id] = text[gone:]
                 self.written.add(event.call_id)
             case ToolCallResponseEvent():
-                yield from self._ended(event)
+                yield from self._end_call(event)
             case _:
                 pass
 
@@ -161,14 +161,14 @@ class CallUpdates:
             "content": _content(exact(question.question)),
         }
 
-    def answered(self, own: str, answer: str | None) -> Update:
+    def end_question(self, own: str, answer: str | None) -> Update:
         """The end of a question; None for one that was dismissed."""
         for call_id in [key for key, value in self._open.items() if value == own]:
             self._close(call_id)
         status = "failed" if answer is None else "completed"
         return self._update(own, status, _content(answer or "Dismissed."))
 
-    def abandoned(self) -> Iterator[Update]:
+    def end_open_calls(self) -> Iterator[Update]:
         """Final updates of calls that never got their result."""
         for call_id in tuple(self._open):
             own = self._close(call_id)
@@ -181,7 +181,7 @@ class CallUpdates:
         content = [{"type": "terminal", "terminalId": terminal}]
         return None if own is None else self._update(own, "in_progress", content)
 
-    def asked(self, request: ConfirmationRequest) -> Update:
+    def describe_request(self, request: ConfirmationRequest) -> Update:
         """The call in a question about it."""
         own = self._open.get(request.call_id)
         if own is None:  # a call of a tool, which nobody announced
@@ -191,30 +191,30 @@ class CallUpdates:
             "title": one_line(_title(request), 400),
             "kind": self._kind(request.tool_name),
             "status": "pending",
-            "content": _shown(request),
+            "content": _request_content(request),
             "locations": self._locations(request.args),
         }
 
     @property
-    def running(self) -> frozenset[str]:
+    def start_running(self) -> frozenset[str]:
         """The calls that have not ended."""
         return frozenset(self._open)
 
-    def replayed(
+    def replay(
         self, contents: Iterable[Content], running: frozenset[str] = frozenset()
     ) -> Iterator[Update]:
         """An earlier conversation, of which these calls are still `running`."""
         for content in contents:
             for part in content.parts:
-                yield from self._earlier(content, part)
+                yield from self._replay_part(content, part)
         for call_id in running:
             self._close(call_id)
-        yield from self.abandoned()
+        yield from self.end_open_calls()
 
-    def _earlier(self, content: Content, part: Part) -> Iterator[Update]:
+    def _replay_part(self, content: Content, part: Part) -> Iterator[Update]:
         if part.function_call is not None:
             call = part.function_call
-            yield self._begun(call.id or call.name, call.name, call.args or {})
+            yield self._announce_call(call.id or call.name, call.name, call.args or {})
         elif part.function_response is not None:
             response = part.function_response
             own = self._close(response.id or response.name)
@@ -227,7 +227,7 @@ class CallUpdates:
             kind = "agent_message_chunk" if content.role == MODEL else "user_message_chunk"
             yield chunk("agent_thought_chunk" if part.thought else kind, part.text)
 
-    def _begun(self, call_id: str, name: str, args: Mapping[str, Any]) -> Update:
+    def _announce_call(self, call_id: str, name: str, args: Mapping[str, Any]) -> Update:
         entry = self.registry.find(name, excluded=True)
         title = one_line(name if entry is None else entry.tool.display_name, 200)
         return {
@@ -248,7 +248,7 @@ class CallUpdates:
                 update["title"] = one_line(event.description, 400)
             yield update
 
-    def _ended(self, event: ToolCallResponseEvent) -> Iterator[Update]:
+    def _end_call(self, event: ToolCallResponseEvent) -> Iterator[Update]:
         own = self._close(event.call_id)
         if own is None:
             return
@@ -333,7 +333,7 @@ def _title(request: ConfirmationRequest) -> str:
     return details.command_shown if isinstance(details, ExecConfirmation) else details.title
 
 
-def _shown(request: ConfirmationRequest) -> list[dict[str, Any]]:
+def _request_content(request: ConfirmationRequest) -> list[dict[str, Any]]:
     """The call, with nothing in it hidden, and why it needs a person."""
     details = request.details
     shown: list[dict[str, Any]] = []

@@ -20,7 +20,7 @@ from alhena.config.environment import own_environment
 from alhena.config.home import config_home, path_within
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InputError, UsageError
-from alhena.frontends.shared.arguments import parsed_command
+from alhena.frontends.shared.arguments import parse_command
 from alhena.frontends.shared.current_settings import place_here, tell
 from alhena.frontends.shared.listings import Listing, agent_files, agent_row, print_listing
 from alhena.frontends.shared.streams import write_json, write_stdout
@@ -76,7 +76,7 @@ _ARGUMENTS = {
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena agents ARGV`; returns the exit code."""
-    options = parsed_command("alhena agents", argv, _ARGUMENTS)
+    options = parse_command("alhena agents", argv, _ARGUMENTS)
     if options.command == "validate":
         return _validate(Path(options.file))
     if options.command == "new":

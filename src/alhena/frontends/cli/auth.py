@@ -15,7 +15,7 @@ from alhena.config.home import config_home
 from alhena.config.settings import Settings
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
-from alhena.frontends.shared.arguments import parsed_command
+from alhena.frontends.shared.arguments import parse_command
 from alhena.frontends.shared.current_settings import place_here
 from alhena.frontends.shared.streams import write_json, write_stderr, write_stdout
 from alhena.models.auth.authorization import open_browser
@@ -63,7 +63,7 @@ logout: deletes the login, and the API key saved at the first start, from this m
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena auth ARGV`; returns the exit code."""
-    options = parsed_command(
+    options = parse_command(
         "alhena auth", argv, {"login": "--no-browser", "status": "--json --quota", "logout": ""}
     )
     place = place_here()
@@ -154,7 +154,7 @@ async def _status(options: "Namespace", place: Place, files: PrivateFiles) -> in
     if options.json:
         write_json(status)
     else:
-        write_stdout(described(status))
+        write_stdout(status_text(status))
     return 0 if status.ready else 41
 
 
@@ -259,7 +259,7 @@ def find_status(environ: Mapping[str, str], settings: Settings, files: PrivateFi
     except AlhenaError as error:
         problem = str(error)
     if source == CREDENTIALS_FILE:
-        problem = problem or _ended(login)
+        problem = problem or _expiry_problem(login)
     return AuthStatus(
         auth_type=kind,
         transport=_NAMES[kind] if kind is not None else None,
@@ -296,7 +296,7 @@ async def with_quota(
     return msgspec.structs.replace(status, quota=quota, project=account.project)
 
 
-def described(status: AuthStatus) -> str:
+def status_text(status: AuthStatus) -> str:
     """The same for a person, as lines."""
     lines = [f"Model access: {status.transport or 'none'}"]
     if status.auth_type is not None:
@@ -342,7 +342,7 @@ def _login_status(files: PrivateFiles, *, refreshable: bool) -> LoginState | Non
     )
 
 
-def _ended(login: LoginState | None) -> str | None:
+def _expiry_problem(login: LoginState | None) -> str | None:
     if login is None or not login.expired or login.refreshable:
         return None
     return (

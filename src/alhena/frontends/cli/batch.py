@@ -19,7 +19,7 @@ from alhena.errors import InputError, UsageError
 from alhena.frontends.shared.arguments import (
     Parser,
     amount,
-    parsed,
+    parse_arguments,
     split_list,
     split_tools,
     turns,
@@ -65,14 +65,14 @@ def run(argv: list[str]) -> int:
     program = f"alhena batch {name}"
     match name:
         case "status":
-            return _status(_directory([parsed(program, given, "DIR").dir]))
+            return _status(_directory([parse_arguments(program, given, "DIR").dir]))
         case "cancel":
-            return _cancel(_directory([parsed(program, given, "DIR").dir]))
+            return _cancel(_directory([parse_arguments(program, given, "DIR").dir]))
         case "report":
-            options = parsed(program, given, "DIR --html=FILE")
+            options = parse_arguments(program, given, "DIR --html=FILE")
             return _report(_directory([options.dir]), options.html)
         case "show":
-            options = parsed(program, given, "DIR ID")
+            options = parse_arguments(program, given, "DIR ID")
             return _show(_directory([options.dir]), options.id)
         case "resume":
             return _again(given, failed=False)
@@ -144,7 +144,7 @@ def _new(argv: list[str]) -> int:
             write_stderr(f"{one_line(problem)}\n")
         raise
     out = cwd / found.out
-    config = _configured(RunConfig(out=str(out), cwd=str(cwd)), found)
+    config = _with_options(RunConfig(out=str(out), cwd=str(cwd)), found)
     directory = place_of(found.run_dir or f"{found.out}.run", cwd)
     if found.run_dir is None:
         path_within(out.parent, f"{out.name}.run")
@@ -169,7 +169,7 @@ def _tasks(found: argparse.Namespace, cwd: Path) -> "list[Task]":
     return read_tasks(found.words[0], sys.stdin.buffer if sys.stdin else None, cwd)
 
 
-def _configured(config: "RunConfig", found: argparse.Namespace) -> "RunConfig":
+def _with_options(config: "RunConfig", found: argparse.Namespace) -> "RunConfig":
     """The configuration with the options that are given."""
     given = {name: value for name, value in vars(found).items() if value is not None}
     for name, split in (
@@ -183,15 +183,15 @@ def _configured(config: "RunConfig", found: argparse.Namespace) -> "RunConfig":
         if name in given:
             given[name] = str(Path(given[name]).absolute())
     limits = {name.removeprefix("max_"): value for name, value in given.items()}
-    given["shared"] = _replaced(config.shared, given)
-    given["limits"] = _replaced(config.limits, limits)
-    made = _replaced(config, given)
+    given["shared"] = _replace_fields(config.shared, given)
+    given["limits"] = _replace_fields(config.limits, limits)
+    made = _replace_fields(config, given)
     if made.address is not None and made.engine != "ray":
         raise UsageError("--address is for --engine ray.", remedy="Add --engine ray.")
     return made
 
 
-def _replaced(value: T, given: dict[str, Any]) -> T:
+def _replace_fields(value: T, given: dict[str, Any]) -> T:
     """A struct with those of the values that are fields of it."""
     names = value.__struct_fields__
     return msgspec.structs.replace(value, **{name: given[name] for name in names if name in given})
@@ -210,7 +210,7 @@ def _again(argv: list[str], *, failed: bool) -> int:
         raise UsageError("the engine of a run stays the same.", remedy="Leave out --engine.")
     with old_run(_directory(found.words)) as queue:
         before = config_of(queue)
-        config = _configured(before, found)
+        config = _with_options(before, found)
         spec = "json_extract(CAST(spec AS TEXT), ?)"
         places = f"SELECT DISTINCT {spec}, {spec}, {spec} FROM tasks"  # noqa: S608
         _require_trust(config, queue.rows(places, "$.repo", "$.cwd", "$.approval_mode"))
@@ -311,7 +311,7 @@ def _directory(words: list[str]) -> "Place":
     return place_of(words[0], current_directory())
 
 
-def _opened(directory: "Place") -> "closing[Queue]":
+def _open_for_reading(directory: "Place") -> "closing[Queue]":
     """A run to be read, which another process may be at work on."""
     from alhena.batch.run import open_queue
 
@@ -321,7 +321,7 @@ def _opened(directory: "Place") -> "closing[Queue]":
 def _status(directory: "Place") -> int:
     from alhena.batch.overview import counts
 
-    with _opened(directory) as queue:
+    with _open_for_reading(directory) as queue:
         numbers = counts(queue)
         kinds = queue.rows(
             "SELECT kind, count(*) FROM tasks WHERE status = 'failed' GROUP BY kind ORDER BY 2 DESC"
@@ -332,7 +332,7 @@ def _status(directory: "Place") -> int:
 
 
 def _show(directory: "Place", task_id: str) -> int:
-    with _opened(directory) as queue:
+    with _open_for_reading(directory) as queue:
         found = queue.rows("SELECT spec, state, attempts, result FROM tasks WHERE id = ?", task_id)
     if not found:
         raise UsageError(f"no task has the id {task_id!r}.", remedy="Check the id.")
@@ -354,7 +354,7 @@ def _report(directory: "Place", page: str | None) -> int:
     from alhena.models.prices import Prices
     from alhena.telemetry.records import Redaction
 
-    with _opened(directory) as queue:
+    with _open_for_reading(directory) as queue:
         found = report_of(queue)
     write_stdout(as_text(found))
     if page is not None:
@@ -375,11 +375,11 @@ def _cancel(directory: "Place") -> int:
     from alhena.batch.run import clear_trees, config_of, old_run
     from alhena.batch.stored_queue import write_changes
 
-    def made(task_id: str, attempts: int) -> bytes:
+    def cancelled_result(task_id: str, attempts: int) -> bytes:
         return msgspec.json.encode(TaskResult(id=task_id, status="cancelled", attempts=attempts))
 
     with old_run(directory) as queue:
-        number = cancel_rest(queue, made)
+        number = cancel_rest(queue, cancelled_result)
         write_changes(queue)
         clear_trees(queue)
         config = config_of(queue)

@@ -1,7 +1,7 @@
 """`alhena commands list`: the custom commands of this folder and user."""
 
 from alhena.commands import CustomCommands, sources_of
-from alhena.frontends.shared.arguments import parsed_command
+from alhena.frontends.shared.arguments import parse_command
 from alhena.frontends.shared.current_settings import place_here, tell
 from alhena.frontends.shared.listings import Listing, command_rows, print_listing
 
@@ -18,7 +18,7 @@ trusted. A file that cannot be used is listed with the reason.
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena commands ARGV`; returns the exit code."""
-    options = parsed_command("alhena commands", argv, {"list": "--json --skip-trust"})
+    options = parse_command("alhena commands", argv, {"list": "--json --skip-trust"})
     place = place_here(skip_trust=options.skip_trust)
     commands = CustomCommands(sources_of(place))
     tell((*commands.problems, place.notice) if place.notice else commands.problems)

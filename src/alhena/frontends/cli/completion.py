@@ -136,17 +136,15 @@ compdef _alhena alhena
 
 
 def _zsh() -> str:
-    def described(name: str, text: str) -> str:
+    def describe(name: str, text: str) -> str:
         return shlex.quote(f"{name}:" + text.replace(":", "\\:"))
 
     flags = [
-        described(name, action.help or "")
-        for action in _options()
-        for name in action.option_strings
+        describe(name, action.help or "") for action in _options() for name in action.option_strings
     ]
     texts = summaries()
     return _ZSH.format(
-        names=" ".join(described(name, texts[name]) for name in COMMANDS),
+        names=" ".join(describe(name, texts[name]) for name in COMMANDS),
         flags=" ".join(flags),
         values=_cases(_values().items(), "    {0}) compadd -- {1}; return ;;"),
         commands=_cases(

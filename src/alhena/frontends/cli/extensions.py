@@ -22,7 +22,7 @@ from alhena.config.extensions import (
 from alhena.config.settings import Settings
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InputError, UsageError
-from alhena.frontends.shared.arguments import parsed_command
+from alhena.frontends.shared.arguments import parse_command
 from alhena.frontends.shared.current_settings import place_here, tell
 from alhena.frontends.shared.listings import (
     Listing,
@@ -41,7 +41,7 @@ from alhena.frontends.shared.streams import (
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from alhena.frontends.shared.consent import Consent
+    from alhena.frontends.shared.consent import ConsentList
 
 USAGE = """\
 usage: alhena extensions list [--json]
@@ -89,7 +89,7 @@ _ARGUMENTS = {
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena extensions ARGV`; returns the exit code."""
-    options = parsed_command("alhena extensions", argv, _ARGUMENTS)
+    options = parse_command("alhena extensions", argv, _ARGUMENTS)
     if options.command == "new":
         return _new(Path(options.name))
     if options.command == "validate":
@@ -100,7 +100,7 @@ def run(argv: list[str]) -> int:
         raise UsageError("experimental.extensionManagement is false.", remedy="Set it to true.")
     off = place.settings.extensions.disabled
     installed = load_extensions(os.environ, place.cwd, None, allowed, disabled=off)
-    command = _Command(options, place.settings, place.cwd, installed)
+    command = ExtensionCommand(options, place.settings, place.cwd, installed)
     commands: dict[str, Callable[[], int]] = {
         "list": command.list,
         "install": command.install,
@@ -126,7 +126,7 @@ def show_used(chosen: tuple[str, ...] | None) -> int:
     return 0
 
 
-class _Command:
+class ExtensionCommand:
     """A command that needs the installed extensions."""
 
     def __init__(
@@ -152,14 +152,14 @@ class _Command:
         installation = Installation(
             source=kept, type="git" if is_git else "local", ref=self._options.ref
         )
-        return self._fetched(installation, None)
+        return self._fetch(installation, None)
 
     def update(self) -> int:
         """Gets extensions from their sources again; returns 1 when one could not be."""
         if bool(self._options.name) is bool(self._options.all):
             raise UsageError("name one extension, or --all.")
         if self._options.name:
-            return self._update(self._named())
+            return self._update(self._find_named())
         code = 0
         for each in self._installed.all:
             if each.installation is None or each.linked:
@@ -181,9 +181,9 @@ class _Command:
             installation = Installation(source=moved, type="git")
         elif installation.type == "github-release":
             installation = replace(installation, type="git")
-        return self._fetched(installation, extension)
+        return self._fetch(installation, extension)
 
-    def _fetched(self, installation: Installation, old: Extension | None) -> int:
+    def _fetch(self, installation: Installation, old: Extension | None) -> int:
         """Fetches an extension, asks, and puts it in its place."""
         from alhena.extensions.installation import fetch, put, staging
         from alhena.frontends.shared.consent import consent_to_extension
@@ -202,7 +202,7 @@ class _Command:
                 raise InputError(f"the source of {old.name} is now the extension {name}.")
             if old is None:
                 self._require_new(name)
-            if not self._agreed(brought, f"Install {name}"):
+            if not self._ask_consent(brought, f"Install {name}"):
                 return 0
             put(content, name, installation, os.environ)
         write_stdout(f"{name} {one_line(manifest.version)} is installed.\n")
@@ -220,7 +220,7 @@ class _Command:
         manifest, brought = consent_to_extension(folder, self._cwd, os.environ)
         name = manifest.name
         self._require_new(name)
-        if self._agreed(brought, f"Link {name}, also what it brings later"):
+        if self._ask_consent(brought, f"Link {name}, also what it brings later"):
             with staging(extensions_path(os.environ)) as content:
                 content.mkdir()
                 put(content, name, installation, os.environ)
@@ -233,20 +233,22 @@ class _Command:
         from alhena.extensions.installation import accept
         from alhena.frontends.shared.consent import consent_to_extension
 
-        extension = self._named()
+        extension = self._find_named()
         pin = read_pins(os.environ).get(extension.name)
         changed = pin is not None and not is_as_pinned(extension.folder, pin)
         if changed and not extension.linked:
             shown = pin_parts(extension.folder)
             _, brought = consent_to_extension(extension.folder, self._cwd, os.environ)
-            if not self._agreed(brought, f"The files of {extension.name} have changed. Use it"):
+            if not self._ask_consent(
+                brought, f"The files of {extension.name} have changed. Use it"
+            ):
                 return 0
             accept(extension.name, os.environ, shown)
         return self._turn(extension, enabled=True)
 
     def disable(self) -> int:
         """Disables an extension."""
-        return self._turn(self._named(), enabled=False)
+        return self._turn(self._find_named(), enabled=False)
 
     def _turn(self, extension: Extension, *, enabled: bool) -> int:
         from alhena.extensions.installation import set_enabled
@@ -264,7 +266,9 @@ class _Command:
         names: list[str] = self._options.names
         if bool(names) is bool(self._options.all):
             raise UsageError("name the extensions, or --all.")
-        wanted = self._installed.all if self._options.all else [self._named(each) for each in names]
+        wanted = (
+            self._installed.all if self._options.all else [self._find_named(each) for each in names]
+        )
         code = 0
         for extension in {each.name: each for each in wanted}.values():
             try:
@@ -279,7 +283,7 @@ class _Command:
         """Asks for the values of an extension's settings."""
         from alhena.extensions.installation import set_value
 
-        extension = self._named()
+        extension = self._find_named()
         wanted = self._options.variable
         settings = extension.manifest.settings
         found = [each for each in settings if wanted in (None, each.env_var, each.name)]
@@ -313,7 +317,7 @@ class _Command:
             if each.name == name:
                 write_stdout(f"{missing_words(each)}\n" if each.missing else "")
 
-    def _named(self, name: str = "") -> Extension:
+    def _find_named(self, name: str = "") -> Extension:
         """The installed extension that was named. Raises UsageError."""
         name = name or self._options.name
         for each in self._installed.all:
@@ -341,7 +345,7 @@ class _Command:
         if not is_allowed(installation.source, security.allowed_extensions):
             raise UsageError("security.allowedExtensions does not match that source.")
 
-    def _agreed(self, brought: "Consent", question: str) -> bool:
+    def _ask_consent(self, brought: "ConsentList", question: str) -> bool:
         """Shows what an extension brings and asks. Raises UsageError without a person to ask."""
         write_lines(brought.lines)
         tell(brought.problems)

@@ -15,7 +15,7 @@ from alhena.config.home import trusted_hooks_path, user_settings_path
 from alhena.config.settings import load_settings
 from alhena.display_text import exact, one_line
 from alhena.errors import UsageError
-from alhena.frontends.shared.arguments import parsed_command
+from alhena.frontends.shared.arguments import parse_command
 from alhena.frontends.shared.current_settings import place_here
 from alhena.frontends.shared.listings import (
     Listing,
@@ -92,7 +92,7 @@ Command = Callable[["Namespace"], int]
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena hooks ARGV`; returns the exit code."""
-    options = parsed_command("alhena hooks", argv, _ARGUMENTS)
+    options = parse_command("alhena hooks", argv, _ARGUMENTS)
     commands: dict[str, Command] = {
         "list": _list,
         "test": _test,
@@ -199,7 +199,7 @@ def _trust(options: "Namespace") -> int:
     new = [entry for entry in waiting if entry.hook.fingerprint]
     for entry in waiting:
         if not entry.hook.fingerprint:
-            write_stderr(_shown(entry))
+            write_stderr(_hook_text(entry))
     if len(new) < len(waiting):
         write_stderr(f"alhena: warning: {len(waiting) - len(new)} cannot be trusted as they are.\n")
     if not new:
@@ -208,7 +208,7 @@ def _trust(options: "Namespace") -> int:
     asks = is_terminal(sys.stdin) and is_terminal(sys.stdout)
     if not options.yes and not asks:
         for entry in new:
-            write_stdout(_shown(entry))
+            write_stdout(_hook_text(entry))
         raise UsageError(
             "these hooks need your approval.", remedy="Run it at a terminal, or add --yes."
         )
@@ -217,7 +217,7 @@ def _trust(options: "Namespace") -> int:
     ]
     before = len(accepted)
     for entry in new:
-        write_stdout(_shown(entry))
+        write_stdout(_hook_text(entry))
         if options.yes or says_yes("Allow it to run? [y/N] "):
             accepted.append(entry.hook.fingerprint)
     trust(trusted_hooks_path(os.environ), str(request.cwd), accepted)
@@ -225,7 +225,7 @@ def _trust(options: "Namespace") -> int:
     return 0
 
 
-def _shown(entry: HookEntry) -> str:
+def _hook_text(entry: HookEntry) -> str:
     """A hook in full, for its approval."""
     hook = entry.hook
     lines = [
@@ -277,7 +277,7 @@ def _test(options: "Namespace") -> int:
         redaction=request.settings.security.environment_variable_redaction,
     )
 
-    async def once() -> list[Hearing]:
+    async def run_once() -> list[Hearing]:
         around.groups = ProcessGroups()
         try:
             firing = Firing(event, groups, around, lambda _event: None)
@@ -285,7 +285,7 @@ def _test(options: "Namespace") -> int:
         finally:
             await around.groups.close()
 
-    heard = asyncio.run(once())
+    heard = asyncio.run(run_once())
     verdict = aggregate([each.said for each in heard])
     if options.json:
         write_json({"hooks": [_as_json_test(each) for each in heard], "verdict": _plain(verdict)})

@@ -9,7 +9,7 @@ from alhena.agent.toolset.memory import memory_request
 from alhena.config.settings import Settings
 from alhena.display_text import one_line, without_controls
 from alhena.errors import InputError, UsageError
-from alhena.frontends.shared.arguments import parsed_command, split_list
+from alhena.frontends.shared.arguments import parse_command, split_list
 from alhena.frontends.shared.current_settings import place_here
 from alhena.frontends.shared.listings import memory_tree
 from alhena.frontends.shared.streams import is_terminal, write_json, write_stderr, write_stdout
@@ -51,22 +51,15 @@ _FILE = "Name a text file, or - for standard input."
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena memory ARGV`; returns the exit code."""
-    options = parsed_command("alhena memory", argv, _ARGUMENTS)
+    options = parse_command("alhena memory", argv, _ARGUMENTS)
     place = place_here(skip_trust=getattr(options, "skip_trust", False))
-    settings = place.settings
     if options.command == "import":
-        return _import(options, settings)
+        return _import(options, place.settings)
     workspace = Workspace(place.cwd, split_list(options.include_directories))
     for root in workspace.roots:
         if not root.is_dir():
             raise InputError(f"the directory {printable(root)} to include does not exist.")
-    request = memory_request(
-        workspace,
-        place.environ,
-        settings,
-        skip_trust=options.skip_trust,
-        extensions=place.extensions,
-    )
+    request = memory_request(workspace, place)
     memory = load_memory(request)
     _tell(memory.warnings, memory.notes)
     return _show(options, request, memory)
@@ -83,7 +76,7 @@ def _show(options: "Namespace", request: MemoryRequest, memory: Memory) -> int:
 
     later = [printable(path) for path in below(request, (item.identity for item in memory.files))]
     if options.json:
-        write_json({"content": memory.text(), **_described(request, memory), "later": later})
+        write_json({"content": memory.text(), **_memory_json(request, memory), "later": later})
         return 0
     content = memory.text()
     lines = [content, ""] if content else []
@@ -95,7 +88,7 @@ def _show(options: "Namespace", request: MemoryRequest, memory: Memory) -> int:
     return 0
 
 
-def _described(request: MemoryRequest, memory: Memory) -> dict[str, Any]:
+def _memory_json(request: MemoryRequest, memory: Memory) -> dict[str, Any]:
     return {
         "tree": [{"kind": item.kind, **item.tree.plain()} for item in memory.files],
         "trusted": request.trust(request.roots[0]).trusted,
@@ -109,7 +102,7 @@ def _from_here(request: MemoryRequest, path: str) -> str:
 
 
 def _import(options: "Namespace", settings: Settings) -> int:
-    result, top = _imported(options, settings)
+    result, top = _expand_imports(options, settings)
     if options.json:
         write_json(
             {
@@ -128,7 +121,7 @@ def _import(options: "Namespace", settings: Settings) -> int:
     return 0
 
 
-def _imported(options: "Namespace", settings: Settings) -> "tuple[ProcessImportsResult, str]":
+def _expand_imports(options: "Namespace", settings: Settings) -> "tuple[ProcessImportsResult, str]":
     """A memory file with its imports, and its directory."""
     from alhena.memory import ImportLimits
     from alhena.memory.files import find_project_root, for_people

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from alhena.config.effective_settings import Place
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
-from alhena.frontends.shared.arguments import parsed_command
+from alhena.frontends.shared.arguments import parse_command
 from alhena.frontends.shared.current_settings import place_here
 from alhena.frontends.shared.streams import write_json, write_stderr, write_stdout
 from alhena.models.catalogue import (
@@ -39,10 +39,10 @@ _FROM_SERVICE = "from the service's list"
 def run(argv: list[str]) -> int:
     """Carries out `alhena models ARGV`; returns the exit code."""
     words = "--json -o|--output-format=text|json"
-    options = parsed_command("alhena models", argv, {"list": words})
+    options = parse_command("alhena models", argv, {"list": words})
     place = place_here()
     known, prices = served_models(today()), Prices(place.settings.model.prices)
-    served, problem = _served(place)
+    served, problem = _list_served(place)
     listed = {model.name for model in known}
     more = sorted((each for each in served if each.name not in listed), key=lambda each: each.name)
     if options.json or options.output_format == "json":
@@ -76,7 +76,7 @@ def run(argv: list[str]) -> int:
     return 0
 
 
-def _served(place: Place) -> tuple[tuple[ServedModel, ...], str]:
+def _list_served(place: Place) -> tuple[tuple[ServedModel, ...], str]:
     """The models of the service of a session here, and the reason why there are none."""
     from functools import partial
 

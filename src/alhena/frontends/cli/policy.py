@@ -10,7 +10,7 @@ import msgspec
 from alhena.config.home import user_policies_path
 from alhena.display_text import escaped
 from alhena.errors import ConfigError, InputError, UsageError
-from alhena.frontends.shared.arguments import parsed_command, split_tools
+from alhena.frontends.shared.arguments import parse_command, split_tools
 from alhena.frontends.shared.current_settings import Place, place_here
 from alhena.frontends.shared.streams import (
     open_input,
@@ -92,7 +92,7 @@ _ARGUMENTS = {
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena policy ARGV`; returns the exit code."""
-    options = parsed_command("alhena policy", argv, _ARGUMENTS)
+    options = parse_command("alhena policy", argv, _ARGUMENTS)
     return (explain if options.command == "explain" else test)(options)
 
 
@@ -304,7 +304,7 @@ def _answer(
         item = msgspec.convert(raw, _Line)
         mode = context.mode if item.mode is None else _mode(item.mode)
         if item.rules is not None:
-            own = _Policy(PolicyEngine((*_given(item.rules, number), *fixed)))
+            own = _Policy(PolicyEngine((*_line_rules(item.rules, number), *fixed)))
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         return {"id": identifier, "error": f"line {number}: {error}"}
     except (UsageError, ConfigError) as error:
@@ -322,7 +322,7 @@ def _answer(
     }
 
 
-def _given(tables: list[dict[str, Any]], number: int) -> tuple[PolicyRule, ...]:
+def _line_rules(tables: list[dict[str, Any]], number: int) -> tuple[PolicyRule, ...]:
     """The rules of a batch line; a bad one would change the question, so it is an error."""
     loaded = load_tables(tables, file=f"line {number}", tier=Tier.USER)
     if loaded.errors:
@@ -338,7 +338,7 @@ FAILED = 1
 def test(options: "Namespace") -> int:
     """Carries out `alhena policy test`: 0 when all is well, 1 when a rule is wrong or does not
     keep its examples, 52 when a file cannot be read as one of rules."""
-    loaded = _named(options.file) if options.file else _own()
+    loaded = _load_files(options.file) if options.file else _own()
     loaded = with_slips(loaded, {*BUILT_IN, *ALIASES})
     unusable = [item for item in loaded.errors if item.rule is None]
     failed = [item for item in loaded.errors if item.rule is not None]
@@ -356,44 +356,44 @@ def test(options: "Namespace") -> int:
     return FAILED if failed else 0
 
 
-def _named(names: list[str]) -> LoadedPolicies:
+def _load_files(names: list[str]) -> LoadedPolicies:
     return LoadedPolicies.joined(load_path(Path(name), Tier.USER) for name in names)
 
 
 def _own() -> LoadedPolicies:
     settings = place_here().settings
     own = load_directory(user_policies_path(os.environ), Tier.USER)
-    return LoadedPolicies.joined((own, _named(list(settings.policy_paths))))
+    return LoadedPolicies.joined((own, _load_files(list(settings.policy_paths))))
 
 
 def _words(reports: tuple[RuleReport, ...]) -> list[str]:
     """One line a rule; each warning on a line below."""
-    from alhena.frontends.shared.listings import counted
+    from alhena.frontends.shared.listings import count_noun
 
     lines: list[str] = []
     for report in reports:
         place = report.file if report.line is None else f"{report.file}:{report.line}"
         head = f"{place} {report.table} {report.number}"
         if report.rule is None:
-            lines.append(f"FAILED {head}: {_said(report.problems[0])}")
+            lines.append(f"FAILED {head}: {_problem_text(report.problems[0])}")
             continue
-        count = counted(report.examples, "example")
+        count = count_noun(report.examples, "example")
         what = f": {report.rule.decision}, {count}" if report.table == "rule" else ""
         lines.append(f"ok     {head}{what}")
-        lines += [f"       {each.level}: {_said(each)}" for each in report.problems]
+        lines += [f"       {each.level}: {_problem_text(each)}" for each in report.problems]
     return lines
 
 
-def _said(problem: PolicyProblem) -> str:
+def _problem_text(problem: PolicyProblem) -> str:
     field = "" if problem.field is None else f"{problem.field} "
     return f"{field}{problem.message}" + (f". {problem.remedy}" if problem.remedy else "")
 
 
 def _summary(loaded: LoadedPolicies) -> str:
-    from alhena.frontends.shared.listings import counted
+    from alhena.frontends.shared.listings import count_noun
 
     counts = _counts(loaded)
-    words = (counted(counts[f"{noun}s"], noun) for noun in ("rule", "example"))
+    words = (count_noun(counts[f"{noun}s"], noun) for noun in ("rule", "example"))
     return f"{', '.join(words)}, {counts['failed']} failed"
 
 

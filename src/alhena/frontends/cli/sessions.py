@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from alhena.config.home import project_checkpoints, project_temp
 from alhena.display_text import escaped, first_of, message_line, one_line
-from alhena.frontends.shared.arguments import parsed_command
+from alhena.frontends.shared.arguments import parse_command
 from alhena.frontends.shared.descriptions import (
+    checkpoint_lines,
     checkpoint_words,
-    listed,
     restored_words,
 )
 from alhena.frontends.shared.listings import session_rows
@@ -73,7 +73,7 @@ _ARGUMENTS = {
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena sessions ARGV`; returns the exit code."""
-    options = parsed_command("alhena sessions", argv, _ARGUMENTS)
+    options = parse_command("alhena sessions", argv, _ARGUMENTS)
     store = project_store(os.environ, current_directory())
     commands: dict[str, Callable[[Namespace, SessionStore], int | None]] = {
         "list": _list,
@@ -108,7 +108,7 @@ def _list(options: "Namespace", store: "SessionStore") -> None:
     if not found:
         _tell_departed()
     if listed.foreign:
-        told = _first([f"{item.session_id} ({item.project})" for item in listed.foreign])
+        told = _join_first([f"{item.session_id} ({item.project})" for item in listed.foreign])
         write_stdout(f"Not listed, for they are of other projects: {told}\n")
 
 
@@ -119,12 +119,12 @@ def _tell_departed() -> None:
     folders = find_missing_projects(os.environ)
     if folders:
         write_stdout(
-            f"There are some of folders that are gone: {_first(folders)}\n"
+            f"There are some of folders that are gone: {_join_first(folders)}\n"
             "If this is one of them, moved or renamed: alhena sessions adopt FOLDER\n"
         )
 
 
-def _first(names: Sequence[str]) -> str:
+def _join_first(names: Sequence[str]) -> str:
     return first_of([one_line(name) for name in names], _OTHERS)
 
 
@@ -188,9 +188,9 @@ def _checkpoints(options: "Namespace", _store: "SessionStore") -> None:
         write_stdout("This project has no checkpoints.\n")
     else:
         write_stdout(f"Checkpoints of this project ({len(found)}):\n")
-        write_stdout("".join(f"{each}\n" for each in listed(found)))
+        write_stdout("".join(f"{each}\n" for each in checkpoint_lines(found)))
     if foreign:
-        told = _first([f"{name} ({whose})" for name, whose in foreign])
+        told = _join_first([f"{name} ({whose})" for name, whose in foreign])
         write_stdout(f"Not listed, for they are of other projects: {told}\n")
 
 
@@ -199,7 +199,7 @@ def _restore(options: "Namespace", _store: "SessionStore") -> int:
 
     restored = restore_project(current_directory(), os.environ, options.checkpoint)
     if options.json:
-        write_json(_come_to(restored))
+        write_json(_resolve_session(restored))
     else:
         said = (text for _, text in restored_words(restored))
         lines = [f"Back at {one_line(restored.name)}.", *said]
@@ -220,7 +220,7 @@ def _checkpoint_json(name: str, checkpoint: Checkpoint) -> dict[str, Any]:
     }
 
 
-def _come_to(restored: "Restored") -> dict[str, Any]:
+def _resolve_session(restored: "Restored") -> dict[str, Any]:
     files = restored.files
     return {
         "name": restored.name,

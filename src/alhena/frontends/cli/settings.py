@@ -18,8 +18,8 @@ from alhena.config.layers import ORDER, Layer, LayerKind
 from alhena.config.reference_keys import known_keys
 from alhena.display_text import escaped, one_line
 from alhena.errors import ConfigError, InputError
-from alhena.frontends.shared.arguments import parsed_command
-from alhena.frontends.shared.current_settings import included, place_here, tell
+from alhena.frontends.shared.arguments import parse_command
+from alhena.frontends.shared.current_settings import place_here, tell, workspace_roots
 from alhena.frontends.shared.streams import write_json, write_stdout
 from alhena.system.workspace import current_directory
 
@@ -57,7 +57,7 @@ _HIDDEN = ("headers", "env")
 """Members of a server, or of a hook, whose values are redacted."""
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
+class ShownSetting(msgspec.Struct, frozen=True, kw_only=True):
     """A key with its value, and where that was said: the layers that have a say in it."""
 
     key: str
@@ -67,7 +67,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena settings ARGV`; returns the exit code."""
-    options = parsed_command("alhena settings", argv, _ARGUMENTS)
+    options = parse_command("alhena settings", argv, _ARGUMENTS)
     if options.command == "path":
         return _path(as_json=options.json)
     place = place_here(skip_trust=options.skip_trust, told=False)
@@ -75,7 +75,7 @@ def run(argv: list[str]) -> int:
 
 
 def _show(options: "Namespace", place: Place) -> int:
-    found = settings_shown(place)
+    found = list_shown_settings(place)
     if options.key is not None:
         inside = f"{options.key}."
         found = [each for each in found if each.key == options.key or each.key.startswith(inside)]
@@ -99,7 +99,7 @@ def _show(options: "Namespace", place: Place) -> int:
     return 0
 
 
-def settings_shown(place: Place) -> list[Shown]:
+def list_shown_settings(place: Place) -> list[ShownSetting]:
     """All settings that hold in a place, in alphabetical order, with what others have in their
     files that means nothing here; secrets taken out."""
     known = known_keys()
@@ -116,7 +116,7 @@ def settings_shown(place: Place) -> list[Shown]:
             values.setdefault(path, value)
     variables = place.secret_variables()
     return [
-        Shown(
+        ShownSetting(
             key=".".join(path),
             value=_public(path, variables.name_secrets(path, value)),
             origin=_origins(place, path),
@@ -204,8 +204,11 @@ def _state(place: Place, kind: LayerKind, layer: Layer | None) -> str:
 
 
 def _check(options: "Namespace", place: Place) -> int:
-    trial = _tried(place, skip_trust=options.skip_trust)
-    odd = (*place.warnings, *place.remarks, *_of_servers(place), *trial.warnings, *_of_keys(place))
+    trial = _try_settings(place)
+    odd = (
+        *(*place.warnings, *place.remarks, *_server_problems(place)),
+        *(*trial.warnings, *_key_problems(place)),
+    )
     told = (*dict.fromkeys(odd), *((place.notice,) if place.notice else ()))
     if options.json:
         write_json({"errors": trial.errors, "warnings": told, "notes": place.notes})
@@ -221,7 +224,7 @@ def _check(options: "Namespace", place: Place) -> int:
     return ConfigError.exit_code if trial.errors else 1 if odd else 0
 
 
-def _of_keys(place: Place) -> tuple[str, ...]:
+def _key_problems(place: Place) -> tuple[str, ...]:
     """Problems of the file of keys."""
     path = config_home(place.environ) / "keybindings.json"
     if not os.path.lexists(path):
@@ -234,28 +237,25 @@ def _of_keys(place: Place) -> tuple[str, ...]:
     return (*file.problems, *idle)
 
 
-def _tried(place: Place, *, skip_trust: bool) -> "Trial":
+def _try_settings(place: Place) -> "Trial":
     """Loads everything a run here would load, to collect its warnings and errors."""
     import asyncio
 
-    from alhena.agent.toolset.options import SessionOptions
+    from alhena.agent.toolset.options import Permissions, SessionSpec
     from alhena.agent.trial import Trial, tried
     from alhena.policy.model import ApprovalMode
 
-    roots, missing = included(place, ())
-    options = SessionOptions(
-        cwd=place.cwd,
-        environ=place.environ,
-        settings=place.settings,
-        approval_mode=ApprovalMode(place.settings.general.default_approval_mode),
-        include_directories=roots,
-        skip_trust=skip_trust,
+    roots, missing = workspace_roots(place, ())
+    mode = ApprovalMode(place.settings.general.default_approval_mode)
+    options = SessionSpec(
+        place=msgspec.structs.replace(place, directories=roots),
+        permissions=Permissions(approval_mode=mode),
     )
     trial = asyncio.run(tried(options))
     return Trial(trial.errors, (*missing, *trial.warnings))
 
 
-def _of_servers(place: Place) -> tuple[str, ...]:
+def _server_problems(place: Place) -> tuple[str, ...]:
     """Problems with MCP servers. A session reports each when it starts the server."""
     if not place.settings.mcp_servers:
         return ()

@@ -14,7 +14,7 @@ from alhena.config.home import (
 )
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
-from alhena.frontends.shared.arguments import parsed_command
+from alhena.frontends.shared.arguments import parse_command
 from alhena.frontends.shared.current_settings import place_here, tell
 from alhena.frontends.shared.listings import Listing, print_listing, skill_rows
 from alhena.frontends.shared.streams import agrees, write_stdout
@@ -62,7 +62,7 @@ _ARGUMENTS = {
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena skills ARGV`; returns the exit code."""
-    options = parsed_command("alhena skills", argv, _ARGUMENTS)
+    options = parse_command("alhena skills", argv, _ARGUMENTS)
     if options.command in ("install", "link", "uninstall"):
         return _change(options)
     place = place_here(skip_trust=options.skip_trust)

@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from alhena.agent.toolset.factory import open_toolset
-from alhena.agent.toolset.options import SessionOptions
+from alhena.agent.toolset.options import Permissions, SessionSpec
 from alhena.agent.toolset.toolset import SessionLinks, Toolset
 from alhena.config.home import config_home
 from alhena.display_text import escaped, without_controls
 from alhena.errors import InputError, UsageError
 from alhena.events import Event, WarningEvent
 from alhena.frontends.shared.arguments import Parser, split_list, split_tools
-from alhena.frontends.shared.current_settings import included, place_here, require_trust, tell
+from alhena.frontends.shared.current_settings import (
+    place_here,
+    require_trust,
+    tell,
+    workspace_roots,
+)
 from alhena.frontends.shared.listings import Listing, print_listing, tool_rows
 from alhena.frontends.shared.streams import is_terminal, write_json, write_stderr, write_stdout
 from alhena.models.generator import ContentGenerator
@@ -44,32 +49,27 @@ def add_toolset_arguments(parser: Parser) -> None:
     add("-d", "--debug", action="store_true", help="show tracebacks")
 
 
-def toolset_options(found: argparse.Namespace) -> SessionOptions:
-    """Session options from the arguments, for the current directory. Raises ConfigError."""
+def toolset_options(found: argparse.Namespace) -> SessionSpec:
+    """The options of a toolset from the arguments, for this directory. Raises ConfigError."""
     place = place_here(skip_trust=found.skip_trust)
     settings = place.settings
-    roots, missing = included(place, split_list(found.include_directories))
+    roots, missing = workspace_roots(place, split_list(found.include_directories))
     tell(missing)
     mode = ApprovalMode(found.approval_mode or settings.general.default_approval_mode)
     require_trust(mode, place.cwd, place.trust)
-    return SessionOptions(
-        cwd=place.cwd,
-        environ=place.environ,
-        settings=settings,
-        approval_mode=mode,
-        may_act=place.trust.trusted,
-        include_directories=roots,
-        policy=split_list(found.policy),
-        allowed_tools=split_tools(found.allowed_tools),
-        skip_trust=found.skip_trust,
-        extensions=place.extensions,
-        sandbox=found.sandbox,
-        held_servers=place.held_servers,
-        acceptance=place.acceptance,
+    return SessionSpec(
+        place=msgspec.structs.replace(place, directories=roots),
+        permissions=Permissions(
+            approval_mode=mode,
+            may_act=place.trust.trusted,
+            policy=split_list(found.policy),
+            allowed_tools=split_tools(found.allowed_tools),
+            sandbox=found.sandbox,
+        ),
     )
 
 
-def answering_for(options: SessionOptions, given: str | None) -> "Source":
+def open_model(options: SessionSpec, given: str | None) -> "Source":
     """The model for tools that use one: chosen as a run would choose it, when one is used."""
 
     @cache
@@ -78,7 +78,7 @@ def answering_for(options: SessionOptions, given: str | None) -> "Source":
         from alhena.models.providers.select import ModelChoice, choose_generator
         from alhena.system.private_files import PrivateFiles
 
-        environ, settings = options.environ, options.settings
+        environ, settings = options.place.environ, options.place.settings
         files = PrivateFiles(config_home(environ))
         model = SessionModels(given, environ, settings).name
         chosen = choose_generator(
@@ -129,12 +129,12 @@ def run(argv: list[str]) -> int:
     options = toolset_options(found)
     links = SessionLinks(
         session_id=new_session_id(),
-        answering=answering_for(options, getattr(found, "model", None)),
+        answering=open_model(options, getattr(found, "model", None)),
         delegate=open_agents,
         emit=warn,
     )
     if found.command == "call":
-        done = _call(options, links, *_named(calling, found.words))
+        done = _call(options, links, *_tool_and_parameters(calling, found.words))
         if found.json:
             write_json(done)
         elif done["error"]:
@@ -151,7 +151,7 @@ def run(argv: list[str]) -> int:
     return print_listing(Listing(noun="tool", rows=tool_rows(bench.registry)), as_json=found.json)
 
 
-def _named(parser: Parser, words: list[str]) -> tuple[str, str]:
+def _tool_and_parameters(parser: Parser, words: list[str]) -> tuple[str, str]:
     """The tool, and its parameters. Raises UsageError."""
     if not words:
         parser.error("a tool has to be named")
@@ -161,7 +161,7 @@ def _named(parser: Parser, words: list[str]) -> tuple[str, str]:
 
 
 def _open(
-    options: SessionOptions, links: SessionLinks, groups: "ProcessGroups | None" = None
+    options: SessionSpec, links: SessionLinks, groups: "ProcessGroups | None" = None
 ) -> Toolset:
     """The toolset with all tools that a session can have; its warnings go to stderr."""
     from alhena.tools.builtin.ask_user import AskUser
@@ -193,7 +193,7 @@ def warn(event: Event) -> None:
         tell((event.message,))
 
 
-def _call(options: SessionOptions, links: SessionLinks, name: str, text: str) -> dict[str, Any]:
+def _call(options: SessionSpec, links: SessionLinks, name: str, text: str) -> dict[str, Any]:
     """Runs one call; what comes of it is always the same kind of object."""
     import asyncio
 
@@ -208,12 +208,12 @@ def _call(options: SessionOptions, links: SessionLinks, name: str, text: str) ->
             remedy='Give an object: alhena tools call NAME \'{"key": "value"}\'.',
         ) from error
     if not isinstance(args, dict):
-        return _refused(name, "the parameters are no JSON object")
+        return _refused_json(name, "the parameters are no JSON object")
     request = ToolCallRequestInfo(
         call_id=CALL_ID, name=name, args=cast("dict[str, Any]", args), is_client_initiated=True
     )
 
-    async def once() -> "CompletedToolCall":
+    async def call_once() -> "CompletedToolCall":
         groups = ProcessGroups()
         bench = _open(options, links, groups)
         try:
@@ -223,10 +223,10 @@ def _call(options: SessionOptions, links: SessionLinks, name: str, text: str) ->
             await bench.sources.close()
             await groups.close()
 
-    return _as_json(asyncio.run(once()))
+    return _as_json(asyncio.run(call_once()))
 
 
-def _refused(name: str, message: str) -> dict[str, Any]:
+def _refused_json(name: str, message: str) -> dict[str, Any]:
     """The object of a call that could not even be read."""
     from alhena.tools.response import error_parts
 

@@ -33,13 +33,13 @@ class UnreadableError(AlhenaError):
 def run(argv: list[str]) -> int:
     """Carries out `alhena trace ARGV`; returns the exit code."""
     from alhena.config.effective_settings import open_place
-    from alhena.frontends.shared.arguments import parsed
+    from alhena.frontends.shared.arguments import parse_arguments
     from alhena.frontends.shared.files import write_document
     from alhena.models.prices import Prices
     from alhena.session.store import project_store
     from alhena.tracing.page import MARK, as_json, as_page
 
-    options = parsed("alhena trace", argv, "[SESSION] --html=FILE --json")
+    options = parse_arguments("alhena trace", argv, "[SESSION] --html=FILE --json")
     place = open_place(current_directory(), os.environ)
     path = Path(project_store(place.environ, place.cwd).find(options.session or "latest").path)
     try:
@@ -95,10 +95,10 @@ def _lines(timeline: Timeline, clean: Callable[[str], str]) -> Iterator[str]:
     for step in timeline.steps:
         lane = f"  [{one_line(clean(timeline.lanes[step.lane]))}] " if step.lane else ""
         took = duration(step.took) if step.took else ""
-        yield f"{_offset(step.at):>10} {took:>8}  {lane}{_said(step, clean)}".rstrip()
+        yield f"{_offset(step.at):>10} {took:>8}  {lane}{_step_text(step, clean)}".rstrip()
 
 
-def _said(step: Step, clean: Callable[[str], str]) -> str:
+def _step_text(step: Step, clean: Callable[[str], str]) -> str:
     text = message_line(clean(step.text), _LONGEST)
     status = "" if step.status in ("success", "STOP") else one_line(step.status)
     name = one_line(clean(step.name))

@@ -10,17 +10,17 @@ from alhena.config.layers import LayerKind
 from alhena.config.pinned_entries import Bound, bound_entries
 from alhena.display_text import escaped
 from alhena.errors import InputError, UsageError
-from alhena.frontends.shared.arguments import parsed
-from alhena.frontends.shared.consent import Consent, pending_lines
+from alhena.frontends.shared.arguments import parse_arguments
+from alhena.frontends.shared.consent import ConsentList, pending_lines
 from alhena.frontends.shared.folder_trust import (
     accept,
-    accept_shown,
+    accept_waiting,
     aside_words,
     call_data,
+    find_waiting,
     forget_trust,
-    say_trust,
     set_aside,
-    what_waits,
+    write_trust,
 )
 from alhena.frontends.shared.streams import write_json, write_lines
 from alhena.system.workspace import current_directory
@@ -48,7 +48,7 @@ again.
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena trust ARGV`; returns the exit code."""
-    options = parsed(
+    options = parse_arguments(
         "alhena trust",
         argv,
         "[PATH] --parent --never --forget --data=FILE --status --list --json",
@@ -75,21 +75,21 @@ def run(argv: list[str]) -> int:
     if options.data is not None:
         _require_data(folder, options.data)
     level = TrustLevel.DO_NOT_TRUST if options.never else TrustLevel.TRUST_FOLDER
-    code = _say_it(folder, TrustLevel.TRUST_PARENT if options.parent else level)
+    code = _write_level(folder, TrustLevel.TRUST_PARENT if options.parent else level)
     if options.data is not None:
         _call_data(folder, options.data)
     return code
 
 
-def _say_it(folder: Path, level: TrustLevel) -> int:
+def _write_level(folder: Path, level: TrustLevel) -> int:
     # Of a folder that is not to be trusted any more nothing is read, however broken it is.
     never = level is TrustLevel.DO_NOT_TRUST
     before = None if never else open_place(folder, os.environ)
-    waits = Consent(os.environ) if before is None else what_waits(before)
-    file = say_trust(os.environ, folder, level)
+    waits = ConsentList(os.environ) if before is None else find_waiting(before)
+    file = write_trust(os.environ, folder, level)
     after = open_place(folder, os.environ)
     if before is not None and after.trust.lasting:
-        after = accept_shown(before, waits)
+        after = accept_waiting(before, waits)
     unread = waits.lines
     word = "trusted" if after.trust.trusted else "not trusted"
     _say(f"{folder} is {word}: {after.trust.reason}.")
@@ -120,7 +120,7 @@ def _accept_agents(place: Place) -> None:
         return
     accept_agents(place.environ, place.cwd, new)
     _say("These agents are accepted as they are now:")
-    shown = Consent(place.environ, place.settings.security.environment_variable_redaction)
+    shown = ConsentList(place.environ, place.settings.security.environment_variable_redaction)
     for agent in new:
         shown.add(str(agent.path), indent="  ")
         shown.add_agent(agent.definition, place.cwd, given=False, indent="    ")
@@ -194,7 +194,7 @@ def _status(folder: Path, *, as_json: bool) -> int:
 def _tell_waiting(place: Place) -> None:
     if place.unread:
         _say("These are not read:")
-        for line in what_waits(place).lines:
+        for line in find_waiting(place).lines:
             _say(f"  {line}")
     if place.pending:
         _say("These servers and commands are held back (alhena trust accepts them):")

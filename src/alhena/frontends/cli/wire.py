@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from alhena.errors import InputError, UsageError
-from alhena.frontends.shared.arguments import parsed_command
+from alhena.frontends.shared.arguments import parse_command
 from alhena.frontends.shared.streams import read_input, write_json
 from alhena.models.catalogue import model_info
 from alhena.wire.conformance.json_body import check_json
@@ -45,7 +45,7 @@ with its path.
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena wire ARGV`; returns the exit code."""
-    options = parsed_command(
+    options = parse_command(
         "alhena wire",
         argv,
         {

@@ -43,7 +43,7 @@ from alhena.frontends.headless.output import (
 from alhena.frontends.shared.arguments import RunArguments
 from alhena.frontends.shared.current_settings import place_here, session_options
 from alhena.frontends.shared.streams import (
-    OutputError,
+    StreamError,
     is_terminal,
     json_document,
     report,
@@ -86,13 +86,13 @@ class Progress:
                 if self._verbose:
                     self._line(f"→ {described}")
             case ToolCallResponseEvent():
-                self._ended(event)
+                self._report_result(event)
             case _:
                 if words := notice_words(event):
                     warns = isinstance(event, WarningEvent | LoopDetectedEvent)
                     self._line(f"alhena: {'warning: ' if warns else ''}{words}")
 
-    def _ended(self, event: ToolCallResponseEvent) -> None:
+    def _report_result(self, event: ToolCallResponseEvent) -> None:
         described = self._described.pop(event.call_id, event.name)
         if event.status == "success":
             if self._verbose:
@@ -162,14 +162,14 @@ def run_headless(arguments: RunArguments) -> int:
     """Carries out a prompt. stdout gets one complete result in the chosen form, of a failure too;
     stderr gets the error. Returns the exit code."""
     form, given, debug = arguments.output_format, arguments.session_id, arguments.debug
-    result = Result(form or OutputFormat.TEXT, given, debug=debug)
+    result = RunResult(form or OutputFormat.TEXT, given, debug=debug)
     try:
         place = place_here(
             skip_trust=arguments.skip_trust, told=False, extensions=arguments.extensions
         )
         settings = place.settings
         if form is None:
-            result = Result(OutputFormat(settings.output.format), given, debug=debug)
+            result = RunResult(OutputFormat(settings.output.format), given, debug=debug)
         piped, warning = piped_text(
             sys.stdin and sys.stdin.buffer, required=arguments.prompt is None
         )
@@ -179,11 +179,11 @@ def run_headless(arguments: RunArguments) -> int:
         agent = SessionRunner(session_options(arguments, place))
         for note in (*place.remarks, *place.notes) if arguments.debug else ():
             write_stderr(f"alhena: note: {one_line(note)}\n")
-        work = _Work(agent, place, result)
+        work = _PromptRun(agent, place, result)
         if result.silent:
             _silence_warnings(result)
         asyncio.run(_run(work, prompt, arguments.prompt, debug=arguments.debug))
-    except OutputError:
+    except StreamError:
         raise
     except AlhenaError as error:
         return result.fail(error)
@@ -192,7 +192,7 @@ def run_headless(arguments: RunArguments) -> int:
     return 0
 
 
-def _silence_warnings(result: "Result") -> None:
+def _silence_warnings(result: "RunResult") -> None:
     """Puts warnings of Python into the result while there is one."""
     import warnings
 
@@ -202,7 +202,7 @@ def _silence_warnings(result: "Result") -> None:
     warnings.showwarning = show
 
 
-class Result:
+class RunResult:
     """The events of a run and its end, which is written once. Before a session has begun its id is
     the given one, or one that no session has. With JSON, standard error that is no terminal gets
     the error object only, unless debugging: a script may read it."""
@@ -244,12 +244,12 @@ class Result:
             self._output.finish(error, self.cost)
 
 
-class _Work(msgspec.Struct, frozen=True):
+class _PromptRun(msgspec.Struct, frozen=True):
     """The agent that carries out a prompt, its place, and what takes the result."""
 
     agent: SessionRunner
     place: Place
-    result: Result
+    result: RunResult
 
     def warn(self, text: str) -> None:
         """Reports a warning."""
@@ -264,7 +264,7 @@ class _Work(msgspec.Struct, frozen=True):
         return run.completed
 
 
-async def _run(work: _Work, prompt: str, typed: str | None, *, debug: bool) -> None:
+async def _run(work: _PromptRun, prompt: str, typed: str | None, *, debug: bool) -> None:
     """Carries out the prompt, of which `typed` was given on the command line. The result is written
     before the session is closed, which may take hooks their time. Raises InterruptedRunError for a
     signal that came by then, too."""
@@ -278,7 +278,7 @@ async def _run(work: _Work, prompt: str, typed: str | None, *, debug: bool) -> N
         result.cost = agent.toolset.spending.cost
         signals.listen()
         try:
-            prompt, attached = await _prepared(work, prompt, typed)
+            prompt, attached = await _prepare_prompt(work, prompt, typed)
             async for event in agent.run(prompt, attached=attached):
                 result.feed(event)
         except AlhenaError as error:
@@ -289,20 +289,24 @@ async def _run(work: _Work, prompt: str, typed: str | None, *, debug: bool) -> N
         raise InterruptedRunError("interrupted while the session ended; the result is complete.")
 
 
-async def _prepared(work: _Work, prompt: str, typed: str | None) -> "tuple[str, tuple[Part, ...]]":
+async def _prepare_prompt(
+    work: _PromptRun, prompt: str, typed: str | None
+) -> "tuple[str, tuple[Part, ...]]":
     """The text that is sent for a prompt, and what goes with it. A command may be typed, or be all
     of a prompt on standard input; of what was piped in beside a prompt nothing names anything."""
     given = prompt if typed is None else typed
     if given.startswith("/"):
-        filled = await _filled(work, given, told=typed is not None)
+        filled = await _fill_command(work, given, told=typed is not None)
         if filled is not None:
             return prompt.removesuffix(given) + filled[0], filled[1]
     if typed is None or "@" not in typed:
         return prompt, ()
-    return prompt, await _attached(work, typed)
+    return prompt, await _attach_files(work, typed)
 
 
-async def _filled(work: _Work, given: str, *, told: bool) -> "tuple[str, tuple[Part, ...]] | None":
+async def _fill_command(
+    work: _PromptRun, given: str, *, told: bool
+) -> "tuple[str, tuple[Part, ...]] | None":
     """The prompt of a custom command or of an MCP server (`/greet Bob`), filled in. None for a word
     that is no command, with a warning if it is `told`: it is sent as it is."""
     from alhena.commands import sources_of
@@ -318,9 +322,11 @@ async def _filled(work: _Work, given: str, *, told: bool) -> "tuple[str, tuple[P
     if commands.custom.find(name) is None:
         await bench.sources.gather()
     if name in commands:
-        return await commands.filled(name, rest, work.call, work.warn)
+        return await commands.fill(name, rest, work.call, work.warn)
     if told:
-        known = ", ".join(f"/{each}" for each in (*commands.custom.files, *commands.served()))
+        known = ", ".join(
+            f"/{each}" for each in (*commands.custom.files, *commands.server_commands())
+        )
         work.warn(
             f"/{one_line(name)} is no command here and is sent to the model as text. Commands of "
             f"`-p` are custom commands and prompts of MCP servers: {known or 'there are none'}."
@@ -328,9 +334,9 @@ async def _filled(work: _Work, given: str, *, told: bool) -> "tuple[str, tuple[P
     return None
 
 
-async def _attached(work: _Work, typed: str) -> "tuple[Part, ...]":
+async def _attach_files(work: _PromptRun, typed: str) -> "tuple[Part, ...]":
     """Contents of the @paths on the command line, as in the terminal."""
-    from alhena.frontends.shared.mentions import referenced
+    from alhena.frontends.shared.mentions import attach_mentions
 
     async def call(name: str, args: Mapping[str, object]) -> "CompletedToolCall | None":
         done = await work.call(name, args)
@@ -340,7 +346,7 @@ async def _attached(work: _Work, typed: str) -> "tuple[Part, ...]":
 
     if ":" in typed:  # it may be a server's resource
         await work.agent.toolset.sources.gather()
-    return await referenced(typed, work.agent.toolset, call, work.warn)
+    return await attach_mentions(typed, work.agent.toolset, call, work.warn)
 
 
 class Signals:

@@ -98,7 +98,7 @@ WORDS = {
 FIELD = "answer"
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class PendingQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """A call that waits. `token` names it where the answer comes with another request."""
 
     request: ConfirmationRequest
@@ -106,7 +106,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     token: str
 
     @classmethod
-    def about(cls, request: ConfirmationRequest) -> "Question":
+    def about(cls, request: ConfirmationRequest) -> "PendingQuestion":
         """A question whose answer is still open."""
         made: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         return cls(request=request, answer=made, token=secrets.token_urlsafe(18))
@@ -138,7 +138,7 @@ def _outcomes(request: ConfirmationRequest) -> list[ToolConfirmationOutcome]:
 
 def _message(request: ConfirmationRequest) -> str:
     details, offered = request.details, _outcomes(request)
-    lines = [one_line(details.title), *_shown(request)]
+    lines = [one_line(details.title), *_request_lines(request)]
     if request.reason:
         lines.append(f"Asked because {one_line(request.reason)}")
     lines += (f"Warning: {one_line(each)}" for each in getattr(details, "warnings", ()))
@@ -147,7 +147,7 @@ def _message(request: ConfirmationRequest) -> str:
     return "\n".join(filter(None, lines))
 
 
-def _shown(request: ConfirmationRequest) -> list[str]:
+def _request_lines(request: ConfirmationRequest) -> list[str]:
     """The call, with nothing in it hidden."""
     match request.details:
         case ExecConfirmation() as details:
@@ -196,15 +196,15 @@ Opened = Callable[[bool], Toolset]
 """Opens the toolset; True if a person can be asked."""
 
 
-class Running:
+class ClientCall:
     """A call of a client from its request to its result."""
 
     def __init__(self, task: "asyncio.Task[CompletedToolCall]") -> None:
         self.task = task
-        self.questions: asyncio.Queue[Question] = asyncio.Queue()
+        self.questions: asyncio.Queue[PendingQuestion] = asyncio.Queue()
         self.output: asyncio.Queue[str] = asyncio.Queue()
 
-    async def next(self) -> "Question | CompletedToolCall":
+    async def next(self) -> "PendingQuestion | CompletedToolCall":
         """The next question, or what the call came to."""
         asked = asyncio.ensure_future(self.questions.get())
         try:
@@ -223,7 +223,7 @@ class ToolServer:
         self._emit = emit
         self._bench: Toolset | None = None
         self._numbers = itertools.count(1)
-        self._waiting: dict[str, tuple[Running, Question]] = {}
+        self._waiting: dict[str, tuple[ClientCall, PendingQuestion]] = {}
 
     def make(self) -> "Server[Any]":
         """The server, to be run over a transport."""
@@ -238,7 +238,7 @@ class ToolServer:
             on_call_tool=self._call,
         )
 
-    def _served(self, context: "ServerRequestContext[Any]") -> Toolset:
+    def _toolset(self, context: "ServerRequestContext[Any]") -> Toolset:
         if self._bench is None:
             capabilities = context.session.client_capabilities
             able = capabilities is not None and capabilities.elicitation is not None
@@ -249,7 +249,7 @@ class ToolServer:
     async def _list(
         self, context: "ServerRequestContext[Any]", _params: PaginatedRequestParams | None
     ) -> ListToolsResult:
-        bench = self._served(context)
+        bench = self._toolset(context)
         await bench.sources.gather()
         declared = {each.name: each for each in bench.registry.function_declarations()}
         tools: list[Tool] = []
@@ -275,22 +275,22 @@ class ToolServer:
     async def _call(
         self, context: "ServerRequestContext[Any]", params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
-        bench = self._served(context)
+        bench = self._toolset(context)
         await bench.sources.gather()
         if params.request_state is not None:
             found = self._waiting.pop(params.request_state, None)
             if found is None:
-                return _failed("The question that this answers is over; call the tool again.")
+                return _error_result("The question that this answers is over; call the tool again.")
             running, question = found
             answer = (params.input_responses or {}).get(APPROVAL)
             question.take(answer if isinstance(answer, ElicitResult) else None)
         elif params.name in NOT_SERVED:
-            return _failed(f'Tool "{params.name}" is not served.')
+            return _error_result(f'Tool "{params.name}" is not served.')
         else:
             running = self._start(bench, params)
         return await self._carry(context, running)
 
-    def _start(self, bench: Toolset, params: CallToolRequestParams) -> Running:
+    def _start(self, bench: Toolset, params: CallToolRequestParams) -> ClientCall:
         call_id = f"mcp-{next(self._numbers)}"
 
         def emit(event: Event) -> None:
@@ -299,7 +299,7 @@ class ToolServer:
             self._emit(event)
 
         async def ask(request: ConfirmationRequest) -> Answer:
-            question = Question.about(request)
+            question = PendingQuestion.about(request)
             running.questions.put_nowait(question)
             return await question.answer
 
@@ -314,11 +314,11 @@ class ToolServer:
         async def carry() -> CompletedToolCall:
             return (await scheduler.schedule(request))[0]
 
-        running = Running(asyncio.ensure_future(carry()))
+        running = ClientCall(asyncio.ensure_future(carry()))
         return running
 
     async def _carry(
-        self, context: "ServerRequestContext[Any]", running: Running
+        self, context: "ServerRequestContext[Any]", running: ClientCall
     ) -> CallToolResult | InputRequiredResult:
         """The call's result, or a question that the client answers with another request."""
         telling = asyncio.ensure_future(_tell(context, running))
@@ -326,11 +326,11 @@ class ToolServer:
         try:
             while True:
                 found = await running.next()
-                if not isinstance(found, Question):
+                if not isinstance(found, PendingQuestion):
                     return call_result(found)
                 form = found.form()
                 if context.session.can_send_request:
-                    found.take(await _answered(context, form))
+                    found.take(await _elicit_answer(context, form))
                     continue
                 self._keep(running, found)
                 kept = True
@@ -342,7 +342,7 @@ class ToolServer:
             if not kept:
                 running.task.cancel()
 
-    def _keep(self, running: Running, question: Question) -> None:
+    def _keep(self, running: ClientCall, question: PendingQuestion) -> None:
         """Waits for the answer; not for ever."""
         self._waiting[question.token] = (running, question)
 
@@ -353,7 +353,7 @@ class ToolServer:
         asyncio.get_running_loop().call_later(PATIENCE_S, over)
 
 
-async def _answered(
+async def _elicit_answer(
     context: "ServerRequestContext[Any]", form: ElicitRequestFormParams
 ) -> ElicitResult | None:
     """The client's answer; None if it is late or malformed."""
@@ -364,12 +364,12 @@ async def _answered(
     return None
 
 
-async def _tell(context: "ServerRequestContext[Any]", running: Running) -> None:
+async def _tell(context: "ServerRequestContext[Any]", running: ClientCall) -> None:
     """Sends live output as progress, where the client wants that."""
     for number in itertools.count(1):
         text = await running.output.get()
         await context.session.report_progress(number, message=text)
 
 
-def _failed(text: str) -> CallToolResult:
+def _error_result(text: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)

@@ -152,16 +152,14 @@ def add_arguments(parser: argparse.ArgumentParser, words: str) -> None:
             add(*names, metavar=value.strip("…"), action=repeats)
 
 
-def parsed(program: str, argv: list[str], words: str) -> argparse.Namespace:
+def parse_arguments(program: str, argv: list[str], words: str) -> argparse.Namespace:
     """The arguments of a command, given as for `add_arguments`. Raises UsageError."""
     parser = Parser(prog=program, add_help=False, allow_abbrev=False)
     add_arguments(parser, words)
     return parser.parse_args(argv)
 
 
-def parsed_command(
-    program: str, argv: list[str], commands: Mapping[str, str]
-) -> argparse.Namespace:
+def parse_command(program: str, argv: list[str], commands: Mapping[str, str]) -> argparse.Namespace:
     """The same for a command with subcommands, each with its arguments; `command` is the one that
     was given."""
     parser = Parser(prog=program, add_help=False, allow_abbrev=False)

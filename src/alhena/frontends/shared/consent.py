@@ -54,7 +54,7 @@ from alhena.tools.registry import ALIASES, BUILT_IN
 INDENT = "    "
 
 
-class Consent:
+class ConsentList:
     """The list: `lines` that are safe to print, and `problems` for what is wrong in it.
     `entries` are its servers and commands by their keys, `agents` those of its files. `moves`: the
     present folder of an extension, its later one, and the workspace, for variables in servers."""
@@ -76,14 +76,14 @@ class Consent:
     def add(self, label: str, text: str = "", *, indent: str = "") -> None:
         """Adds a text with its label: on the same line, or below it where it has several."""
         rows = exact(text).split("\n") if text else []
-        label = _shown(label)
+        label = _escape_exact(label)
         if len(rows) < 2:
             self.lines.append(f"{indent}{label}{': ' if rows else ''}{''.join(rows)}")
         else:
             self.lines.append(f"{indent}{label}:")
             self.lines += (f"{indent}{INDENT}{row}" for row in rows)
         if text and (found := suspicious(text)):
-            self.lines.append(f"{indent}{INDENT}! {_shown('; '.join(found))}")
+            self.lines.append(f"{indent}{INDENT}! {_escape_exact('; '.join(found))}")
 
     def add_entry(self, each: Bound, value: Any, *, indent: str = "", name: str = "") -> None:
         """Adds a server or command, under another `name` where it has one; `value` is how it is
@@ -199,13 +199,13 @@ class Consent:
 
 def consent_to_extension(
     folder: Path, workspace: Path, environ: Mapping[str, str], base: Path | None = None
-) -> tuple[Manifest, Consent]:
+) -> tuple[Manifest, ConsentList]:
     """All that the extension in a folder brings; with `base` it is to be installed there. Raises
     ConfigError for a manifest that cannot be used."""
     document = manifest_document(folder)
     place = folder if base is None else base / manifest_of(folder, document).name
     manifest = manifest_of(folder, substitute_paths(document, place, workspace))
-    found = Consent(environ, moves=(folder, place, workspace))
+    found = ConsentList(environ, moves=(folder, place, workspace))
     found.add(f"{manifest.name} {manifest.version}", manifest.description)
     inner = "  "
     extension = Extension(
@@ -290,7 +290,7 @@ _SAID = frozenset(
 
 def entry_name(each: Bound) -> str:
     """The whole name of an entry."""
-    return _shown(f"MCP server {each.path[1]}" if each.path[0] == SERVERS else each.key)
+    return _escape_exact(f"MCP server {each.path[1]}" if each.path[0] == SERVERS else each.key)
 
 
 def entry_lines(
@@ -298,21 +298,21 @@ def entry_lines(
 ) -> Iterator[str]:
     """An entry that is not accepted yet; `value` is what the settings say, `redaction` what
     the user's settings say of the environment of children, `name` another name than its own."""
-    name = _shown(name) if name else entry_name(each)
+    name = _escape_exact(name) if name else entry_name(each)
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
-        yield from (f"{name}: {_shown(words)}" for words in _server_words(fields))
+        yield from (f"{name}: {_escape_exact(words)}" for words in _server_words(fields))
         more = {key: member for key, member in fields.items() if key not in _SAID and member}
         if more:
-            yield f"{name} with {_shown(msgspec.json.encode(more).decode('utf-8'))}"
+            yield f"{name} with {_escape_exact(msgspec.json.encode(more).decode('utf-8'))}"
     else:
-        yield f"{name}: {_shown(value if isinstance(value, str) else '?')}"
-    yield from _chosen(each, name)
+        yield f"{name}: {_escape_exact(value if isinstance(value, str) else '?')}"
+    yield from _choice_lines(each, name)
     if each.files:
-        yield f"{name} with what is now in {_shown(', '.join(each.files))}"
+        yield f"{name} with what is now in {_escape_exact(', '.join(each.files))}"
     elif runs_command(value):
         yield f"{name}: {UNWATCHED}"
-    yield from _given(each, redaction, name)
+    yield from _secret_lines(each, redaction, name)
 
 
 def pending_lines(each: Bound, redaction: EnvironmentRedaction) -> Iterator[str]:
@@ -323,7 +323,7 @@ def pending_lines(each: Bound, redaction: EnvironmentRedaction) -> Iterator[str]
     rows = each.text.split("\n") if new else _difference(each)
     yield from (f"    {exact(row)}" for row in rows)
     name = entry_name(each)
-    more = (*_doubted(each), *_chosen(each, name), *_given(each, redaction, name))
+    more = (*_doubt_lines(each), *_choice_lines(each, name), *_secret_lines(each, redaction, name))
     yield from (f"    {row}" for row in more)
 
 
@@ -336,28 +336,28 @@ def _difference(each: Bound) -> list[str]:
     return found or ["(changed ones are not among those shown)"]
 
 
-def _doubted(each: Bound) -> Iterator[str]:
+def _doubt_lines(each: Bound) -> Iterator[str]:
     """The reason why a change of what may be data is asked about, and how to end that."""
     from shlex import quote
 
     for name in each.doubtful:
-        yield _shown(
+        yield _escape_exact(
             f"{name} is watched, for it may say what is run; if this program writes it itself: "
             f"alhena trust --data {quote(name)}"
         )
 
 
-def _chosen(each: Bound, name: str) -> Iterator[str]:
+def _choice_lines(each: Bound, name: str) -> Iterator[str]:
     """Variables of an entry that can make its command run another program."""
     told = [name for name in each.variables if is_choosing(name)]
     if told:
         yield (
             f"{name}: its variables choose the program, "
-            f"its source or its server: {_shown(', '.join(told))}"
+            f"its source or its server: {_escape_exact(', '.join(told))}"
         )
 
 
-def _given(each: Bound, redaction: EnvironmentRedaction, name: str) -> Iterator[str]:
+def _secret_lines(each: Bound, redaction: EnvironmentRedaction, name: str) -> Iterator[str]:
     """The user's secrets an entry receives: variables it names, and those the user's settings pass
     to every child."""
     key = "security.environmentVariableRedaction"
@@ -395,5 +395,5 @@ def _server_words(members: dict[str, Any]) -> Iterator[str]:
             yield address
 
 
-def _shown(text: str) -> str:
+def _escape_exact(text: str) -> str:
     return escaped(exact(text))

@@ -8,7 +8,13 @@ from typing import Any
 
 import msgspec
 
-from alhena.agent.toolset.options import Client, RecordOptions, SessionOptions, of_place
+from alhena.agent.toolset.options import (
+    Client,
+    ModelOptions,
+    Permissions,
+    RecordOptions,
+    SessionSpec,
+)
 from alhena.config.effective_settings import (
     FolderTrust,
     Place,
@@ -24,7 +30,7 @@ from alhena.policy.model import ApprovalMode
 from alhena.system.workspace import current_directory
 
 
-class Folder:
+class SessionFolder:
     """The settings of a session's folder; `opened` reads them. `added` are more directories of its
     workspace, `model` the one that the person chose; `trust_command` is how to trust it."""
 
@@ -70,7 +76,9 @@ def tell(warnings: Iterable[str]) -> None:
         write_stderr(f"alhena: warning: {one_line(warning)}\n")
 
 
-def included(place: Place, given: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def workspace_roots(
+    place: Place, given: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The workspace roots beside the working directory: those given, then those of the setting
     context.includeDirectories that are there; and a warning for each that is not."""
     roots, warnings = list(given), list[str]()
@@ -103,10 +111,10 @@ def refused_mode(arguments: RunArguments, place: Place) -> tuple[str, ...]:
 
 def session_options(
     arguments: RunArguments, place: Place, *, attended: bool = False
-) -> SessionOptions:
-    """Session options from a run's arguments and the settings of its place. In an untrusted folder
-    a mode that acts without asking is the default one for an `attended` session. Raises
-    ConfigError, UntrustedFolderError."""
+) -> SessionSpec:
+    """The options of a session from a run's arguments and the settings of its place. In an
+    untrusted folder a mode that acts without asking is the default one for an `attended` session.
+    Raises ConfigError, UntrustedFolderError."""
     settings = with_tier(place.settings, arguments.service_tier)
     if arguments.checkpointing:
         settings = with_checkpoints(settings)
@@ -115,29 +123,29 @@ def session_options(
         if not arguments.mcp_servers:
             mcp = msgspec.structs.replace(mcp, excluded=("*",))
         settings = msgspec.structs.replace(settings, mcp=mcp)
-    roots, missing = included(place, arguments.include_directories)
+    roots, missing = workspace_roots(place, arguments.include_directories)
     mode = arguments.approval_mode or ApprovalMode(settings.general.default_approval_mode)
     if attended and mode in ACTING and not place.trust.trusted:
         mode = ApprovalMode.DEFAULT
     require_trust(mode, place.cwd, place.trust)
-    options = SessionOptions(
-        cwd=place.cwd,
-        model=arguments.model,
-        policy=arguments.policy_paths,
-        approval_mode=mode,
-        may_act=place.trust.trusted,
-        include_directories=roots,
-        limits=arguments.limits,
-        fake_responses=arguments.fake_responses,
-        fake_strict=arguments.fake_strict,
-        record_responses=arguments.record_responses,
-        settings=settings,
-        environ=place.environ,
-        allowed_tools=arguments.allowed_tools,
-        skip_trust=arguments.skip_trust,
-        sandbox=arguments.sandbox,
-        record=RecordOptions(resume=arguments.resume, session_id=arguments.session_id),
-        full_context=arguments.all_files,
+    return SessionSpec(
+        place=msgspec.structs.replace(
+            place, settings=settings, directories=roots, warnings=(*place.warnings, *missing)
+        ),
+        model=ModelOptions(
+            name=arguments.model,
+            fake_responses=arguments.fake_responses,
+            fake_strict=arguments.fake_strict,
+            record_responses=arguments.record_responses,
+            full_context=arguments.all_files,
+        ),
+        permissions=Permissions(
+            approval_mode=mode,
+            may_act=place.trust.trusted,
+            policy=arguments.policy_paths,
+            allowed_tools=arguments.allowed_tools,
+            sandbox=arguments.sandbox,
+        ),
         client=Client(
             is_terminal=is_terminal(sys.stdin) and is_terminal(sys.stdout),
             facts={
@@ -145,9 +153,9 @@ def session_options(
                 "debug_mode": arguments.debug,
             },
         ),
-        **of_place(place),
+        record=RecordOptions(resume=arguments.resume, session_id=arguments.session_id),
+        limits=arguments.limits,
     )
-    return msgspec.structs.replace(options, notices=(*options.notices, *missing))
 
 
 def with_checkpoints(settings: Settings) -> Settings:
@@ -160,7 +168,7 @@ def with_checkpoints(settings: Settings) -> Settings:
 _STATE = "alhena_state.json"
 
 
-class Remembered(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class SavedChoices(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`demo`: demo mode was chosen, so access to a model is not asked for again. `named_settings`:
     keys without effect that a person has been told of."""
 
@@ -168,21 +176,21 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     named_settings: tuple[str, ...] = ()
 
 
-def remembered(environ: Mapping[str, str]) -> Remembered:
+def load_choices(environ: Mapping[str, str]) -> SavedChoices:
     """The choices so far; none where the file cannot be used."""
     from alhena.system.errors import FileError
     from alhena.system.private_files import PrivateFiles
 
     try:
         data = PrivateFiles(config_home(environ)).read(_STATE)
-        return Remembered() if data is None else msgspec.json.decode(data, type=Remembered)
+        return SavedChoices() if data is None else msgspec.json.decode(data, type=SavedChoices)
     except (FileError, msgspec.DecodeError):
-        return Remembered()
+        return SavedChoices()
 
 
-def remember(environ: Mapping[str, str], **changes: Any) -> None:
+def save_choices(environ: Mapping[str, str], **changes: Any) -> None:
     """Adds choices. Raises FileError."""
     from alhena.system.private_files import PrivateFiles
 
-    now = msgspec.structs.replace(remembered(environ), **changes)
+    now = msgspec.structs.replace(load_choices(environ), **changes)
     PrivateFiles(config_home(environ)).write(_STATE, msgspec.json.encode(now))

@@ -34,10 +34,10 @@ def restored_words(restored: Restored) -> list[tuple[bool, str]]:
     else:
         if not (files.written or files.removed or files.left):
             said.append((False, "Files: already as they were at the checkpoint."))
-        said += ((False, each) for each in _told("Put back", files.written))
-        said += ((False, each) for each in _told("Removed", files.removed))
+        said += ((False, each) for each in _path_lines("Put back", files.written))
+        said += ((False, each) for each in _path_lines("Removed", files.removed))
         left = [f"{path_text(path)} ({reason})" for path, reason in files.left]
-        said += ((True, each) for each in _told("Left as it is", left))
+        said += ((True, each) for each in _path_lines("Left as it is", left))
     if restored.conversation:
         said.append((False, "The conversation is back at the checkpoint."))
     elif restored.forgotten:
@@ -64,7 +64,7 @@ def undone_note(restored: Restored) -> str:
     )
 
 
-def listed(found: Sequence[Named]) -> list[str]:
+def checkpoint_lines(found: Sequence[Named]) -> list[str]:
     """A list of checkpoints, the oldest first, with the numbers by which they may be named."""
     return [
         f"{number:>4}. {one_line(name)}  {checkpoint_words(checkpoint)}"
@@ -72,7 +72,7 @@ def listed(found: Sequence[Named]) -> list[str]:
     ]
 
 
-def _told(what: str, paths: Sequence[str]) -> list[str]:
+def _path_lines(what: str, paths: Sequence[str]) -> list[str]:
     lines = [f"{what}: {one_line(path_text(path), 300)}" for path in paths[:MAX_PATHS]]
     if len(paths) > MAX_PATHS:
         lines.append(f"{what}: {len(paths) - MAX_PATHS:,} more of {len(paths):,}")

@@ -32,7 +32,7 @@ from alhena.config.pinned_entries import (
 )
 from alhena.config.reference_keys import rename_old_keys
 from alhena.errors import ConfigError
-from alhena.frontends.shared.consent import INDENT, Consent
+from alhena.frontends.shared.consent import INDENT, ConsentList
 from alhena.frontends.shared.files import change_json
 from alhena.hooks.load import HookDocument
 from alhena.hooks.model import HookSource
@@ -41,7 +41,7 @@ UNCHANGED = "what is trusted was not written down"
 UNACCEPTED = "what was accepted was not written down"
 
 
-def say_trust(environ: Mapping[str, str], folder: Path, level: TrustLevel) -> Path:
+def write_trust(environ: Mapping[str, str], folder: Path, level: TrustLevel) -> Path:
     """Writes down what the user says of a folder; returns the file. Everything else in it stays.
     What was accepted of one that is not trusted any more is forgotten. Raises ConfigError when it
     cannot be read or written, and, before anything is written, when the folder's own settings
@@ -51,12 +51,12 @@ def say_trust(environ: Mapping[str, str], folder: Path, level: TrustLevel) -> Pa
     file = trusted_folders_path(environ)
     names = [path for path, _ in trust_entries(file) if _same(path, folder)]
 
-    def changed(text: str) -> str:
+    def with_level(text: str) -> str:
         for name in names or [os.path.realpath(folder)]:
             text = with_value(text, (name,), str(level))
         return text
 
-    change_json(file, changed, UNCHANGED)
+    change_json(file, with_level, UNCHANGED)
     if level is TrustLevel.DO_NOT_TRUST:
         _forget_below(environ, folder)
     return file
@@ -101,10 +101,10 @@ def aside_words(moved: tuple[Path, Path]) -> str:
     return f"{path} could not be used, and is now {aside}: what it said does not count any more"
 
 
-def what_waits(place: Place) -> Consent:
+def find_waiting(place: Place) -> ConsentList:
     """Collects the configuration that becomes active when a folder is trusted. Runs none of it; its
     text is made safe to print."""
-    waits = Consent(place.environ, place.settings.security.environment_variable_redaction)
+    waits = ConsentList(place.environ, place.settings.security.environment_variable_redaction)
     for name in place.unread:
         folder = place.cwd / name
         if name == ".gemini/settings.json":
@@ -126,7 +126,7 @@ def what_waits(place: Place) -> Consent:
     return waits
 
 
-def accept_shown(before: Place, waits: Consent) -> Place:
+def accept_waiting(before: Place, waits: ConsentList) -> Place:
     """The user has just trusted the folder of `before` and has seen what waits there: accepts the
     servers, commands and agents that were shown, as they were. Returns the folder as it is now.
     Raises ConfigError and other AlhenaErrors when that cannot be written."""
@@ -199,7 +199,7 @@ _KINDS = {
 }
 
 
-def _add_variables(waits: Consent, name: str, path: Path) -> None:
+def _add_variables(waits: ConsentList, name: str, path: Path) -> None:
     from alhena.config.env_files import read_env_file
 
     found = read_env_file(path, {}, (), local=True)
@@ -208,7 +208,7 @@ def _add_variables(waits: Consent, name: str, path: Path) -> None:
         waits.add(f"of these alhena itself takes {', '.join(found.own)}", indent=INDENT)
 
 
-def _add_settings(waits: Consent, place: Place, name: str) -> None:
+def _add_settings(waits: ConsentList, place: Place, name: str) -> None:
     settings: dict[str, Any] = {}
     try:
         document = settings_document(workspace_settings_path(place.cwd))

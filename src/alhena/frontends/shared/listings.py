@@ -86,7 +86,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
         """The title, "" where there is nothing below it."""
         if not self.rows and not self.blocks:
             return ""
-        return self.title or (counted(len(self.rows), self.noun) if self.noun else "")
+        return self.title or (count_noun(len(self.rows), self.noun) if self.noun else "")
 
     @property
     def none(self) -> str:
@@ -96,7 +96,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
         return _NONE.get(self.noun, f"There are no {self.noun}s.")
 
 
-def counted(count: int, noun: str) -> str:
+def count_noun(count: int, noun: str) -> str:
     """`1 line`, `1,200 lines`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
@@ -126,7 +126,7 @@ def plain_lines(listing: Listing) -> list[str]:
 def as_markdown(listing: Listing) -> str:
     """A list for clients that show Markdown: an item for each row, its notes below it."""
     parts = [f"**{listing.heading}**"] if listing.heading else []
-    parts += (_fenced(block) for block in listing.blocks)
+    parts += (_fence(block) for block in listing.blocks)
     items: list[str] = []
     for row in listing.rows:
         mark = f"{row.mark} " if row.mark else ""
@@ -149,7 +149,7 @@ def _code(text: str) -> str:
     return f"{ticks}{space}{text}{space}{ticks}"
 
 
-def _fenced(text: str) -> str:
+def _fence(text: str) -> str:
     fence = "`" * max(_longest_ticks(text) + 1, 3)
     return f"{fence}text\n{text}\n{fence}"
 
@@ -434,7 +434,7 @@ def offer_words(report: "ServerReport") -> str:
         (len(report.prompts), "prompt"),
         (len(report.resources), "resource"),
     )
-    return ", ".join(counted(count, noun) for count, noun in counts if count) or "nothing"
+    return ", ".join(count_noun(count, noun) for count, noun in counts if count) or "nothing"
 
 
 def session_rows(sessions: "Iterable[SessionSummary]") -> tuple[Row, ...]:

@@ -32,19 +32,19 @@ _BEHIND_FILE = re.compile(r"[^A-Za-z0-9_./~-]|[.:/-]++(?:\W|$)")
 _BEHIND_DIRECTORY = re.compile(r"[^\w./~-]|[.:-]++(?:\W|$)")
 
 
-def mentioned(prompt: str, cwd: Path | None = None) -> tuple[str, ...]:
+def mentioned_paths(prompt: str, cwd: Path | None = None) -> tuple[str, ...]:
     """The paths that a prompt names with an @, in order and each once; backslashes and quotes are
     resolved. Of a word it is the longest beginning that names a file below `cwd`, or else what
     comes before punctuation."""
     found: dict[str, None] = {}
     for match in _MENTION.finditer(prompt):
-        path = match[1] or _named(prompt, match.end(), cwd)
+        path = match[1] or _path_at(prompt, match.end(), cwd)
         if path:
             found[path] = None
     return tuple(found)
 
 
-def _named(prompt: str, start: int, cwd: Path | None) -> str:
+def _path_at(prompt: str, start: int, cwd: Path | None) -> str:
     """The path that begins at a place of a prompt."""
     quoted = _QUOTED.match(prompt, start)
     if quoted is not None and cwd is not None and os.path.lexists(_place(cwd, quoted[1])):
@@ -114,14 +114,14 @@ CallTool = Callable[[str, Mapping[str, object]], Awaitable["CompletedToolCall | 
 """Calls a tool as a person would have it; None when it was interrupted."""
 
 
-async def referenced(
+async def attach_mentions(
     text: str, bench: "Toolset", call: CallTool, warn: Callable[[str], None]
 ) -> tuple[Part, ...]:
     """Parts sent with a prompt for its @paths and the agents it names. Missing paths are passed to
     `warn` and stay plain text."""
     from alhena.tools.registry import DELEGATE
 
-    words = mentioned(text, bench.workspace.cwd)
+    words = mentioned_paths(text, bench.workspace.cwd)
     resources = resources_among(bench, words)
     others = [word for word in words if word not in resources]
     paths, missing = existing(others, bench.workspace.cwd)
@@ -134,7 +134,7 @@ async def referenced(
         read = await call("read_mcp_resource", {"uri": uri})
         if read is not None and not read.response.error:
             attached += resource_attachment(uri, read.response.response_parts)
-    paths = tuple(path for path in paths if not _filtered(bench, path, warn))
+    paths = tuple(path for path in paths if not _is_filtered(bench, path, warn))
     if not paths:
         return tuple(attached)
     done = await call("read_many_files", {"paths": list(paths), **_filtering(bench)})
@@ -156,7 +156,7 @@ def _filtering(bench: "Toolset") -> dict[str, object]:
     }
 
 
-def _filtered(bench: "Toolset", path: str, warn: Callable[[str], None]) -> bool:
+def _is_filtered(bench: "Toolset", path: str, warn: Callable[[str], None]) -> bool:
     """True for a path that ignore files leave out; `warn` gets the reason."""
     from alhena.system.ignore import IgnoreRules
     from alhena.tools.base import root_of
@@ -250,22 +250,22 @@ class PromptCommands:
         self.custom = CustomCommands(self._sources, self._taken)
         return self.custom.problems
 
-    def served(self) -> "dict[str, PromptCommand]":
+    def server_commands(self) -> "dict[str, PromptCommand]":
         """The prompts of MCP servers by the names of their commands."""
         found = server_prompts(self._bench(), self.custom.files)
         return {name: each for name, each in found.items() if name not in self._taken}
 
     def __contains__(self, name: str) -> bool:
-        return self.custom.find(name) is not None or name in self.served()
+        return self.custom.find(name) is not None or name in self.server_commands()
 
     def names(self) -> list[tuple[str, str]]:
         """All names, with their descriptions."""
         custom = self.custom
         names = [(name, custom.describe_command(file)) for name, file in custom.files.items()]
-        served = sorted(self.served().items())
+        served = sorted(self.server_commands().items())
         return names + [(name, one_line(each.prompt.description, 200)) for name, each in served]
 
-    async def filled(
+    async def fill(
         self, name: str, rest: str, call: CallTool, warn: Callable[[str], None]
     ) -> tuple[str, tuple[Part, ...]]:
         """The prompt of a command, and the media that go with it; tools are called for what it
@@ -274,7 +274,7 @@ class PromptCommands:
         if file is None:
             from alhena.mcp.resources import fetch_prompt
 
-            parts = await fetch_prompt(self.served()[name], rest)
+            parts = await fetch_prompt(self.server_commands()[name], rest)
             text = "\n\n".join(part.text for part in parts if part.text)
             return text, tuple(part for part in parts if not part.text)
         return await _filled_template(self.custom.read(file).pieces, (name, rest), call, warn)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InputError
-from alhena.frontends.shared.streams import OutputError, write_stderr
+from alhena.frontends.shared.streams import StreamError, write_stderr
 
 MAX_LINE = 32 << 20
 """Bytes of a message."""
@@ -29,14 +29,14 @@ def check_streams(protocol: str = "MCP") -> None:
     if sys.stdin is None:
         raise _no_client(protocol, "is closed")
     if sys.stdout is None:
-        raise OutputError("standard output is closed.")
+        raise StreamError("standard output is closed.")
     mode = os.fstat(0).st_mode
     if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(0)):
         raise _no_client(protocol, "is no pipe")
     try:
         os.fstat(2)
     except OSError:
-        _lead_nowhere(2, os.O_WRONLY)
+        _redirect_to_null(2, os.O_WRONLY)
 
 
 def _no_client(protocol: str, what: str) -> InputError:
@@ -92,7 +92,7 @@ class Incoming:
                 found = os.read(self._descriptor, PIECE)
             except BlockingIOError:
                 loop = asyncio.get_running_loop()
-                await _ready(loop.add_reader, loop.remove_reader, self._descriptor)
+                await _wait_ready(loop.add_reader, loop.remove_reader, self._descriptor)
                 continue
             except ConnectionError:
                 found = b""
@@ -109,11 +109,11 @@ class Incoming:
         self._ended(error)
 
 
-def incoming(ended: Ended, most: int = MAX_LINE) -> Incoming:
+def open_incoming(ended: Ended, most: int = MAX_LINE) -> Incoming:
     """Standard input, with messages of at most that many bytes. What is started meanwhile finds
     nothing there."""
     own = os.dup(0)
-    _lead_nowhere(0, os.O_RDONLY)
+    _redirect_to_null(0, os.O_RDONLY)
     return Incoming(own, ended, most)
 
 
@@ -135,10 +135,10 @@ class Outgoing:
                 rest = rest[os.write(self._descriptor, rest) :]
             except BlockingIOError:
                 loop = asyncio.get_running_loop()
-                await _ready(loop.add_writer, loop.remove_writer, self._descriptor)
+                await _wait_ready(loop.add_writer, loop.remove_writer, self._descriptor)
             except OSError as error:
                 ended, self._ended = self._ended, None
-                ended(_unwritable(error))
+                ended(_write_error(error))
 
     async def flush(self) -> None:
         """Everything is written already."""
@@ -149,7 +149,7 @@ class Outgoing:
         os.close(self._descriptor)
 
 
-async def _ready(
+async def _wait_ready(
     watch: Callable[[int, Callable[[], None]], object],
     forget: Callable[[int], object],
     descriptor: int,
@@ -163,21 +163,21 @@ async def _ready(
         forget(descriptor)
 
 
-def _unwritable(error: OSError) -> OutputError | None:
+def _write_error(error: OSError) -> StreamError | None:
     """None where there is no client any more."""
     if isinstance(error, ConnectionError):
         return None
-    return OutputError(f"cannot write to the client: {error.strerror or error}.")
+    return StreamError(f"cannot write to the client: {error.strerror or error}.")
 
 
-def outgoing(ended: Ended) -> Outgoing:
+def open_outgoing(ended: Ended) -> Outgoing:
     """Standard output. What anything else writes there meanwhile goes to standard error."""
     own = os.dup(1)
     os.dup2(2, 1)
     return Outgoing(own, ended)
 
 
-def _lead_nowhere(descriptor: int, flags: int) -> None:
+def _redirect_to_null(descriptor: int, flags: int) -> None:
     nothing = os.open(os.devnull, flags | os.O_CLOEXEC)
     if nothing == descriptor:
         os.set_inheritable(nothing, True)

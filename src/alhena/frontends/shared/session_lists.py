@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from alhena.agent.toolset.mcp import ServerControl
     from alhena.agent.toolset.memory import SessionMemory
     from alhena.agent.toolset.toolset import Toolset
-    from alhena.frontends.shared.current_settings import Folder
+    from alhena.frontends.shared.current_settings import SessionFolder
     from alhena.frontends.shared.mentions import PromptCommands
     from alhena.mcp.servers import ServerReport
     from alhena.skills.files import Skills
@@ -42,7 +42,7 @@ class OpenSession(msgspec.Struct, frozen=True):
     """The subject of lists: the tools of a session, the settings of its folder, its commands."""
 
     toolset: "Toolset"
-    folder: "Folder"
+    folder: "SessionFolder"
     prompts: "PromptCommands"
 
 
@@ -59,7 +59,7 @@ def _warnings(texts: Iterable[str]) -> tuple[Note, ...]:
     return tuple(("warning", one_line(each)) for each in texts)
 
 
-def _unread(folder: "Folder", *names: str) -> tuple[Note, ...]:
+def _unread(folder: "SessionFolder", *names: str) -> tuple[Note, ...]:
     """Names the files (of these `names`) that are not read since the folder is not trusted."""
     unread = [each for each in folder.place.unread if each in (names or (SETTINGS,))]
     if not unread:
@@ -100,9 +100,9 @@ def list_hooks(session: OpenSession, _rest: str) -> Listing:
             cwd=place.cwd,
             environ=place.environ,
             settings=place.settings,
-            program=bench.options.hooks,
+            program=bench.spec.tools.hooks,
             extensions=place.extensions,
-            skip_trust=bench.options.skip_trust,
+            skip_trust=bench.spec.place.skip_trust,
         )
     )
     groups = () if bench.hooks is None else bench.hooks.groups
@@ -125,7 +125,7 @@ def list_agents(session: OpenSession, _rest: str) -> Listing:
     bench = session.toolset
     found = agent_files(session.folder.place).found
     used = {each.name: each for each in found if not each.unused}
-    agents = (*bench.agents.local, *bench.options.remote_agents)
+    agents = (*bench.agents.local, *bench.spec.tools.remote_agents)
     rows = [agent_row(agent, used.get(agent.name)) for agent in agents]
     rows += (agent_row(each.definition, each) for each in found if each.unused)
     return Listing(noun="agent", rows=tuple(rows), notes=_warnings(bench.agents.problems))
@@ -145,7 +145,7 @@ def list_commands(session: OpenSession, rest: str) -> Listing:
 
 def list_extensions(session: OpenSession, _rest: str) -> Listing:
     """/extensions."""
-    return Listing(noun="extension", rows=extension_rows(session.toolset.options.extensions))
+    return Listing(noun="extension", rows=extension_rows(session.toolset.spec.place.extensions))
 
 
 def list_skills(session: OpenSession, rest: str) -> Listing:
@@ -229,7 +229,7 @@ def list_servers(session: OpenSession, rest: str) -> Listing:
     control = session.toolset.server_control
     if control is None:
         return Listing(noun="MCP server", notes=_unread(session.folder))
-    reports, settings = control.reports, session.toolset.options.settings
+    reports, settings = control.reports, session.toolset.spec.place.settings
     place = msgspec.structs.replace(session.folder.place, settings=settings)
     rows = tuple(
         _with_offer(row, report, control, what)

@@ -12,7 +12,7 @@ from alhena.display_text import escaped, one_line
 from alhena.errors import AlhenaError, InputError, UsageError
 
 
-class OutputError(AlhenaError):
+class StreamError(AlhenaError):
     """The result cannot be written. `closed`: its reader has gone away."""
 
     kind = "output"
@@ -25,14 +25,14 @@ class OutputError(AlhenaError):
 def write_stdout(text: str) -> None:
     """Writes and flushes. Raises OutputError."""
     if sys.stdout is None:
-        raise OutputError("standard output is closed.")
+        raise StreamError("standard output is closed.")
     try:
         sys.stdout.buffer.write(text.encode("utf-8", "replace"))
         sys.stdout.buffer.flush()
     except OSError as error:
         closed = error.errno in (errno.EPIPE, errno.ESHUTDOWN)
         reason = error.strerror or str(error)
-        raise OutputError(f"cannot write the result: {reason}.", closed=closed) from error
+        raise StreamError(f"cannot write the result: {reason}.", closed=closed) from error
 
 
 def write_stderr(text: str) -> None:
@@ -62,11 +62,11 @@ def write_lines(lines: Iterable[str]) -> None:
     if is_terminal(sys.stdout):
         from shutil import get_terminal_size
 
-        lines = wrapped(lines, get_terminal_size().columns)
+        lines = wrap_lines(lines, get_terminal_size().columns)
     write_stdout("".join(f"{each}\n" for each in lines))
 
 
-def wrapped(lines: Iterable[str], columns: int) -> Iterator[str]:
+def wrap_lines(lines: Iterable[str], columns: int) -> Iterator[str]:
     """Lines as rows of at most `columns`, with every character of theirs. The further rows of a
     line are indented, so that none looks like a line of its own."""
     from textwrap import TextWrapper

@@ -10,10 +10,10 @@ from alhena.config.home import config_home, user_settings_path
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
 from alhena.frontends.shared.arguments import RunArguments
-from alhena.frontends.shared.current_settings import remember
+from alhena.frontends.shared.current_settings import save_choices
 from alhena.frontends.shared.files import write_setting
 from alhena.frontends.terminal.drawing.lines import Line, line
-from alhena.frontends.terminal.drawing.menu import Menu, Option
+from alhena.frontends.terminal.drawing.menu import Menu, MenuOption
 from alhena.frontends.terminal.drawing.screen import Screen
 from alhena.frontends.terminal.session_commands import SignInPerson
 from alhena.models.auth.store import LoginStore, save_key
@@ -32,14 +32,14 @@ DEMO_MODE = "  Demo mode: answers come from fixed rules, not a model. /auth adds
 MENU = Menu(
     title="How should models be reached?",
     options=(
-        Option(label="Paste an API key", key="k", detail=f"from {KEY_PAGE}"),
-        Option(
+        MenuOption(label="Paste an API key", key="k", detail=f"from {KEY_PAGE}"),
+        MenuOption(
             label="Sign in with a Google account",
             key="s",
             detail="Standard, Enterprise licences",
         ),
-        Option(label="Use a local model", key="l", detail="Ollama, llama.cpp, vLLM"),
-        Option(label="Demo mode", key="d", detail="fixed rules, no model"),
+        MenuOption(label="Use a local model", key="l", detail="Ollama, llama.cpp, vLLM"),
+        MenuOption(label="Demo mode", key="d", detail="fixed rules, no model"),
     ),
 )
 
@@ -56,7 +56,7 @@ async def ask_access(
             way = min(picked) if picked else len(_WAYS)
             if way == len(_WAYS):
                 if picked:
-                    remember(place.environ, demo=True)
+                    save_choices(place.environ, demo=True)
                 show([line(DEMO_MODE, "dim")])
                 return msgspec.structs.replace(arguments, model=DEMO)
             if await _WAYS[way](place, screen, show):
@@ -165,7 +165,7 @@ async def _use_local(place: Place, screen: Screen, show: Show) -> bool:
         await server.aclose()
     if not names:
         raise AlhenaError(f"{address} has no models.")
-    options = tuple(Option(label=one_line(name, 100)) for name in names[:MAX_MODELS])
+    options = tuple(MenuOption(label=one_line(name, 100)) for name in names[:MAX_MODELS])
     picked = await screen.choose(Menu(title="Model", options=options, search=""))
     if not picked:
         return False

@@ -57,7 +57,7 @@ from alhena.frontends.terminal.drawing.lines import (
     Lines,
     Markdown,
     Span,
-    clipped,
+    clip_line,
     line,
     width,
 )
@@ -69,17 +69,17 @@ from alhena.frontends.terminal.drawing.live_region import (
 )
 from alhena.frontends.terminal.drawing.menu import Menu, Panel, menu_lines
 from alhena.frontends.terminal.drawing.printing import Fragments, Looks, Printer, fragments, warm_up
-from alhena.frontends.terminal.drawing.screen import Status
+from alhena.frontends.terminal.drawing.screen import FootStatus
 from alhena.frontends.terminal.drawing.view import View
 from alhena.frontends.terminal.entry import EchoLexer, Entry
 from alhena.frontends.terminal.keybindings import read_key_file
 from alhena.frontends.terminal.keys import (
-    Hands,
-    Pasting,
+    ClipboardPaste,
+    KeyActions,
     answer_keys,
     input_keys,
     menu_keys,
-    rebound,
+    rebind_keys,
     session_keys,
     store_typed_ahead,
 )
@@ -102,7 +102,7 @@ Placed = tuple[Layout, Window, Window, Window]
 """The layout, and the parts of it that can have the focus: input line, menu, answer."""
 
 
-def placed(
+def build_layout(
     texts: tuple[Text, Text, Text],
     panel: Panel,
     buffers: tuple[Buffer, Buffer],
@@ -223,9 +223,9 @@ class TerminalScreen:
         self._output = output
         self._printer = Printer(output)
         self.control = self._printer.control
-        self._markdown = LiveMarkdown(lambda: self._draw_in(0), self._printer.rendered)
+        self._markdown = LiveMarkdown(lambda: self._draw_in(0), self._printer.render)
         self._view = View()
-        self._status = Status()
+        self._status = FootStatus()
         self._queue: deque[Pending] = deque()
         self._ready: deque[Pending] = deque()
         self._work = asyncio.Event()
@@ -236,24 +236,24 @@ class TerminalScreen:
         self._timer: asyncio.TimerHandle | None = None
         self._entry = Entry(history, completer)
         self._panel = Panel(self._panel_changed, self._loop.call_later, self._entry.paste)
-        self.hands = Hands(
+        self.hands = KeyActions(
             self._entry,
             self._panel,
             close=self.close,
             draw=lambda: self._draw_in(0),
-            show_waiting=lambda texts: self.show_status(Status(queued=texts)),
+            show_waiting=lambda texts: self.show_status(FootStatus(queued=texts)),
         )
         self.pager = PagerOpener(
             self._panel, (input, output), lambda: self._printer.style, self.warn
         )
         self._written = Buffer(multiline=False)
-        layout, self._input, self._menu_window, self._answer = placed(
+        layout, self._input, self._menu_window, self._answer = build_layout(
             (self._live, self._menu, self._foot),
             self._panel,
             (self._entry.buffer, self._written),
             (menu_keys(self._panel), answer_keys(self._panel)),
         )
-        pasting = Pasting(self._entry, self.warn)
+        pasting = ClipboardPaste(self._entry, self.warn)
         self._rebound: KeyBindingsBase = KeyBindings()
         self._own_keys = merge_key_bindings(
             [
@@ -262,7 +262,7 @@ class TerminalScreen:
             ]
         )
         self._app = self._application(input, layout)
-        self._app.key_processor.after_key_press += self.hands.twice.pressed
+        self._app.key_processor.after_key_press += self.hands.twice.press_other
         self._looks = Looks(input, self._printer, self.warn, lambda: self._draw_in(0))
 
     def _application(self, input: Input, layout: Layout) -> ReflowingApplication:
@@ -322,7 +322,7 @@ class TerminalScreen:
             self._view = view
             self._draw_in(FRAME)
 
-    def show_status(self, status: Status) -> None:
+    def show_status(self, status: FootStatus) -> None:
         """As `Screen.show_status`."""
         self._status = status
         self._draw_in(FRAME)
@@ -336,7 +336,7 @@ class TerminalScreen:
         if entries:
             base = merge_key_bindings([load_key_bindings(), self._own_keys])
             free = Condition(lambda: not self._panel.open) & ~is_searching
-            self._rebound = rebound(entries, base, free)
+            self._rebound = rebind_keys(entries, base, free)
         self._draw_in(0)
 
     def warn(self, message: str) -> None:
@@ -368,11 +368,11 @@ class TerminalScreen:
         self._draw_in(0)
 
     @asynccontextmanager
-    async def suspended(self) -> AsyncGenerator[None]:
-        """As `Screen.suspended`, once all is written. To be used in the context of the
+    async def suspend(self) -> AsyncGenerator[None]:
+        """As `Screen.suspend`, once all is written. To be used in the context of the
         application."""
         await self._written_all.wait()
-        with self.hands.elsewhere():
+        with self.hands.lend_terminal():
             async with in_terminal():
                 yield
 
@@ -417,7 +417,7 @@ class TerminalScreen:
         if not blocks:
             self._ready.append((view, ()))
         for number, block in enumerate(blocks, 1):
-            self._ready.append((view, (await self._prepared(block),)))
+            self._ready.append((view, (await self._prepare(block),)))
             if number % BATCH == 0:
                 self._app.invalidate()
             await asyncio.sleep(0)
@@ -448,10 +448,10 @@ class TerminalScreen:
         else:
             self._app.exit(exception=error)
 
-    async def _prepared(self, block: Block) -> Block:
+    async def _prepare(self, block: Block) -> Block:
         if isinstance(block, Markdown) and len(block.text) > LARGE:
-            return await asyncio.to_thread(self._printer.prepared, block)
-        return self._printer.prepared(block)
+            return await asyncio.to_thread(self._printer.prepare, block)
+        return self._printer.prepare(block)
 
     def _before_render(self, app: Application[Any]) -> None:
         """Writes what is ready above the prompt, which is redrawn right after that. What is too
@@ -474,7 +474,7 @@ class TerminalScreen:
     def _after_render(self, _app: Application[Any]) -> None:
         self._app.after_drawing()
         self.painted.set()
-        self._panel.drawn()
+        self._panel.note_drawn()
 
     def _draw_in(self, seconds: float) -> None:
         """Draws soon; a drawing that is due already is enough."""
@@ -525,14 +525,14 @@ class TerminalScreen:
             inserts = self._app.vi_state.input_mode is InputMode.INSERT
             vi = "[INSERT]" if inserts else "[NORMAL]"
         shown = foot_line(self._status, self.hands.twice.hint, columns, vi)
-        return fragments([clipped(shown, columns)])
+        return fragments([clip_line(shown, columns)])
 
 
 def _rows(block: Block) -> int:
     return len(block.lines) if isinstance(block, Lines) else block.text.count("\n")
 
 
-def foot_line(status: Status, hint: str, columns: int, vi: str = "") -> Line:
+def foot_line(status: FootStatus, hint: str, columns: int, vi: str = "") -> Line:
     """The line at the foot; `vi` is the mode of the vi keys. A long directory loses its beginning
     where `columns` are too few for the rest."""
     if hint:

@@ -54,7 +54,7 @@ LINE_KEYS = (
 Carry = Callable[["Conversation", str], Awaitable[list[Line]]]
 
 
-class Command(msgspec.Struct, frozen=True):
+class SlashCommand(msgspec.Struct, frozen=True):
     """A command. `idle`: it is refused while something runs."""
 
     name: str
@@ -73,13 +73,13 @@ async def _help(context: "Conversation", _rest: str) -> list[Line]:
     names = {
         "Skills": () if tools.skills is None else tuple(tools.skills.active),
         "Agents": tuple(f"@{each.name}" for each in tools.agents.local),
-        "Extensions": tuple(each.name for each in tools.options.extensions if not each.why),
+        "Extensions": tuple(each.name for each in tools.spec.place.extensions if not each.why),
     }
     own += ((), *(row(kind, ", ".join(found)) for kind, found in names.items() if found))
     return [line("Commands", "bold"), *commands, *own, (), line("Keys", "bold"), *keys]
 
 
-def _with_aliases(command: Command) -> str:
+def _with_aliases(command: SlashCommand) -> str:
     also = ", ".join(f"/{name}" for name in command.aliases)
     return f"{command.summary} (also {also})" if also else command.summary
 
@@ -150,86 +150,88 @@ async def _quit(context: "Conversation", _rest: str) -> list[Line]:
     return []
 
 
-COMMANDS: tuple[Command, ...] = (
-    Command("help", "these commands and the keys", _help, ("?",)),
-    Command("commands", "your own commands (`reload`: find them again)", _list("commands")),
-    Command("tools", "the tools (`/tools desc`: all about them)", _list("tools")),
-    Command("policies", "the rules in effect", _list("policies")),
-    Command("hooks", "the hooks of this session", _list("hooks")),
-    Command(
+COMMANDS: tuple[SlashCommand, ...] = (
+    SlashCommand("help", "these commands and the keys", _help, ("?",)),
+    SlashCommand("commands", "your own commands (`reload`: find them again)", _list("commands")),
+    SlashCommand("tools", "the tools (`/tools desc`: all about them)", _list("tools")),
+    SlashCommand("policies", "the rules in effect", _list("policies")),
+    SlashCommand("hooks", "the hooks of this session", _list("hooks")),
+    SlashCommand(
         "mcp", "MCP servers (`desc`, `schema`, `refresh`; `auth`, `enable`, `disable` NAME)", mcp
     ),
-    Command(
+    SlashCommand(
         "ide", "the editor around the terminal (`status`, `enable`, `disable`, `install`)", _ide
     ),
-    Command("agents", "agents that get tasks", _list("agents")),
-    Command("extensions", "extensions of this session", _list("extensions")),
-    Command(
+    SlashCommand("agents", "agents that get tasks", _list("agents")),
+    SlashCommand("extensions", "extensions of this session", _list("extensions")),
+    SlashCommand(
         "skills", "skills of this session (`reload`; `enable`, `disable` NAME)", _list("skills")
     ),
-    Command(
+    SlashCommand(
         "memory",
         "what GEMINI.md files say (`list`, `refresh`; `add FACT` to yours)",
         _list("memory"),
     ),
-    Command("stats", "tokens, cost, calls and times", _stats, ("usage", "cost", "status")),
-    Command("context", "the parts of the context window, by size", setting_commands.context),
-    Command("clear", "begin a new session", _clear, ("new",)),
-    Command(
+    SlashCommand("stats", "tokens, cost, calls and times", _stats, ("usage", "cost", "status")),
+    SlashCommand("context", "the parts of the context window, by size", setting_commands.context),
+    SlashCommand("clear", "begin a new session", _clear, ("new",)),
+    SlashCommand(
         "compress",
         "replace the conversation so far with a summary",
         _compress,
         ("summarize", "compact"),
     ),
-    Command(
+    SlashCommand(
         "chat",
         "`save NAME` keeps the conversation; `list`, `resume`, `delete NAME`; `share FILE`",
         chat,
     ),
-    Command(
+    SlashCommand(
         "restore",
         "restore a checkpoint: files, conversation, call (without NAME: list them)",
         restore,
     ),
-    Command(
+    SlashCommand(
         "rewind",
         "go back to an earlier prompt, with or without its file changes",
         rewind,
         idle=True,
     ),
-    Command("undo", "undo the last turn's file changes", undo),
-    Command("model", "choose the model (`set NAME [--persist]`)", model),
-    Command("resume", "resume an earlier session (`ID`, or pick one)", resume),
-    Command("trust", "trust this folder, or not", _trust, ("permissions",)),
-    Command(
+    SlashCommand("undo", "undo the last turn's file changes", undo),
+    SlashCommand("model", "choose the model (`set NAME [--persist]`)", model),
+    SlashCommand("resume", "resume an earlier session (`ID`, or pick one)", resume),
+    SlashCommand("trust", "trust this folder, or not", _trust, ("permissions",)),
+    SlashCommand(
         "auth", "another API key, account or local model", setting_commands.authenticate, ("login",)
     ),
-    Command(
+    SlashCommand(
         "settings",
         "change a setting (`WORD`: those with it in their names; `reset KEY`)",
         setting_commands.settings,
         ("config",),
     ),
-    Command(
+    SlashCommand(
         "directory",
         "directories of the workspace (`add DIR`)",
         setting_commands.directory,
         ("dir",),
     ),
-    Command("plan", "plan mode (`/plan PROMPT`: with this prompt)", setting_commands.plan),
-    Command("copy", "copy the last answer", setting_commands.copy_answer),
-    Command("export", "write the conversation to a file (`FILE.md`, `.json`, `.html`)", export),
-    Command("todos", "the model's list of tasks", setting_commands.todos),
-    Command(
+    SlashCommand("plan", "plan mode (`/plan PROMPT`: with this prompt)", setting_commands.plan),
+    SlashCommand("copy", "copy the last answer", setting_commands.copy_answer),
+    SlashCommand(
+        "export", "write the conversation to a file (`FILE.md`, `.json`, `.html`)", export
+    ),
+    SlashCommand("todos", "the model's list of tasks", setting_commands.todos),
+    SlashCommand(
         "show",
         "whole outputs, diffs, thoughts and long prompts (`NUMBER` prints one)",
         setting_commands.show,
     ),
-    Command("init", "have the model write a GEMINI.md", setting_commands.init),
-    Command("about", "version, system, model, session", setting_commands.about, ("version",)),
-    Command("bug", "what a report of a defect needs", setting_commands.bug),
-    Command("docs", "where the documentation is", setting_commands.docs),
-    Command("quit", "leave", _quit, ("exit",)),
+    SlashCommand("init", "have the model write a GEMINI.md", setting_commands.init),
+    SlashCommand("about", "version, system, model, session", setting_commands.about, ("version",)),
+    SlashCommand("bug", "what a report of a defect needs", setting_commands.bug),
+    SlashCommand("docs", "where the documentation is", setting_commands.docs),
+    SlashCommand("quit", "leave", _quit, ("exit",)),
 )
 AT_ONCE = frozenset(
     (
@@ -247,7 +249,7 @@ PLAIN = {**dict.fromkeys(("exit", "quit", ":q", ":q!", ":wq"), "/quit"), "?": "/
 NAMES = frozenset(name for each in COMMANDS for name in (each.name, *each.aliases))
 
 
-def named(text: str) -> tuple[Command | None, str, str] | None:
+def find_command(text: str) -> tuple[SlashCommand | None, str, str] | None:
     """The command that a line names (None: there is none of that name), the name, and the rest of
     the line. None for a line that is no command: it does not begin with a slash, or with a path."""
     if not text.startswith("/"):

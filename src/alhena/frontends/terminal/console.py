@@ -59,7 +59,7 @@ class SharedConsole:
             rows, columns = _size(self._target)
             yield PseudoTerminal(rows, columns - MARGIN) if use == "output" else None
             return
-        async with self._screen.suspended():
+        async with self._screen.suspend():
             with (
                 forwarding(self._source, self._target) as terminal,
                 self._on_resize(lambda: terminal.resize(*_size(self._target))),
@@ -81,7 +81,7 @@ def forwarding(source: int, target: int) -> Generator[PseudoTerminal]:
             while view:
                 view = view[os.write(target, view) :]
 
-    def typed() -> None:
+    def forward_keys() -> None:
         try:
             data = os.read(source, _CHUNK)
         except OSError:
@@ -98,10 +98,13 @@ def forwarding(source: int, target: int) -> Generator[PseudoTerminal]:
 
     def again() -> None:
         if passing and passed_on():
-            loop.add_reader(source, typed)
+            loop.add_reader(source, forward_keys)
 
     terminal = PseudoTerminal(
-        *_size(target), keys=lambda: loop.add_reader(source, typed), seen=write, attributes=before
+        *_size(target),
+        keys=lambda: loop.add_reader(source, forward_keys),
+        seen=write,
+        attributes=before,
     )
     passing = True
     tty.setraw(source, termios.TCSANOW)
@@ -137,7 +140,7 @@ def editor_command(
 ) -> EditorCommand | None:
     """The editor that the settings prefer, if it is there, that of VISUAL or EDITOR, else one that
     is there; None when none is."""
-    words = _preferred_words(preferred or "", environ) or _wanted(environ)
+    words = _preferred_words(preferred or "", environ) or _wanted_editor(environ)
     if not words:
         return None
     name = Path(words[0]).name.removesuffix(".exe")
@@ -161,7 +164,7 @@ def _preferred_words(preferred: str, environ: Mapping[str, str]) -> list[str]:
     return [name] if name and find_program(name, environ) else []
 
 
-def _wanted(environ: Mapping[str, str]) -> list[str]:
+def _wanted_editor(environ: Mapping[str, str]) -> list[str]:
     from alhena.system.own_programs import find_program
 
     for variable in ("VISUAL", "EDITOR"):

@@ -26,22 +26,22 @@ from alhena.events import (
     ToolCallResponseEvent,
     UserMessageEvent,
 )
-from alhena.frontends.shared.current_settings import Folder
-from alhena.frontends.shared.mentions import PromptCommands, referenced, shell_note
+from alhena.frontends.shared.current_settings import SessionFolder
+from alhena.frontends.shared.mentions import PromptCommands, attach_mentions, shell_note
 from alhena.frontends.terminal import commands
 from alhena.frontends.terminal.console import ConsoleFactory, Use, editor_command
-from alhena.frontends.terminal.dialogs.approval import Consent
-from alhena.frontends.terminal.drawing.call_result import Pages
+from alhena.frontends.terminal.dialogs.approval import ApprovalDialog
+from alhena.frontends.terminal.drawing.call_result import PagerBlocks
 from alhena.frontends.terminal.drawing.lines import Block, Line, line
-from alhena.frontends.terminal.drawing.screen import Screen, Status
+from alhena.frontends.terminal.drawing.screen import FootStatus, Screen
 from alhena.frontends.terminal.drawing.view import (
     ToolTitles,
     View,
     advance,
-    printed,
+    end_run,
+    print_lines,
     prompt_lines,
     usage_words,
-    without_run,
 )
 from alhena.frontends.terminal.ide import EditorLink
 from alhena.frontends.terminal.looks.footer import FooterFacts, FooterRequest, shown_items
@@ -66,7 +66,11 @@ class ShownSession:
     """A session with what the screen shows of it. `clock` gives seconds."""
 
     def __init__(
-        self, screen: Screen, clock: Clock, folder: Folder, console: ConsoleFactory | None = None
+        self,
+        screen: Screen,
+        clock: Clock,
+        folder: SessionFolder,
+        console: ConsoleFactory | None = None,
     ) -> None:
         self.view = View()
         self.keys = screen.keys
@@ -81,14 +85,14 @@ class ShownSession:
         self._notes: list[Part] = []
         self._tasks = asyncio.TaskGroup()
         self._announced: dict[str, asyncio.Event] = {}
-        self._consent = Consent(screen)
+        self._consent = ApprovalDialog(screen)
         self._failed = self._working = False
         self._shell_mode = False
         self._proposing = False
         self.console = None if console is None else console(self._use_of_terminal)
         self.folder = folder
         self._facts = FooterFacts(self.show_status)
-        self.pages = Pages()
+        self.pages = PagerBlocks()
         self.prompts = PromptCommands(lambda: self.toolset, commands.NAMES)
         self.ide = EditorLink(self.print)
 
@@ -149,13 +153,13 @@ class ShownSession:
     def show_status(self) -> None:
         """Brings the line at the foot up to date."""
         if self._agent is None:
-            self.screen.show_status(Status(queued=self.queue.texts))
+            self.screen.show_status(FootStatus(queued=self.queue.texts))
             return
         bench, ui = self.toolset, self.folder.place.settings.ui
         cwd, hidden = _shortened(bench.workspace.cwd, os.environ), ui.hide_footer
         more = shown_items(ui, self._facts, bench.sandbox, bench.spending.cost())
         self.screen.show_status(
-            Status(
+            FootStatus(
                 cwd="" if hidden or ui.footer.hide_cwd else cwd,
                 mode="shell" if self._shell_mode else bench.authority.modes.mode,
                 model="" if hidden or ui.footer.hide_model_info else self.agent.model,
@@ -196,7 +200,7 @@ class ShownSession:
         self, lines: list[Line], group: str = "notice", *, clip: bool = False, fold: bool = True
     ) -> None:
         """Prints lines above the prompt."""
-        self.view, blocks = printed(self.view, group, lines, clip=clip, fold=fold)
+        self.view, blocks = print_lines(self.view, group, lines, clip=clip, fold=fold)
         self._show(blocks)
 
     def _use_of_terminal(self, call_id: str) -> Use:
@@ -236,7 +240,7 @@ class Conversation(ShownSession):
         if self._shell_mode and text and text[0] not in "/!":
             text = f"!{text}"
         text = commands.PLAIN.get(text, text)
-        named = commands.named(text)
+        named = commands.find_command(text)
         if early or named is None:
             at_once = False
         elif named[0] is None:
@@ -248,7 +252,7 @@ class Conversation(ShownSession):
                 self._warn(f"/{named[0].name}: something is running. {stop} interrupts it.")
                 return
         if at_once:
-            self._tasks.create_task(self._carry_beside(text))
+            self._tasks.create_task(self._run_beside(text))
             return
         self.queue.add(text, command=named is not None or text.startswith("!"))
 
@@ -269,7 +273,7 @@ class Conversation(ShownSession):
                 if begun is not None:
                     begun(self)
                 self.ide.begin(self.toolset.workspace, enabled=ide)
-                await self._work_off()
+                await self._run_queued()
         except BaseExceptionGroup as group:  # of defects the first says what there is to say
             raise group.exceptions[0] from None
         finally:
@@ -289,7 +293,7 @@ class Conversation(ShownSession):
             lines += [line(f"  To resume it: alhena --resume {self.agent.session_id}", "dim")]
         self.print(lines, "end")
 
-    async def _work_off(self) -> None:
+    async def _run_queued(self) -> None:
         await self._start_hooks()
         while not self._leaving:
             if not (text := await self.queue.next()):
@@ -299,7 +303,7 @@ class Conversation(ShownSession):
                 await self._carry(text)
             finally:
                 self._working = False
-                self.view = without_run(self.view)
+                self.view = end_run(self.view)
                 self._announced.clear()
                 self._show(())
                 self._refresh_footer()
@@ -359,10 +363,10 @@ class Conversation(ShownSession):
         self._notes.clear()
         self.ide.forget()
         self._begin()
-        from alhena.frontends.terminal.drawing.resume_view import recalled
+        from alhena.frontends.terminal.drawing.resume_view import load_earlier
 
         apart = msgspec.structs.replace(self.view, group="notice")
-        self.view, blocks = await recalled(self.agent, apart, self.pages)
+        self.view, blocks = await load_earlier(self.agent, apart, self.pages)
         self._show(blocks)
 
     async def compress(self) -> CompressedEvent:
@@ -393,7 +397,7 @@ class Conversation(ShownSession):
         command = editor_command(os.environ, preferred)
         if command is None:
             return ToolFailure("No editor found: set VISUAL or EDITOR.")
-        async with self.screen.suspended():
+        async with self.screen.suspend():
             return await edit_externally(contents, command, os.environ)
 
     async def ask(self, questions: tuple[Question, ...]) -> Answers | None:
@@ -424,7 +428,7 @@ class Conversation(ShownSession):
     async def _carry(self, text: str) -> None:
         """One thing that was submitted, to its end. What goes wrong is shown."""
         try:
-            if (named := commands.named(text)) is not None:
+            if (named := commands.find_command(text)) is not None:
                 await self._command(text, *named)
             elif text.startswith("!") and text.lstrip("! "):
                 await self._shell(text.removeprefix("!").strip())
@@ -436,18 +440,18 @@ class Conversation(ShownSession):
             if not self._failed:  # else it has been shown as an event
                 self.print([line(f"✗ {one_line(str(error), MAX_MESSAGE)}", "error")])
 
-    async def _carry_beside(self, text: str) -> None:
+    async def _run_beside(self, text: str) -> None:
         """A command beside what runs."""
         await self._carry(text)
         self._show(())
 
     async def _command(
-        self, text: str, command: commands.Command | None, name: str, rest: str
+        self, text: str, command: commands.SlashCommand | None, name: str, rest: str
     ) -> None:
         self.print(prompt_lines(text), "user")
         if command is None and name in self.prompts:
             call = partial(self._call, own=False)
-            filled = self.prompts.filled(name, rest.strip(), call, self._warn)
+            filled = self.prompts.fill(name, rest.strip(), call, self._warn)
             await self._send(*await filled)
             return
         if command is None:
@@ -463,7 +467,7 @@ class Conversation(ShownSession):
     async def _prompt(self, text: str) -> None:
         self.pages.prompt(text)
         self.print(prompt_lines(text), "user")
-        await self._send(text, await self._referenced(text))
+        await self._send(text, await self._attach_mentions(text))
 
     async def _send(self, text: str, attached: tuple[Part, ...]) -> None:
         opened = self.ide.note()
@@ -471,13 +475,13 @@ class Conversation(ShownSession):
         async for event in self.agent.run(text, before=before, attached=attached):
             if isinstance(event, FinishedEvent):  # the history has them now
                 self._notes.clear()
-                self.ide.sent()
+                self.ide.note_sent()
             if not isinstance(event, UserMessageEvent):  # it stands there already
                 self._feed(event)
 
-    async def _referenced(self, text: str) -> tuple[Part, ...]:
+    async def _attach_mentions(self, text: str) -> tuple[Part, ...]:
         """Contents of a prompt's @paths."""
-        return await referenced(text, self.toolset, self._call, self._warn)
+        return await attach_mentions(text, self.toolset, self._call, self._warn)
 
     def _warn(self, text: str) -> None:
         self.print([line(f"! {text}", "warning")])

@@ -56,7 +56,7 @@ class Entry:
         self._earlier: dict[str, str] = {}
         self.buffer = Buffer(
             multiline=True,
-            history=_Folded(history, self._recalled, self._whole),
+            history=_FoldedHistory(history, self._recall, self._whole),
             completer=ThreadedCompleter(completer),
             complete_while_typing=Condition(self._completes),
             tempfile_suffix=".md",
@@ -67,7 +67,7 @@ class Entry:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         if image := image_path(text):
             text = image_word(image)
-        self.buffer.insert_text(self._folded(text, self._pasted))
+        self.buffer.insert_text(self._mark_long_text(text, self._pasted))
 
     def mark_before(self) -> str:
         """The mark that the cursor comes after; "" when there is none."""
@@ -103,10 +103,10 @@ class Entry:
         marks = "|".join(map(re.escape, known))
         return re.sub(marks, lambda mark: known[mark[0]], text)
 
-    def _recalled(self, text: str) -> str:
-        return self._folded(text, self._earlier)
+    def _recall(self, text: str) -> str:
+        return self._mark_long_text(text, self._earlier)
 
-    def _folded(self, text: str, marks: dict[str, str]) -> str:
+    def _mark_long_text(self, text: str, marks: dict[str, str]) -> str:
         """A text, or its new one of `marks` if it would fill the screen."""
         if text.count("\n") < MAX_PASTED_LINES and len(text) <= MAX_PASTED_CHARACTERS:
             return text
@@ -124,7 +124,7 @@ class Entry:
         return text.startswith("/") or "@" in text.split("\n")[-1].split(" ")[-1]
 
 
-class _Folded(History):
+class _FoldedHistory(History):
     """Earlier entries as they stand in the input line: large ones as marks."""
 
     def __init__(

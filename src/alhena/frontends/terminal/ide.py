@@ -68,7 +68,7 @@ class EditorLink:
 
     def note(self) -> Part | None:
         """The text about open files for the next prompt; None when the model knows it."""
-        editor = self._connected()
+        editor = self._connected_editor()
         if editor is None or self._workspace is None:
             return None
         self._told = context_text(editor.open_files, self._workspace)
@@ -76,7 +76,7 @@ class EditorLink:
             return None
         return Part(text=self._told or "In the person's editor no file of the workspace is open.")
 
-    def sent(self) -> None:
+    def note_sent(self) -> None:
         """Notes that the history has the last note."""
         self._sent = self._told
 
@@ -89,7 +89,7 @@ class EditorLink:
     ) -> Verdict:
         """The first answer to a call: that of the terminal, which `ask` waits for, or, for an edit,
         the editor's, where what the person has made of the content counts."""
-        editor, details = self._connected(), request.details
+        editor, details = self._connected_editor(), request.details
         if editor is None or not isinstance(details, EditConfirmation) or not request.modifiable:
             return await ask()
         async with self._turn:
@@ -128,7 +128,7 @@ class EditorLink:
             if shown:  # nobody is asked any more
                 await editor.close(path)
 
-    def _connected(self) -> "Editor | None":
+    def _connected_editor(self) -> "Editor | None":
         editor = self._editor
         return editor if editor is not None and editor.connected else None
 
@@ -136,14 +136,14 @@ class EditorLink:
         from alhena.mcp.connection import McpError
         from alhena.mcp.ide import Editor, find_companion
 
-        def connected() -> None:
+        def note_connected() -> None:
             self._settled.set()
             self._show([line(f"Connected to {editor.companion.name}.", "dim")])
 
         self._problem = "connecting"
         try:
             self._editor = editor = Editor(find_companion(os.environ, workspace.cwd))
-            await editor.run(connected)
+            await editor.run(note_connected)
             self._problem = f"{editor.companion.name} has gone away. /ide enable connects again."
             self._show([line(f"! {self._problem}", "warning")])
         except McpError as error:
@@ -166,7 +166,7 @@ class EditorLink:
                 await self._settled.wait()
 
     def _status(self) -> list[Line]:
-        editor = self._connected()
+        editor = self._connected_editor()
         if editor is None:
             return [line(f"No editor is connected: {self._problem}", "warning")]
         told = [line(f"Connected to {editor.companion.name}.", "ok")]
@@ -181,14 +181,14 @@ def open_in(files: "Sequence[OpenFile]", workspace: Workspace) -> "list[OpenFile
     are not ignored."""
     rules = {root: IgnoreRules(root, environ=os.environ) for root in workspace.roots}
 
-    def told(file: "OpenFile") -> bool:
+    def is_shared(file: "OpenFile") -> bool:
         path = Path(file.path)
         if not path.is_absolute() or not workspace.contains(path):
             return False
         above = [root for root in rules if path.is_relative_to(root)]
         return not any(rules[root].is_ignored(path, is_dir=False) for root in above)
 
-    kept = sorted(filter(told, files), key=lambda each: (not each.is_active, -each.timestamp))
+    kept = sorted(filter(is_shared, files), key=lambda each: (not each.is_active, -each.timestamp))
     return kept[:MAX_FILES]
 
 

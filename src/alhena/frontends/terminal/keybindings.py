@@ -121,13 +121,13 @@ def read_key_file(environ: Mapping[str, str]) -> KeyFile:
     return KeyFile(tuple(entries), tuple(unknown), tuple(problems))
 
 
-class _Entry(msgspec.Struct):
+class _KeyEntry(msgspec.Struct):
     command: str
     key: str
 
 
 def _entry(given: object) -> Rebinding:
-    entry = msgspec.convert(given, _Entry)
+    entry = msgspec.convert(given, _KeyEntry)
     command = entry.command.removeprefix("-")
     keys = prompt_keys(entry.key) if command in COMMANDS else ()
     return Rebinding(command, keys, removes=command != entry.command)

@@ -45,7 +45,7 @@ _TYPED_AHEAD = 1 << 16
 """Maximum bytes typed before the prompt."""
 
 
-class Twice:
+class KeyTwice:
     """Two presses of a key in a row. Between them `hint` is to be shown; `changed` is called when
     it comes or goes."""
 
@@ -56,7 +56,7 @@ class Twice:
         self._new = False
         self._timer: asyncio.TimerHandle | None = None
 
-    def pressed(self, keys: KeyProcessor) -> None:
+    def press_other(self, keys: KeyProcessor) -> None:
         """Takes the hint away behind any other key, once that is processed."""
         if not self._new and not keys.key_buffer:
             self._set("")
@@ -78,7 +78,7 @@ class Twice:
             self._changed()
 
 
-class Hands:
+class KeyActions:
     """Carries out what is pressed. What is sent, and changes of the mode, wait until there is a
     person to take them; `close` ends a screen that has none. `draw` is called when the hint of
     `twice` changes, `show_waiting` with what waits."""
@@ -93,7 +93,7 @@ class Hands:
         show_waiting: Callable[[tuple[str, ...]], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self.twice = Twice(self._loop, draw)
+        self.twice = KeyTwice(self._loop, draw)
         self._entry = entry
         self._panel = panel
         self._close = close
@@ -116,7 +116,7 @@ class Hands:
         self._waiting.clear()
 
     @contextmanager
-    def elsewhere(self) -> Generator[None]:
+    def lend_terminal(self) -> Generator[None]:
         """Meanwhile another program has the terminal, and Ctrl-C is meant for that one."""
         self._elsewhere += 1
         try:
@@ -168,7 +168,7 @@ class Hands:
         elif self.twice.again("Press Ctrl+C again to exit."):
             self.leave()
 
-    def interrupted(self) -> None:
+    def interrupt(self) -> None:
         """SIGINT, which a terminal that gives keys does not send: it comes from elsewhere, or while
         the session closes, which it hastens."""
         if self._left:
@@ -208,12 +208,12 @@ class Hands:
         """Ctrl-G, Ctrl-X Ctrl-E: the input line in the person's editor."""
         self._entry.unfold()
         meanwhile = ExitStack()
-        meanwhile.enter_context(self.elsewhere())
+        meanwhile.enter_context(self.lend_terminal())
         editing = self._entry.buffer.open_in_editor()
         editing.add_done_callback(lambda _: meanwhile.close())
 
 
-class Pasting:
+class ClipboardPaste:
     """Ctrl-V: the clipboard's text, or its image as a file. `warn` takes problems."""
 
     def __init__(self, entry: Entry, warn: Callable[[str], None]) -> None:
@@ -227,9 +227,9 @@ class Pasting:
             self._task = asyncio.create_task(self._paste())
 
     async def _paste(self) -> None:
-        from alhena.frontends.terminal.looks.clipboard import pasted
+        from alhena.frontends.terminal.looks.clipboard import read_clipboard
 
-        found = await pasted(os.environ)
+        found = await read_clipboard(os.environ)
         if not found:
             self._warn("Nothing to paste: the clipboard is empty, or no program here reads it.")
         elif isinstance(found, str):
@@ -265,7 +265,7 @@ _EDITING_KEYS = (
 """Keys for typing, except those of a menu."""
 
 
-def input_keys(hands: Hands, entry: Entry, panel: Panel) -> KeyBindings:
+def input_keys(hands: KeyActions, entry: Entry, panel: Panel) -> KeyBindings:
     """The keys of the input line, which count while there is no question."""
     keys = KeyBindings()
     writing = Condition(lambda: not panel.open) & ~is_searching
@@ -329,7 +329,7 @@ def _leave_insert_mode(event: KeyPressEvent) -> None:
 
 
 def session_keys(
-    hands: Hands, panel: Panel, look: Callable[[], None], paste: Callable[[], None]
+    hands: KeyActions, panel: Panel, look: Callable[[], None], paste: Callable[[], None]
 ) -> KeyBindings:
     """The keys that are for the session as a whole; `look` opens the pager, `paste` takes what the
     clipboard has."""
@@ -432,13 +432,13 @@ def answer_keys(panel: Panel) -> KeyBindings:
     return keys
 
 
-def rebound(entries: Iterable[Rebinding], base: KeyBindingsBase, free: Filter) -> KeyBindings:
+def rebind_keys(entries: Iterable[Rebinding], base: KeyBindingsBase, free: Filter) -> KeyBindings:
     """The keys of these entries, with what their commands do in `base`. A key without a command
     does nothing while `free`."""
     made = KeyBindings()
     for keys, command in changed_keys(entries).items():
         if not command:
-            made.add(*keys, filter=free)(_nothing)
+            made.add(*keys, filter=free)(_ignore_key)
             continue
         wanted = tuple(Keys(each) if each in ALL_KEYS else each for each in COMMANDS[command])
         for binding in base.get_bindings_for_keys(wanted):
@@ -453,7 +453,7 @@ def rebound(entries: Iterable[Rebinding], base: KeyBindingsBase, free: Filter) -
     return made
 
 
-def _nothing(_event: KeyPressEvent) -> None:
+def _ignore_key(_event: KeyPressEvent) -> None:
     """Does nothing: the key has lost its command."""
 
 

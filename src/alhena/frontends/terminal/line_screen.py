@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.frontends.terminal.drawing.lines import BAR, Block, Lines, folded, plain
-from alhena.frontends.terminal.drawing.menu import ALONE, LOOK, PAUSE, Menu, Option, named
-from alhena.frontends.terminal.drawing.screen import Status
+from alhena.frontends.terminal.drawing.lines import BAR, Block, Lines, fold_line, plain
+from alhena.frontends.terminal.drawing.menu import ALONE, LOOK, PAUSE, Menu, MenuOption, find_option
+from alhena.frontends.terminal.drawing.screen import FootStatus
 from alhena.frontends.terminal.drawing.view import View
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class LineScreen:
         if self._answers is not None:
             self._answers.put_nowait("")
 
-    def interrupted(self) -> None:
+    def interrupt(self) -> None:
         """Ctrl-C: stops what runs, or leaves. One that comes while another program has the
         terminal is meant for that one."""
         if self._person is None or (self._reading and not self._person.interrupt()):
@@ -117,7 +117,7 @@ class LineScreen:
             self._part = part
             self._write(f"{part}\n" if part else "")
 
-    def show_status(self, status: Status) -> None:
+    def show_status(self, status: FootStatus) -> None:
         """There is no place for it."""
 
     async def choose(self, menu: Menu) -> frozenset[int] | None:
@@ -171,9 +171,9 @@ class LineScreen:
                 return await answers.get()
 
     @asynccontextmanager
-    async def suspended(self) -> AsyncGenerator[None]:
+    async def suspend(self) -> AsyncGenerator[None]:
         """Nothing is read meanwhile."""
-        self._deaf()
+        self._stop_listening()
         try:
             yield
         finally:
@@ -181,7 +181,7 @@ class LineScreen:
 
     def close(self) -> None:
         """Ends the reading of input."""
-        self._deaf()
+        self._stop_listening()
 
     @asynccontextmanager
     async def _question(self, look: float = 0) -> AsyncGenerator[asyncio.Queue[str]]:
@@ -203,7 +203,7 @@ class LineScreen:
         finally:
             self._answers = None
             if early and self._reading:  # what is typed now is for who is attached later
-                self._deaf()
+                self._stop_listening()
             while not answers.empty():
                 self._take(answers.get_nowait())
 
@@ -217,7 +217,7 @@ class LineScreen:
         lines = [each[1:] if each[:1] == (BAR,) else each for each in block.lines]
         if not block.fold or not columns:
             return plain(lines)
-        return plain(row for each in lines for row in folded(each, columns))
+        return plain(row for each in lines for row in fold_line(each, columns))
 
     def _prompt(self) -> None:
         """Shows that input is read."""
@@ -229,7 +229,7 @@ class LineScreen:
         self._reading = True
         self._loop.add_reader(self._source, self._read)
 
-    def _deaf(self) -> None:
+    def _stop_listening(self) -> None:
         self._reading = False
         self._loop.remove_reader(self._source)
 
@@ -244,7 +244,7 @@ class LineScreen:
         if not data:
             if self._prompted:
                 self._write("\n")
-            self._deaf()
+            self._stop_listening()
             self.leave()
 
     def _take(self, line: str) -> None:
@@ -258,7 +258,7 @@ class LineScreen:
             self._kept.append(line)
 
 
-def _option_text(option: Option) -> str:
+def _option_text(option: MenuOption) -> str:
     return f"{option.label}{f' ({option.detail})' if option.detail else ''}"
 
 
@@ -291,7 +291,7 @@ async def _together(lines: asyncio.Queue[str], alone: float) -> list[str]:
 
 def picked_by(menu: Menu, answer: str) -> frozenset[int] | None:
     """The options that a line names; None when there is anything else in it."""
-    found = [named(menu, word) for word in answer.replace(",", " ").split()]
+    found = [find_option(menu, word) for word in answer.replace(",", " ").split()]
     picked = frozenset(each for each in found if each is not None)
     if None in found or not found or (menu.checked is None and len(found) > 1):
         return None

@@ -23,14 +23,16 @@ from prompt_toolkit.styles import BaseStyle
 from prompt_toolkit.widgets import SearchToolbar
 
 from alhena.display_text import one_line
-from alhena.frontends.terminal.drawing.call_result import Pages
+from alhena.frontends.terminal.drawing.call_result import PagerBlocks
 from alhena.frontends.terminal.drawing.menu import Panel
 
 
 class Pager:
     """Shows the blocks on a screen of its own, the newest first, until it is left."""
 
-    def __init__(self, pages: Pages, terminal: tuple[Input, Output], style: BaseStyle) -> None:
+    def __init__(
+        self, pages: PagerBlocks, terminal: tuple[Input, Output], style: BaseStyle
+    ) -> None:
         source, output = terminal
         self._items = list(pages.items)
         self._at = len(self._items) - 1
@@ -115,7 +117,7 @@ class PagerOpener:
         style: Callable[[], BaseStyle],
         warn: Callable[[str], None],
     ) -> None:
-        self.pages: Pages | None = None
+        self.pages: PagerBlocks | None = None
         self._panel = panel
         self._terminal = terminal
         self._style = style
@@ -130,14 +132,14 @@ class PagerOpener:
             self._warn("Nothing to show yet.")
             return
         self._task = asyncio.ensure_future(self._run(self.pages))
-        self._task.add_done_callback(self._closed)
+        self._task.add_done_callback(self._return)
 
-    async def _run(self, pages: Pages) -> None:
+    async def _run(self, pages: PagerBlocks) -> None:
         self._panel.hide()
         async with in_terminal():
             await Pager(pages, self._terminal, self._style()).run()
 
-    def _closed(self, task: "asyncio.Task[None]") -> None:
+    def _return(self, task: "asyncio.Task[None]") -> None:
         self._task = None
         self._panel.show()
         if not task.cancelled():

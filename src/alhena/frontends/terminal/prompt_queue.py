@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from alhena.display_text import one_line
-from alhena.frontends.shared.listings import counted
-from alhena.frontends.terminal.drawing.menu import Menu, Option
+from alhena.frontends.shared.listings import count_noun
+from alhena.frontends.terminal.drawing.menu import Menu, MenuOption
 
 SHOWN = 40
 Choose = Callable[[Menu], Awaitable[frozenset[int] | None]]
@@ -70,11 +70,11 @@ class PromptQueue:
     async def ask(self, choose: Choose, hint: str) -> None:
         """Asks whether to send, keep or discard them; `hint`: what may be done with kept ones."""
         self.to_ask = False
-        count = counted(len(self._texts), "prompt")
+        count = count_noun(len(self._texts), "prompt")
         options = (
-            Option(label=f"Send now: {one_line(self._texts[0], SHOWN)}", key="s"),
-            Option(label="Keep", detail=hint, key="k"),
-            Option(label="Discard", key="d"),
+            MenuOption(label=f"Send now: {one_line(self._texts[0], SHOWN)}", key="s"),
+            MenuOption(label="Keep", detail=hint, key="k"),
+            MenuOption(label="Discard", key="d"),
         )
         picked = await choose(Menu(title=f"Interrupted with {count} queued.", options=options))
         if picked and 2 in picked:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alhena.display_text import escaped, one_line
-from alhena.frontends.shared.listings import counted
+from alhena.frontends.shared.listings import count_noun
 from alhena.frontends.terminal.drawing.lines import Line, line
-from alhena.frontends.terminal.drawing.menu import Menu, Option
+from alhena.frontends.terminal.drawing.menu import Menu, MenuOption
 from alhena.frontends.terminal.session_commands import go_on
 from alhena.session.tags import EarlierPrompt
 
@@ -47,14 +47,14 @@ async def rewind(context: "Conversation", _rest: str) -> list[Line]:
     return lines
 
 
-def _prompt_option(prompt: EarlierPrompt, cwd: Path) -> Option:
+def _prompt_option(prompt: EarlierPrompt, cwd: Path) -> MenuOption:
     from alhena.frontends.shared.descriptions import age_words  # it loads alhena.mcp
 
     age = age_words(time.time() - datetime.fromisoformat(prompt.at).timestamp())
-    changed = f" · {counted(len(prompt.files), 'file')} changed" if prompt.files else ""
+    changed = f" · {count_noun(len(prompt.files), 'file')} changed" if prompt.files else ""
     paths = (path.removeprefix(f"{cwd}/") for path in prompt.files[:NAMED_FILES])
     label = one_line(prompt.text, LABEL)
-    return Option(label=label, detail=f"{age}{changed}", preview=", ".join(paths))
+    return MenuOption(label=label, detail=f"{age}{changed}", preview=", ".join(paths))
 
 
 def _checkpoints(prompts: Sequence[EarlierPrompt]) -> frozenset[str]:
@@ -68,11 +68,11 @@ async def _how(
     if not _checkpoints(prompts):
         return True, False
     paths = dict.fromkeys(path for each in prompts for path in each.files)
-    changes = f"undoes changes of {counted(len(paths), 'file')}" if paths else "undoes changes"
+    changes = f"undoes changes of {count_noun(len(paths), 'file')}" if paths else "undoes changes"
     options = (
-        Option(label="Conversation only", detail="files stay as they are"),
-        Option(label="Conversation and files", detail=changes),
-        Option(label="Files only", detail="the conversation stays"),
+        MenuOption(label="Conversation only", detail="files stay as they are"),
+        MenuOption(label="Conversation and files", detail=changes),
+        MenuOption(label="Files only", detail="the conversation stays"),
     )
     title = f"Rewind to before: {one_line(prompts[0].text, TITLE)}"
     picked = await context.screen.choose(Menu(title=title, options=options, search=""))

@@ -19,7 +19,7 @@ from alhena.system.workspace import current_directory
 if TYPE_CHECKING:
     from alhena.frontends.terminal.app import TerminalScreen
     from alhena.frontends.terminal.entry import PromptCompleter
-    from alhena.frontends.terminal.keys import Hands
+    from alhena.frontends.terminal.keys import KeyActions
     from alhena.frontends.terminal.line_screen import LineScreen
 
 INTERRUPTED = 130
@@ -35,7 +35,7 @@ wrapped lines, no colours. Undoes what a program that is killed has left, too.""
 
 
 @contextmanager
-def signals(target: "Hands | LineScreen") -> Generator[list[int]]:
+def signals(target: "KeyActions | LineScreen") -> Generator[list[int]]:
     """Within this SIGTERM and SIGHUP end the session in good order, and a second one at once; the
     terminal is left as it was found in either case. SIGINT is the target's. Signals that are
     ignored stay so. Those that have come to end the session are in the list."""
@@ -55,7 +55,7 @@ def signals(target: "Hands | LineScreen") -> Generator[list[int]]:
     used = [each for each in numbers if signal.getsignal(each) is not signal.SIG_IGN]
     for number in used:
         if number == signal.SIGINT:
-            loop.add_signal_handler(number, target.interrupted)
+            loop.add_signal_handler(number, target.interrupt)
         else:
             loop.add_signal_handler(number, end, number)
     try:
@@ -164,7 +164,7 @@ async def _sit(
     painted = asyncio.create_task(screen.painted.wait())
     await asyncio.wait({drawing, painted}, return_when=asyncio.FIRST_COMPLETED)
     if painted.cancel():
-        return await _closed(drawing)
+        return await _wait_closed(drawing)
     from prompt_toolkit.application.application import attach_winch_signal_handler
 
     # In a thread, so that what is typed meanwhile is seen.
@@ -193,7 +193,7 @@ async def _sit(
     await asyncio.wait({drawing, work}, return_when=asyncio.FIRST_COMPLETED)
     screen.close()
     try:
-        return await _closed(drawing)
+        return await _wait_closed(drawing)
     finally:
         # The session ends in good order also where its terminal has gone away.
         hands.leave()
@@ -204,7 +204,7 @@ async def _sit(
             work.result()
 
 
-async def _closed(drawing: "asyncio.Task[None]") -> int:
+async def _wait_closed(drawing: "asyncio.Task[None]") -> int:
     """Waits for the screen's end; not 0 when its terminal has gone away."""
     try:
         await drawing

@@ -13,10 +13,10 @@ import msgspec
 from alhena.config.home import user_settings_path
 from alhena.display_text import escaped, one_line
 from alhena.frontends.shared.files import write_setting
-from alhena.frontends.shared.listings import counted, session_rows
+from alhena.frontends.shared.listings import count_noun, session_rows
 from alhena.frontends.shared.session_lists import OpenSession, list_servers
 from alhena.frontends.terminal.drawing.lines import Line, line, list_lines
-from alhena.frontends.terminal.drawing.menu import Menu, Option
+from alhena.frontends.terminal.drawing.menu import Menu, MenuOption
 
 if TYPE_CHECKING:
     from alhena.agent.restoring import Restored
@@ -39,7 +39,7 @@ async def chat(context: "Conversation", rest: str) -> list[Line]:
     saved = context.agent.checkpoints.conversations
     match what, bool(name):
         case (("" | "list"), False):
-            return _listed(saved)
+            return _saved_lines(saved)
         case "save", True:
             return await _save(saved, name)
         case (("resume" | "load"), True):
@@ -53,11 +53,11 @@ async def chat(context: "Conversation", rest: str) -> list[Line]:
             return [line(USAGE, "error")]
 
 
-def _listed(saved: "SavedConversations") -> list[Line]:
+def _saved_lines(saved: "SavedConversations") -> list[Line]:
     tags = saved.all()
     if not tags:
         return [line("No conversations are saved. To save this one: /chat save NAME")]
-    head = f"{counted(len(tags), 'saved conversation')}, the oldest first"
+    head = f"{count_noun(len(tags), 'saved conversation')}, the oldest first"
     return [
         line(head, "bold"),
         *(line(escaped(f"  {tag.name}  {tag.saved[:16]}  {one_line(tag.title)}")) for tag in tags),
@@ -101,11 +101,11 @@ async def _share(saved: "SavedConversations", cwd: Path, given: str) -> list[Lin
     if journal is None:
         return [line("Nothing to share yet.", "warning")]
     name = given or time.strftime("conversation-%Y%m%d-%H%M%S.md")
-    path = await asyncio.to_thread(_written, journal, cwd, name)
+    path = await asyncio.to_thread(_write_session, journal, cwd, name)
     return [line(f"Written to {escaped(str(path))}.")]
 
 
-def _written(journal: Path, cwd: Path, name: str) -> Path:
+def _write_session(journal: Path, cwd: Path, name: str) -> Path:
     from alhena.config.effective_settings import open_place
     from alhena.frontends.shared.files import form_of, session_document, write_document
 
@@ -190,7 +190,7 @@ def _to_sign_in(control: "ServerControl") -> list[Line]:
 
 async def restore(context: "Conversation", rest: str) -> list[Line]:
     """Lists the checkpoints, or goes back to one."""
-    from alhena.frontends.shared.descriptions import listed
+    from alhena.frontends.shared.descriptions import checkpoint_lines
 
     name = rest.strip()
     if not name:
@@ -198,12 +198,12 @@ async def restore(context: "Conversation", rest: str) -> list[Line]:
         if not found:
             return [line("No checkpoints. Setting general.checkpointing.enabled makes them.")]
         head = line(
-            f"{counted(len(found), 'checkpoint')}, the oldest first; /restore NAME goes back",
+            f"{count_noun(len(found), 'checkpoint')}, the oldest first; /restore NAME goes back",
             "bold",
         )
-        return [head, *(line(escaped(each)) for each in listed(found))]
+        return [head, *(line(escaped(each)) for each in checkpoint_lines(found))]
     restored = await context.agent.checkpoints.restore(name)
-    lines = [line(f"Back at {escaped(restored.name)}.", "bold"), *_told(restored)]
+    lines = [line(f"Back at {escaped(restored.name)}.", "bold"), *_restored_lines(restored)]
     if restored.proposed:
         context.propose()
     return lines
@@ -218,13 +218,16 @@ async def undo(context: "Conversation", _rest: str) -> list[Line]:
         return [line("Nothing to undo: this session has edited no file.")]
     files = restored.files
     if files is None or not (files.written or files.removed):
-        return [line("None of the last turn's edits were undone.", "warning"), *_told(restored)]
+        return [
+            line("None of the last turn's edits were undone.", "warning"),
+            *_restored_lines(restored),
+        ]
     context.tell(undone_note(restored))
     which = "Some of the edits" if files.left else "The edits"
-    return [line(f"{which} of the last turn are undone.", "bold"), *_told(restored)]
+    return [line(f"{which} of the last turn are undone.", "bold"), *_restored_lines(restored)]
 
 
-def _told(restored: "Restored") -> list[Line]:
+def _restored_lines(restored: "Restored") -> list[Line]:
     from alhena.frontends.shared.descriptions import restored_words
 
     return [
@@ -249,7 +252,7 @@ async def model(context: "Conversation", rest: str) -> list[Line]:
     if len(names) > 1 or (saved and not names):
         return [line(f"It is /model, or /model set NAME [{PERSIST}].", "error")]
     if not names:
-        picked = await _picked(context)
+        picked = await _pick_model(context)
         if picked is None:
             return []
         names, saved = [picked[0]], picked[1]
@@ -269,7 +272,7 @@ async def model(context: "Conversation", rest: str) -> list[Line]:
     return [line(f"Model: {one_line(context.identity[1])}."), *lines]
 
 
-async def _picked(context: "Conversation") -> tuple[str, bool] | None:
+async def _pick_model(context: "Conversation") -> tuple[str, bool] | None:
     """The model that was picked, and whether it is saved."""
     from alhena.agent.between_prompts import list_models
     from alhena.models.catalogue import served_models, today
@@ -279,7 +282,7 @@ async def _picked(context: "Conversation") -> tuple[str, bool] | None:
     names = found.names
     now = context.identity[1]
     options = tuple(
-        Option(
+        MenuOption(
             label=name,
             detail=", ".join(
                 filter(None, (limits.get(name, ""), "current" if name == now else ""))
@@ -296,8 +299,8 @@ async def _picked(context: "Conversation") -> tuple[str, bool] | None:
     how = Menu(
         title=f"Use {one_line(names[min(picked)])}",
         options=(
-            Option(label="For this session"),
-            Option(label="For this and later sessions", detail="model.name in your settings"),
+            MenuOption(label="For this session"),
+            MenuOption(label="For this and later sessions", detail="model.name in your settings"),
         ),
         search="",
     )
@@ -336,9 +339,9 @@ async def resume(context: "Conversation", rest: str) -> list[Line]:
     return [line(f"Resumed session {one_line(session_id)}.", "dim")]
 
 
-def _session_option(session: "SessionSummary") -> Option:
+def _session_option(session: "SessionSummary") -> MenuOption:
     (row,) = session_rows((session,))
-    return Option(
+    return MenuOption(
         label=row.text,
         detail=f"{row.state} · {max(session.size // 1024, 1):,} KiB · {row.name[:8]}",
         preview=_last_prompt(session),

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from alhena.agent.runner import SessionRunner
-from alhena.agent.toolset.options import People, SessionOptions
+from alhena.agent.toolset.options import People, SessionSpec
 from alhena.commands import sources_of
 from alhena.config.effective_settings import Place
 from alhena.config.home import config_home
@@ -15,11 +15,11 @@ from alhena.display_text import one_line
 from alhena.errors import AlhenaError
 from alhena.frontends.shared.arguments import RunArguments
 from alhena.frontends.shared.current_settings import (
-    Folder,
+    SessionFolder,
+    load_choices,
     place_here,
     refused_mode,
-    remember,
-    remembered,
+    save_choices,
     session_options,
 )
 from alhena.frontends.terminal.console import ConsoleFactory
@@ -63,7 +63,7 @@ async def converse(
     """Works off what a person sends until the person leaves. `attach` is given the conversation as
     soon as it takes input; `console` makes what gives commands a terminal. Raises ConfigError,
     CredentialsError and what else keeps a session from beginning."""
-    folder = Folder(lambda: _place(arguments))
+    folder = SessionFolder(lambda: _place(arguments))
     conversation = Conversation(screen, time.monotonic, folder, console)
     place = folder.place
     screen.adopt(place.settings)
@@ -78,7 +78,7 @@ async def converse(
         if await ask_changed(place, screen.choose, conversation.print):
             place = folder.reread()
     if _lacks_access(arguments, place):
-        if remembered(place.environ).demo:
+        if load_choices(place.environ).demo:
             arguments = msgspec.structs.replace(arguments, model=DEMO)
         else:
             from alhena.frontends.terminal.access_dialog import ask_access
@@ -100,9 +100,11 @@ async def converse(
         problems = conversation.prompts.load(sources_of(place))
         conversation.print([line(f"! {each}", "warning") for each in problems])
         if agent.toolset.links.resumed:
-            from alhena.frontends.terminal.drawing.resume_view import recalled
+            from alhena.frontends.terminal.drawing.resume_view import load_earlier
 
-            conversation.view, blocks = await recalled(agent, conversation.view, conversation.pages)
+            conversation.view, blocks = await load_earlier(
+                agent, conversation.view, conversation.pages
+            )
             screen.update(conversation.view, blocks)
             conversation.print([line(f"Resumed session {agent.session_id}.", "dim")])
         if arguments.prompt_interactive:
@@ -137,7 +139,7 @@ def _name_idle(place: Place, conversation: Conversation, *, keys: bool) -> None:
         conversation.print([line(f"! {one_line(each)}", "warning") for each in file.problems])
     if not any(idle.values()):
         return
-    named = remembered(place.environ).named_settings
+    named = load_choices(place.environ).named_settings
     told: list[str] = []
     for kind, names in idle.items():
         new = [name for name in names if name not in named]
@@ -148,18 +150,23 @@ def _name_idle(place: Place, conversation: Conversation, *, keys: bool) -> None:
     if not told:
         return
     try:
-        remember(place.environ, named_settings=(*named, *told))
+        save_choices(place.environ, named_settings=(*named, *told))
     except AlhenaError as error:
         conversation.print([line(f"! {one_line(str(error))}", "warning")])
 
 
 def _agent(arguments: RunArguments, conversation: Conversation) -> SessionRunner:
-    def options() -> SessionOptions:
+    def options() -> SessionSpec:
         asked = session_options(arguments, conversation.folder.place, attended=True)
         return msgspec.structs.replace(
             asked,
-            model=conversation.folder.model or asked.model,
-            include_directories=(*asked.include_directories, *conversation.folder.added),
+            place=msgspec.structs.replace(
+                asked.place, directories=(*asked.place.directories, *conversation.folder.added)
+            ),
+            model=msgspec.structs.replace(
+                asked.model, name=conversation.folder.model or asked.model.name
+            ),
+            tools=msgspec.structs.replace(asked.tools, wait_for_servers=False),
             people=People(
                 approve=conversation.approve, ask=conversation.ask, edit=conversation.edit
             ),
@@ -168,7 +175,6 @@ def _agent(arguments: RunArguments, conversation: Conversation) -> SessionRunner
                 console=conversation.console,
                 facts={**asked.client.facts, "output_format": "text"},
             ),
-            wait_for_servers=False,
         )
 
     return SessionRunner(options)

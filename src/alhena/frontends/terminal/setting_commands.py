@@ -26,7 +26,7 @@ from alhena.display_text import escaped, one_line
 from alhena.errors import InputError
 from alhena.frontends.shared.files import change_json
 from alhena.frontends.terminal.drawing.lines import Line, line
-from alhena.frontends.terminal.drawing.menu import Menu, Option
+from alhena.frontends.terminal.drawing.menu import Menu, MenuOption
 from alhena.frontends.terminal.looks.clipboard import copy
 from alhena.memory.files import LoadedMemory, MemoryKind
 from alhena.models.providers.select import is_demo
@@ -210,7 +210,9 @@ async def settings(context: "Conversation", rest: str) -> list[Line]:
     if not wanted:
         return [line(f"No setting has {one_line(rest.strip())!r} in its name.", "error")]
     options = tuple(
-        Option(label=f"{key}: {_shown(_at(place.settings, key))}", detail=_layer(place, key))
+        MenuOption(
+            label=f"{key}: {_value_text(_at(place.settings, key))}", detail=_layer(place, key)
+        )
         for key in wanted
     )
     picked = await context.screen.choose(Menu(title="Which setting?", options=options, search=""))
@@ -221,9 +223,11 @@ async def settings(context: "Conversation", rest: str) -> list[Line]:
 async def _change(context: "Conversation", key: str, kind: Any) -> list[Line]:
     """Asks for the value of a setting."""
     place, values = context.folder.place, _choices(kind)
-    options = [Option(label=_shown(each)) for each in values] or [Option(label="Another value")]
+    options = [MenuOption(label=_value_text(each)) for each in values] or [
+        MenuOption(label="Another value")
+    ]
     if _layer(place, key) == LayerKind.USER:
-        options.append(Option(label="Reset", detail="removes it from your settings"))
+        options.append(MenuOption(label="Reset", detail="removes it from your settings"))
     chosen: frozenset[int] | None = frozenset({0})
     if len(options) > 1:
         menu = Menu(title=f"{key} ({_layer(place, key)})", options=tuple(options), search="")
@@ -232,7 +236,7 @@ async def _change(context: "Conversation", key: str, kind: Any) -> list[Line]:
         return _reset(context, key)
     if chosen and values:
         return _set(context, key, values[min(chosen)])
-    now = _shown(_at(place.settings, key))
+    now = _value_text(_at(place.settings, key))
     text = await context.screen.ask_text(f"{key}:", now) if chosen else None
     return _set(context, key, _value(kind, text)) if text else [line("Nothing is changed.")]
 
@@ -276,7 +280,7 @@ def _value(kind: Any, text: str) -> Any:
         raise InputError(f"{one_line(text)!r} cannot be used: {error}") from error
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if value is None:
         return "not set"
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
@@ -289,7 +293,7 @@ def _at(now: Settings, key: str) -> Any:
 def _set(context: "Conversation", key: str, value: Any) -> list[Line]:
     changed = partial(with_value, path=tuple(key.split(".")), value=value)
     file, place = _write(context, changed)
-    lines = [line(f"{key} is {_shown(value)} in {one_line(str(file))}.")]
+    lines = [line(f"{key} is {_value_text(value)} in {one_line(str(file))}.")]
     if _at(place.settings, key) != value:
         lines.append(
             line(
@@ -302,7 +306,7 @@ def _set(context: "Conversation", key: str, value: Any) -> list[Line]:
 
 def _reset(context: "Conversation", key: str) -> list[Line]:
     file, place = _write(context, partial(without_value, path=tuple(key.split("."))))
-    value = f"{_shown(_at(place.settings, key))} ({_layer(place, key)})"
+    value = f"{_value_text(_at(place.settings, key))} ({_layer(place, key)})"
     return [line(f"{key} is not in {one_line(str(file))} any more; it is {value}."), *_when(key)]
 
 
@@ -328,7 +332,7 @@ CONVERSATION, RESULTS = "Conversation", "Results"
 KINDS = (SYSTEM, TOOLS, MEMORY, CONVERSATION, RESULTS)
 
 
-class Item(msgspec.Struct, frozen=True):
+class WindowItem(msgspec.Struct, frozen=True):
     """A part of the window, of one of the KINDS."""
 
     kind: str
@@ -356,23 +360,23 @@ async def context(context: "Conversation", _rest: str) -> list[Line]:
         line(f"Context: {used:,} of {window:,} tokens ({used / window:.1%})", "bold"),
         line(f"  {how}", "dim"),
     ]
-    lines += (_row(Item(kind, kind, _sum(items, kind)), estimated) for kind in KINDS)
+    lines += (_row(WindowItem(kind, kind, _sum(items, kind)), estimated) for kind in KINDS)
     lines.append(line("Largest", "bold"))
     largest = sorted(items, key=lambda each: each.tokens, reverse=True)[:LARGEST]
     return [*lines, *(_row(each, estimated) for each in largest)]
 
 
-def _sum(items: Iterable[Item], kind: str) -> int:
+def _sum(items: Iterable[WindowItem], kind: str) -> int:
     return sum(each.tokens for each in items if each.kind == kind)
 
 
-def _row(item: Item, whole: int) -> Line:
+def _row(item: WindowItem, whole: int) -> Line:
     share = f"{item.tokens / max(whole, 1):>4.0%}"
     name = one_line(item.name, NAME_COLUMNS)
     return (("dim", f"  {item.tokens:>9,} {share}  "), *line(name))
 
 
-def window_items(request: Upcoming, files: Iterable[LoadedMemory]) -> Iterator[Item]:
+def window_items(request: Upcoming, files: Iterable[LoadedMemory]) -> Iterator[WindowItem]:
     """The parts of the next request with estimates of their tokens. The project's memory is in its
     first content, all other memory in the system prompt."""
     system = request.config.system_instruction
@@ -384,11 +388,11 @@ def window_items(request: Upcoming, files: Iterable[LoadedMemory]) -> Iterator[I
             memory += size
         else:
             tokens -= size
-        yield Item(MEMORY, str(each.path), size)
-    yield Item(SYSTEM, "system prompt", max(tokens, 0))
+        yield WindowItem(MEMORY, str(each.path), size)
+    yield WindowItem(SYSTEM, "system prompt", max(tokens, 0))
     for tool in request.config.tools or ():
         for declared in tool.function_declarations or ():
-            yield Item(TOOLS, declared.name, int(value_tokens(declared)))
+            yield WindowItem(TOOLS, declared.name, int(value_tokens(declared)))
     told: dict[str, str] = {}
     for content in request.contents:
         for item in _content_items(content, told):
@@ -397,7 +401,7 @@ def window_items(request: Upcoming, files: Iterable[LoadedMemory]) -> Iterator[I
             yield msgspec.structs.replace(item, tokens=item.tokens - less)
 
 
-def _content_items(content: Content, told: dict[str, str]) -> Iterator[Item]:
+def _content_items(content: Content, told: dict[str, str]) -> Iterator[WindowItem]:
     """A content's results and calls, and the rest of it in one. `told` has the calls by their
     ids."""
     words = list[Part]()
@@ -407,14 +411,14 @@ def _content_items(content: Content, told: dict[str, str]) -> Iterator[Item]:
             about = next((each for each in (call.args or {}).values() if isinstance(each, str)), "")
             name = f"{call.name} {about}"
             told[call.id or ""] = name
-            yield Item(CONVERSATION, f"call: {name}", int(part_tokens(part)))
+            yield WindowItem(CONVERSATION, f"call: {name}", int(part_tokens(part)))
         elif response is not None:
             name = told.get(response.id or "", response.name)
-            yield Item(RESULTS, f"result: {name}", int(part_tokens(part)))
+            yield WindowItem(RESULTS, f"result: {name}", int(part_tokens(part)))
         else:
             words.append(part)
     if words:
         who = "answer" if content.role == "model" else "prompt"
         text = next((part.text for part in words if part.text and not part.thought), "")
         tokens = int(sum(map(part_tokens, words)))
-        yield Item(CONVERSATION, f"{who}: {text or 'media'}", tokens)
+        yield WindowItem(CONVERSATION, f"{who}: {text or 'media'}", tokens)

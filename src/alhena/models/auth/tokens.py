@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 from urllib.parse import quote_plus, urlencode
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -143,14 +144,12 @@ class LoopLock:
     """A separate lock for each event loop: a lock cannot be shared between loops."""
 
     def __init__(self) -> None:
-        self._last: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
+        self._locks = WeakKeyDictionary()
 
     def here(self) -> asyncio.Lock:
         """The lock of the running event loop."""
-        loop = asyncio.get_running_loop()
-        if self._last is None or self._last[0] is not loop:
-            self._last = (loop, asyncio.Lock())
-        return self._last[1]
+        return self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
 
 
 MAX_BODY_BYTES = 256 * 1024

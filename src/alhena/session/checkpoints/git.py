@@ -150,7 +150,10 @@ class Git:
         settings = (*CONFIGURATION, f"core.excludesFile={self._excludes}")
         try:
             command = git_command(
-                ("--literal-pathspecs", *arguments), environment, settings=settings
+                ("--literal-pathspecs", *arguments),
+                {"PATH": self._path},
+                environment,
+                settings=settings,
             )
         except ProcessStartError as error:
             raise NoGitError(
@@ -178,7 +181,6 @@ class Git:
 
     def _environment(self, nested: Path | None) -> dict[str, str]:
         return {
-            "PATH": self._path,
             "HOME": str(self.git_dir),
             "XDG_CONFIG_HOME": str(self.git_dir),
             "LC_ALL": "C",

@@ -3,11 +3,11 @@
 import re
 from itertools import pairwise
 
+from alhena.shell.arguments import operand_words, option_names
 from alhena.shell.options import base_name, option_values
-from alhena.shell.outputs import letters_of, operands_in
 from alhena.shell.parse.model import Part, Word
 from alhena.shell.secret_files import may_match_secret
-from alhena.shell.tables import listed
+from alhena.shell.tables import Program, listed, program
 
 _GIT_LISTS = re.compile(r"git ls-files\b|git diff (?!.*--no-index).*--name-only(?: [\w@^-]+)*\Z")
 _GIT_NAMES = re.compile(
@@ -20,6 +20,10 @@ _LISTING = frozenset(
     | {"--exclude-standard"}
 )
 """Options with which `git ls-files` lists names and nothing else."""
+
+
+def _table(name: str) -> Program:
+    return program(name) or Program()
 
 
 def lists_names(part: Part) -> bool:
@@ -59,7 +63,7 @@ def lists_or_passes(part: Part) -> bool | None:
         return _GIT_LISTS.match(" ".join(word.text for word in words)) is not None
     if name not in listed("finders") | {"ls"} or any("printf" in w.text for w in words):
         return False
-    others = {o for o in letters_of(words) if len(o) == 2} - _LISTS_NAMES if name == "ls" else ()
+    others = option_names(_table(name), words) - _LISTS_NAMES if name == "ls" else ()
     return False if others else None
 
 
@@ -81,8 +85,7 @@ def search_roots(words: tuple[Word, ...]) -> list[Word]:
         stop = next(
             (at for at, w in enumerate(words) if w.text in listed("find_actions")), len(words)
         )
-        valued = frozenset({"-e", "-E", "-t", "-d", "-j", "-S", "-c"})
-        roots = operands_in(words[:stop], valued)[1:]
+        roots = operand_words(_table(name), words[:stop])[1:]
         return [*roots, *option_values(words[:stop], "", "search-path base-directory")] or [
             Word(".")
         ]

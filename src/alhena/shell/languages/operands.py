@@ -115,22 +115,9 @@ def _inside(reading: Reading, word: Word) -> str | None:
 
 
 def _tar_operand(reading: Reading, word: Word) -> str | None:
-    """`tar xIf program archive`: the first operand may hold options without a dash, and their
-    values follow it."""
-    if reading.beyond and ":" in word.text.partition("/")[0]:
-        return describe_excess(word.text, Effect.CONNECTS)
-    bundled = word.text.isalnum() and word.text[:1] in "AcdrtuxIFfjJzZvphklmnoBCbLMNPsSTUVwWX"
-    if reading.operands or reading.at != 1 or not bundled:
-        return None
-    values = iter(range(2, len(reading.words)))
-    for letter in word.text:
-        valued = reading.table.takes_next(f"-{letter}")
-        reading.end = next(values, reading.at) if valued else reading.at
-        value = reading.words[reading.end] if valued else None
-        found = reading.effect(f"{word.text} (-{letter})", f"-{letter}", value)
-        if found is not None:
-            return found
-    return None
+    """An archive before whose colon there is no slash is another host's."""
+    remote = reading.beyond and ":" in word.text.partition("/")[0]
+    return describe_excess(word.text, Effect.CONNECTS) if remote else None
 
 
 def _database_operand(reading: Reading, word: Word) -> str | None:

@@ -23,7 +23,7 @@ from alhena.frontends.cli.mcp.settings import (
     entries_of,
     settings_file,
 )
-from alhena.frontends.shared.arguments import parsed
+from alhena.frontends.shared.arguments import parse_arguments
 from alhena.frontends.shared.files import change_json
 from alhena.frontends.shared.streams import write_stderr, write_stdout
 from alhena.system.workspace import current_directory, is_within
@@ -51,7 +51,7 @@ _ENV = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _REFERENCE = re.compile(r"(?:(?:Bearer|Basic|token) )?\$(?:[A-Za-z_]\w*|\{[\w:.-]+\})")
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class ForeignServer(msgspec.Struct, frozen=True, kw_only=True):
     """A server of a file, as an entry of `mcpServers`. `scope` is the settings that it is for by
     its origin; `off`: its file turns it off; `problem`: the reason why it cannot be used; `notes`
     are for the person."""
@@ -67,17 +67,19 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 def import_servers(argv: list[str]) -> int:
     """Carries out `alhena mcp import ARGV`; returns the exit code."""
-    options = parsed("alhena mcp import", argv, "[NAME…] --all --dry-run -s|--scope=user|project")
+    options = parse_arguments(
+        "alhena mcp import", argv, "[NAME…] --all --dry-run -s|--scope=user|project"
+    )
     file, names = _file_and_names(list(options.name), everything=options.all)
     if options.all and names:
         raise UsageError("--all takes no names of servers.", remedy="Leave out one of them.")
-    found = list(_of_file(file) if file else _of_places())
+    found = list(_read_servers(file) if file else _read_all())
     for each in found:
-        write_stdout(_shown(each, options.scope))
+        write_stdout(_found_text(each, options.scope))
     where = str(file) if file else "the six places"
     if not found:
         write_stdout(f"There are no MCP servers in {one_line(where)}.\n")
-    chosen = _chosen(found, names, where)
+    chosen = _choose(found, names, where)
     if options.dry_run or not (options.all or names):
         if found:
             write_stdout(
@@ -99,7 +101,7 @@ def _file_and_names(words: list[str], *, everything: bool) -> tuple[Path | None,
     return None, words
 
 
-def _of_places() -> Iterator[Found]:
+def _read_all() -> Iterator[ForeignServer]:
     """The servers of the six places. A file that cannot be used is named on stderr."""
     own = config_home(os.environ)
     home = Path(os.environ.get("HOME") or own.parent)
@@ -117,7 +119,7 @@ def _of_places() -> Iterator[Found]:
             write_stderr(f"alhena: warning: {shown} is not read: {one_line(str(why))}\n")
 
 
-def _of_file(path: Path) -> Iterator[Found]:
+def _read_servers(path: Path) -> Iterator[ForeignServer]:
     try:
         yield from _read(path, str(path), _scope_of(path))
     except OSError as error:
@@ -134,7 +136,7 @@ def _scope_of(path: Path) -> str:
     return "project"
 
 
-def _read(path: Path, shown: str, scope: str) -> Iterator[Found]:
+def _read(path: Path, shown: str, scope: str) -> Iterator[ForeignServer]:
     """The servers of a file. Raises OSError and ConfigError."""
     data = read_limited(path, MAX_BYTES)
     if not data.strip():
@@ -170,16 +172,18 @@ def _table(value: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def _server(name: str, members: Any, source: str, scope: str) -> Found:
+def _server(name: str, members: Any, source: str, scope: str) -> ForeignServer:
     if not isinstance(members, dict):
-        return Found(name=name, source=source, scope=scope, entry={}, problem="it is no object")
+        return ForeignServer(
+            name=name, source=source, scope=scope, entry={}, problem="it is no object"
+        )
     given = cast("dict[str, Any]", members)
-    entry, notes = _converted(given)
+    entry, notes = _convert_entry(given)
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.")[:63]
     if plain != name:
         notes.append(f"its name there is {name!r}")
     made = server_of(plain, entry)
-    return Found(
+    return ForeignServer(
         name=plain,
         source=source,
         scope=scope,
@@ -190,7 +194,7 @@ def _server(name: str, members: Any, source: str, scope: str) -> Found:
     )
 
 
-def _converted(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def _convert_entry(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The entry of `mcpServers` for another tool's, and notes on what differs."""
     entry: dict[str, Any] = {}
     left_out: list[str] = []
@@ -252,13 +256,13 @@ def _without_env_prefix(value: Any) -> Any:
     return value
 
 
-def _shown(found: Found, scope: str | None) -> str:
+def _found_text(found: ForeignServer, scope: str | None) -> str:
     """A server in full, but for the values of secrets."""
     lines = [f"{found.name} from {found.source}, for the {scope or found.scope} settings"]
     if found.problem:
         lines.append(f"cannot be used: {found.problem}")
     else:
-        lines += _described(cast("McpServer", server_of(found.name, found.entry)))
+        lines += _server_lines(cast("McpServer", server_of(found.name, found.entry)))
     lines += found.notes
     if found.off:
         lines.append("turned off there; --all leaves it out")
@@ -266,7 +270,7 @@ def _shown(found: Found, scope: str | None) -> str:
     return "\n".join((first, *(f"    {each}" for each in rest))) + "\n"
 
 
-def _described(server: McpServer) -> Iterator[str]:
+def _server_lines(server: McpServer) -> Iterator[str]:
     if server.address is not None:
         yield f"url {harmless_url(server.address)} ({server.transport})"
     else:
@@ -286,10 +290,10 @@ def _harmless(name: str, value: str) -> str:
     return REDACTED if secret else without_secrets(value)
 
 
-def _chosen(found: Iterable[Found], names: list[str], where: str) -> list[Found]:
+def _choose(found: Iterable[ForeignServer], names: list[str], where: str) -> list[ForeignServer]:
     """The named servers, or all usable ones; the first of several of one name. Raises InputError
     for a name that cannot be added."""
-    first: dict[str, Found] = {}
+    first: dict[str, ForeignServer] = {}
     for each in found:
         if each.problem:
             continue
@@ -312,7 +316,7 @@ def _chosen(found: Iterable[Found], names: list[str], where: str) -> list[Found]
     return [first[name] for name in dict.fromkeys(names)]
 
 
-def _add(chosen: list[Found], scope: str | None) -> None:
+def _add(chosen: list[ForeignServer], scope: str | None) -> None:
     """Writes servers into the settings. One that is there with another content stays as it is."""
     for target in ("user", "project"):
         wanted = [each for each in chosen if (scope or each.scope) == target]
@@ -332,12 +336,12 @@ def _add(chosen: list[Found], scope: str | None) -> None:
         if not new:
             continue
 
-        def added(text: str, new: list[Found] = new) -> str:
+        def add_entries(text: str, new: list[ForeignServer] = new) -> str:
             for each in new:
                 text = with_value(text, (SERVERS, each.name), each.entry)
             return text
 
-        change_json(file, added, UNCHANGED)
+        change_json(file, add_entries, UNCHANGED)
         for each in new:
             write_stdout(f"MCP server {each.name!r} added to the {target} settings.\n")
         if target == "project":

@@ -13,8 +13,8 @@ from alhena.agent.toolset.toolset import SessionLinks, Toolset
 from alhena.errors import AlhenaError
 from alhena.frontends.cli.tools import (
     add_toolset_arguments,
-    answering_for,
     open_agents,
+    open_model,
     toolset_options,
     warn,
 )
@@ -36,13 +36,13 @@ def run(argv: list[str]) -> int:
     parser = Parser(prog="alhena mcp serve", description=DESCRIPTION)
     parser.add_argument("-m", "--model", metavar="NAME", help="for tools that ask a model")
     add_toolset_arguments(parser)
-    serving = Serving(parser.parse_args(argv))
+    serving = ServerRun(parser.parse_args(argv))
     serving.check()
     asyncio.run(serving.serve())
     return 0
 
 
-class Serving:
+class ServerRun:
     """One run of the server."""
 
     def __init__(self, found: argparse.Namespace) -> None:
@@ -50,7 +50,7 @@ class Serving:
         self._options = replace(toolset_options(found), servers=False)
         self._links = SessionLinks(
             session_id=new_session_id(),
-            answering=answering_for(self._options, found.model),
+            answering=open_model(self._options, found.model),
             delegate=open_agents,
             emit=warn,
         )
@@ -93,12 +93,12 @@ class Serving:
             self._ending = True
             self._answering.cancel()
 
-    def _say_no_more(self, failure: AlhenaError | None) -> None:
+    def _end_output(self, failure: AlhenaError | None) -> None:
         """There is no telling the client anything."""
         self._failure = self._failure or failure
         self._end()
 
-    def _hear_no_more(self, failure: AlhenaError | None) -> None:
+    def _end_input(self, failure: AlhenaError | None) -> None:
         """The client says nothing more, and may still read what it was told."""
         self._failure = self._failure or failure
         asyncio.get_running_loop().call_later(LAST_WORD_S, self._end)
@@ -108,18 +108,18 @@ class Serving:
         from mcp.server.stdio import stdio_server
 
         from alhena.frontends.mcp_server.server import ToolServer
-        from alhena.frontends.shared.pipes import incoming, outgoing
+        from alhena.frontends.shared.pipes import open_incoming, open_outgoing
 
-        def opened(able: bool) -> Toolset:
+        def open_bench(able: bool) -> Toolset:
             options = replace(self._options, interactive=able)
             self._bench = open_toolset(options, self._links, groups)
             tell(self._bench.warnings)
             return self._bench
 
-        server = ToolServer(opened, warn).make()
+        server = ToolServer(open_bench, warn).make()
         with (
-            closing(incoming(self._hear_no_more)) as reading_from,
-            closing(outgoing(self._say_no_more)) as writing_to,
+            closing(open_incoming(self._end_input)) as reading_from,
+            closing(open_outgoing(self._end_output)) as writing_to,
         ):
             streams = stdio_server(cast("Any", reading_from), cast("Any", writing_to))
             try:

@@ -16,7 +16,7 @@ from alhena.config.mcp_servers import (
 )
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
-from alhena.frontends.shared.arguments import parsed
+from alhena.frontends.shared.arguments import parse_arguments
 from alhena.frontends.shared.current_settings import place_here, tell
 from alhena.frontends.shared.listings import Listing, print_listing, server_rows
 from alhena.frontends.shared.streams import write_stdout
@@ -31,19 +31,19 @@ from alhena.tools.registry import ToolRegistry
 
 def list_all(argv: list[str]) -> int:
     """Carries out `alhena mcp list ARGV`; the exit code is 0 however the servers are."""
-    options = parsed("alhena mcp list", argv, "--json --skip-trust")
+    options = parse_arguments("alhena mcp list", argv, "--json --skip-trust")
     place = place_here(skip_trust=options.skip_trust, told=False)
     tell(place.told)
     configured = configured_servers(place.settings, place.environ, held=place.held_servers)
     warnings: list[str] = []
     variables = place.secret_variables()
-    reports = asyncio.run(_looked_at(place, configured, warnings, variables.name_secrets))
+    reports = asyncio.run(_probe_servers(place, configured, warnings, variables.name_secrets))
     tell(dict.fromkeys(warnings))
     listing = Listing(noun="MCP server", rows=server_rows(reports, place))
     return print_listing(listing, as_json=options.json)
 
 
-async def _looked_at(
+async def _probe_servers(
     place: Place, configured: ConfiguredServers, warnings: list[str], named: Named
 ) -> tuple[ServerReport, ...]:
     """Connects to each server and reports its state once it is connected, has failed or has timed
@@ -76,7 +76,7 @@ async def _looked_at(
 
 def auth(argv: list[str]) -> int:
     """Carries out `alhena mcp auth ARGV`; returns the exit code."""
-    options = parsed("alhena mcp auth", argv, "[NAME] --logout --skip-trust")
+    options = parse_arguments("alhena mcp auth", argv, "[NAME] --logout --skip-trust")
     tokens = token_file(os.environ)
     if options.logout:
         if options.name is None:
@@ -123,13 +123,13 @@ def _status(place: Place, tokens: TokenFile) -> int:
     servers = configured_servers(place.settings, place.environ, held=place.held_servers).servers
     remote = {name: server for name, server in servers.items() if server.address is not None}
     for name, server in remote.items():
-        write_stdout(f"{one_line(name, 60)}: {_signed(name, server, tokens)}\n")
+        write_stdout(f"{one_line(name, 60)}: {_sign_in_state(name, server, tokens)}\n")
     if not remote:
         write_stdout("No configured MCP server supports signing in.\n")
     return 0
 
 
-def _signed(name: str, server: McpServer, tokens: TokenFile) -> str:
+def _sign_in_state(name: str, server: McpServer, tokens: TokenFile) -> str:
     token = tokens.find_by_name(name)
     if token is None:
         return "not signed in"

@@ -14,7 +14,7 @@ from alhena.config.mcp_servers import EVERY
 from alhena.config.pinned_entries import folder_key
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
-from alhena.frontends.shared.arguments import parsed, split_list
+from alhena.frontends.shared.arguments import parse_arguments, split_list
 from alhena.frontends.shared.current_settings import place_here
 from alhena.frontends.shared.files import change_json
 from alhena.frontends.shared.folder_trust import accept, forget_accepted
@@ -45,7 +45,7 @@ _FLAGS = {"--trust": "trust", "-d": "debug", "--debug": "debug"}
 def _parse_add(argv: list[str]) -> tuple[str, str, dict[str, Any]]:
     """The name, the scope and the entry of `alhena mcp add ARGV`. Raises UsageError, which quotes
     no value of a variable or a header."""
-    words, said = _sorted(argv)
+    words, said = _split_options(argv)
     if len(words) < 2:
         raise UsageError("a name and a command, or a URL, are needed.", remedy=_REMEDY)
     name, target, *args = words
@@ -68,9 +68,9 @@ def _parse_add(argv: list[str]) -> tuple[str, str, dict[str, Any]]:
     if transport != "stdio":
         entry = {"url": target, "type": transport, "headers": headers}
     entry |= {
-        "timeout": _milliseconds(_last(said, "timeout")),
+        "timeout": _milliseconds(_last_value(said, "timeout")),
         "trust": "trust" in said,
-        "description": _last(said, "description"),
+        "description": _last_value(said, "description"),
         "includeTools": list(split_list(said.get("include_tools"))),
         "excludeTools": list(split_list(said.get("exclude_tools"))),
     }
@@ -78,7 +78,7 @@ def _parse_add(argv: list[str]) -> tuple[str, str, dict[str, Any]]:
     return name, _one_of(said, "scope", SCOPES) or "project", entry
 
 
-def _sorted(argv: list[str]) -> tuple[list[str], dict[str, list[str]]]:
+def _split_options(argv: list[str]) -> tuple[list[str], dict[str, list[str]]]:
     """The words, and what options of ours say."""
     words: list[str] = []
     said: dict[str, list[str]] = {}
@@ -104,13 +104,13 @@ def _sorted(argv: list[str]) -> tuple[list[str], dict[str, list[str]]]:
     return words, said
 
 
-def _last(said: dict[str, list[str]], key: str) -> str | None:
+def _last_value(said: dict[str, list[str]], key: str) -> str | None:
     values = said.get(key)
     return values[-1] if values else None
 
 
 def _one_of(said: dict[str, list[str]], key: str, choices: tuple[str, ...]) -> Any:
-    value = _last(said, key)
+    value = _last_value(said, key)
     if value is not None and value not in choices:
         raise UsageError(
             f"--{key} is one of {', '.join(choices)}.",
@@ -167,7 +167,7 @@ def accept_written(names: Collection[str]) -> None:
 
 def remove(argv: list[str]) -> int:
     """Carries out `alhena mcp remove ARGV`."""
-    options = parsed("alhena mcp remove", argv, "NAME -s|--scope=user|project")
+    options = parse_arguments("alhena mcp remove", argv, "NAME -s|--scope=user|project")
     name, scope = options.name, options.scope
     scopes = ("project", "user") if scope is None else (scope,)
     files = {each: settings_file(each, writing=scope is not None) for each in scopes}
@@ -203,7 +203,7 @@ def disable(argv: list[str]) -> int:
 
 def _turn(argv: list[str], *, enabled: bool) -> int:
     word = "enable" if enabled else "disable"
-    name: str = parsed(f"alhena mcp {word}", argv, "NAME").name
+    name: str = parse_arguments(f"alhena mcp {word}", argv, "NAME").name
     place = place_here()
     known = list(place.settings.mcp_servers)
     there = name == "mcp" and place.settings.mcp.server_command

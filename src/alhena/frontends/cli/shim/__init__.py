@@ -9,7 +9,7 @@ from pathlib import Path
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
 from alhena.frontends.main import COMMANDS
-from alhena.frontends.shared.arguments import parsed
+from alhena.frontends.shared.arguments import parse_arguments
 from alhena.frontends.shared.streams import write_stdout
 
 USAGE = """\
@@ -24,7 +24,7 @@ never replaced.
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena shim ARGV`; returns the exit code."""
-    options = parsed("alhena shim", argv, "NAME --dir=DIR")
+    options = parse_arguments("alhena shim", argv, "NAME --dir=DIR")
     name: str = options.name
     if name not in COMMANDS["shim"]:
         raise UsageError(

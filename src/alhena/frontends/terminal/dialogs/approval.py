@@ -15,12 +15,12 @@ from alhena.frontends.terminal.drawing.lines import (
     Block,
     Line,
     Lines,
-    clipped,
+    clip_line,
     line,
     plain,
     width,
 )
-from alhena.frontends.terminal.drawing.menu import Menu, Option
+from alhena.frontends.terminal.drawing.menu import Menu, MenuOption
 from alhena.frontends.terminal.drawing.screen import Screen
 from alhena.policy.engine import by_rule
 from alhena.scheduler.question import Answer, ConfirmationRequest, Payload
@@ -66,7 +66,7 @@ _AFTER_PLAN: tuple[tuple[_Mode, str, str], ...] = (
     ("yolo", "u", "Yes, without asking at all"),
 )
 """Approval modes after a plan, the strictest first; yolo only if it is the mode to return to."""
-DETAILS = Option(label="details", key="?")
+DETAILS = MenuOption(label="details", key="?")
 _ASKED_ABOUT: dict[type[ConfirmationDetails], str] = {
     EditConfirmation: "edits need",
     ExecConfirmation: "commands like this need",
@@ -186,12 +186,12 @@ def choices(
     """The menu for a request, and the answer of each option: only answers that the request takes,
     at most MOST of them. With `details` it is the menu below these, which has the others."""
     plan = request.details if isinstance(request.details, ExitPlanModeConfirmation) else None
-    options: list[Option] = []
+    options: list[MenuOption] = []
     answers: list[Answer] = []
     offered = [
         each
         for each in ANSWERS
-        if each[0] in request.outcomes and not _said_otherwise(each[0], request)
+        if each[0] in request.outcomes and not _is_said_clearer(each[0], request)
     ]
     for rare in reversed(RARE) if details else RARE:
         if len(offered) > MOST:
@@ -200,10 +200,10 @@ def choices(
         if plan and outcome is Outcome.PROCEED_ONCE:
             for mode, letter, label in _AFTER_PLAN:
                 if mode in ("default", "autoEdit", plan.next_mode):
-                    options.append(Option(label=label, key=letter, detail=f"{mode} mode"))
+                    options.append(MenuOption(label=label, key=letter, detail=f"{mode} mode"))
                     answers.append(Answer(outcome, Payload(approval_mode=mode)))
             continue
-        options.append(Option(label=_answer_label(request, outcome), key=key))
+        options.append(MenuOption(label=_answer_label(request, outcome), key=key))
         answers.append(Answer(outcome))
     title = "Carry out this plan?" if plan else "Allow this?"
     return Menu(title=title, options=tuple(options), more=DETAILS), tuple(answers)
@@ -211,12 +211,12 @@ def choices(
 
 def _answer_label(request: ConfirmationRequest, outcome: Outcome) -> str:
     """An answer, with what it would allow where that fits."""
-    text, words = _TEXTS[outcome], _allowed(request).get(outcome, "")
+    text, words = _TEXTS[outcome], _allowed_calls(request).get(outcome, "")
     whole = f"{text}: {one_line(words)}"
     return whole if words and width(whole) <= COLUMNS else text
 
 
-def _allowed(request: ConfirmationRequest) -> dict[Outcome, str]:
+def _allowed_calls(request: ConfirmationRequest) -> dict[Outcome, str]:
     """The calls that answers beyond this one would allow, where the answer does not name them."""
     named = (Outcome.PROCEED_ALWAYS_TOOL, Outcome.PROCEED_ALWAYS_SERVER)
     lasting = ((Outcome(each.outcome), each) for each in request.lasting)
@@ -231,14 +231,14 @@ def _too_long(request: ConfirmationRequest) -> Iterator[Line]:
     """The calls that lasting answers allow, where naming them is too long for the answers."""
     long = (
         words
-        for outcome, words in _allowed(request).items()
+        for outcome, words in _allowed_calls(request).items()
         if words not in _answer_label(request, outcome)
     )
     for words in dict.fromkeys(long):
         yield from _whole(one_line(words, MAX_RULE), "  always: ")
 
 
-def _said_otherwise(outcome: Outcome, request: ConfirmationRequest) -> bool:
+def _is_said_clearer(outcome: Outcome, request: ConfirmationRequest) -> bool:
     """True when another answer is the same one with clearer words: of a server's tool, "always" is
     always this tool."""
     return (
@@ -254,10 +254,10 @@ def question_menu(question: Question) -> Menu | None:
     title = question.header or "Your answer"
     match question.type:
         case "yesno":
-            options = (Option(label="Yes", key="y"), Option(label="No", key="n"))
+            options = (MenuOption(label="Yes", key="y"), MenuOption(label="No", key="n"))
             return Menu(title=title, options=options)
         case "choice":
-            options = tuple(map(_offered, question.options))
+            options = tuple(map(_menu_option, question.options))
             checked = frozenset[int]() if question.multi_select else None
             if question.server:
                 search = "" if len(options) > LETTERED and checked is None else None
@@ -274,17 +274,17 @@ def question_menu(question: Question) -> Menu | None:
 LETTERED = 9
 """Most options of a server's question that are picked by number; more are searched."""
 MASK = "••••••"
-OTHER = Option(label="Something else", key="o", detail="in your own words")
+OTHER = MenuOption(label="Something else", key="o", detail="in your own words")
 
 
-def _offered(given: QuestionOption) -> Option:
+def _menu_option(given: QuestionOption) -> MenuOption:
     """An option of the model's, cut to what an answer may be."""
     whole = f"{given.label}  {given.description}"
     detail = given.description if width(whole) <= COLUMNS else ""
-    return Option(label=plain([clipped(line(given.label), COLUMNS)]), detail=detail)
+    return MenuOption(label=plain([clip_line(line(given.label), COLUMNS)]), detail=detail)
 
 
-def _told(question: Question) -> Iterator[Line]:
+def _long_options(question: Question) -> Iterator[Line]:
     """Options that do not fit in an answer, whole."""
     for each in question.options:
         if width(f"{each.label}  {each.description}") > COLUMNS:
@@ -350,7 +350,7 @@ REASON = "What should the model do instead?"
 REASON_HINT = "sent to the model; Enter: cancel everything"
 
 
-class Consent:
+class ApprovalDialog:
     """Puts questions on a screen, one after the other, whoever has them. `own` are ids of calls
     that the person made."""
 
@@ -391,7 +391,11 @@ class Consent:
         answers: dict[int, str] = {}
         async with self._turn:
             for index, question in enumerate(questions):
-                shown = ((), line(f"? {escaped(question.question)}", "bold"), *_told(question))
+                shown = (
+                    (),
+                    line(f"? {escaped(question.question)}", "bold"),
+                    *_long_options(question),
+                )
                 show((Lines(shown, fold=True),))
                 found = await self._one(question)
                 rows = (MASK,) if found and question.secret else (found or "").splitlines()

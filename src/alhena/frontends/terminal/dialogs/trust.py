@@ -11,13 +11,13 @@ from alhena.errors import AlhenaError, ConfigError
 from alhena.frontends.shared.consent import pending_lines
 from alhena.frontends.shared.folder_trust import (
     accept,
-    accept_shown,
+    accept_waiting,
     aside_words,
-    say_trust,
-    what_waits,
+    find_waiting,
+    write_trust,
 )
 from alhena.frontends.terminal.drawing.lines import Line, line
-from alhena.frontends.terminal.drawing.menu import Menu, Option
+from alhena.frontends.terminal.drawing.menu import Menu, MenuOption
 
 MAX_NAMES = 200
 """Characters of the names of files."""
@@ -35,7 +35,7 @@ async def ask_trust(
 ) -> bool:
     """Asks about a folder without a trust decision; whether something was
     written down. Dismissed, the session begins without."""
-    waits = what_waits(place)
+    waits = find_waiting(place)
     show(
         [
             line(one_line(f"? Do you trust the files in {place.cwd}?"), "bold"),
@@ -46,10 +46,10 @@ async def ask_trust(
     )
     parent = one_line(str(place.cwd.parent), MAX_PARENT)
     options = (
-        Option(label="Yes, this folder", key="y", detail="and those in it"),
-        Option(label="Yes, the one it is in", key="p", detail=parent),
-        Option(label="Not now", key="o", detail="the session begins without them"),
-        Option(label="No, never", key="n", detail="and do not ask again"),
+        MenuOption(label="Yes, this folder", key="y", detail="and those in it"),
+        MenuOption(label="Yes, the one it is in", key="p", detail=parent),
+        MenuOption(label="Not now", key="o", detail="the session begins without them"),
+        MenuOption(label="No, never", key="n", detail="and do not ask again"),
     )
     picked = await choose(Menu(title="Trust this folder?", options=options, selected=_LATER))
     levels = (TrustLevel.TRUST_FOLDER, TrustLevel.TRUST_PARENT, None, TrustLevel.DO_NOT_TRUST)
@@ -57,9 +57,9 @@ async def ask_trust(
     if level is None:
         return False
     try:
-        file = say_trust(place.environ, place.cwd, level)
+        file = write_trust(place.environ, place.cwd, level)
         if level is not TrustLevel.DO_NOT_TRUST:
-            accept_shown(place, waits)
+            accept_waiting(place, waits)
     except AlhenaError as error:
         show([line(f"✗ {one_line(str(error))}", "error")])
         return False
@@ -86,14 +86,14 @@ async def ask_changed(
             ]
         )
         options = [
-            Option(label="Yes, as it is now", key="y", detail="and ask again when it changes"),
-            Option(label="Not now", key="n", detail="the session begins without"),
+            MenuOption(label="Yes, as it is now", key="y", detail="and ask again when it changes"),
+            MenuOption(label="Not now", key="n", detail="the session begins without"),
         ]
         if each.doubtful:
             names = one_line(", ".join(each.doubtful), MAX_NAMES)
             show([line(f"  It may write these files itself: {names}", "dim")])
             label = "Yes, and do not ask again about files it writes"
-            options.append(Option(label=label, key="d"))
+            options.append(MenuOption(label=label, key="d"))
         picked = await choose(Menu(title="Accept this?", options=tuple(options), selected=1))
         answer = min(picked) if picked else 1
         if answer == 1:

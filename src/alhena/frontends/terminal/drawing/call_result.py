@@ -18,7 +18,7 @@ from alhena.events import (
     ToolCallResponseEvent,
     ToolCallUpdateEvent,
 )
-from alhena.frontends.shared.listings import counted
+from alhena.frontends.shared.listings import count_noun
 from alhena.frontends.terminal.drawing.lines import TAB, Line, Span, line, plain, spoken
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _with_syntax(lines: list[Line], name: str) -> list[Line]:
             stretch.append(at)
         elif stretch and not (len(each) > 1 and each[-1][0].startswith("removed")):
             texts = ["".join(text for _, text in lines[row][1:]) for row in stretch]
-            shown = coloured([text[2:] for text in texts], name)
+            shown = colour_rows([text[2:] for text in texts], name)
             for row, text, spans in zip(stretch, texts, shown or (), strict=bool(shown)):
                 if len(lines[row]) == 2:
                     style = lines[row][1][0]
@@ -88,11 +88,11 @@ def _with_changed_words(lines: list[Line]) -> list[Line]:
         removed, added = range(*styles.span(1)), range(*styles.span(2))
         if len(removed) == len(added) <= MARKED_ROWS:
             for old, new in zip(removed, added, strict=True):
-                found[old], found[new] = _compared(found[old], found[new])
+                found[old], found[new] = _mark_changed_words(found[old], found[new])
     return found
 
 
-def _compared(old: Line, new: Line) -> tuple[Line, Line]:
+def _mark_changed_words(old: Line, new: Line) -> tuple[Line, Line]:
     before, after = (_PIECE.findall(each[-1][1][2:]) for each in (old, new))
     if max(len(before), len(after)) > MARKED_PIECES:
         return old, new
@@ -135,17 +135,17 @@ _TASKS = {
 def header(event: ToolCallResponseEvent, title: str, description: str) -> Line:
     """A finished call: status, title, description and duration."""
     style, mark = _MARKS.get(event.outcome, ("", "·"))
-    description = described(title, description)
+    description = without_title_words(title, description)
     denied = "  not allowed" if event.denied else ""
     return (
         (style, mark),
         ("bold", f" {one_line(title)}"),
         ("", f" {description}" if description else ""),
-        ("dim", f"{_changed(event)}{denied}  {duration(event.duration_ms)}"),
+        ("dim", f"{_change_counts(event)}{denied}  {duration(event.duration_ms)}"),
     )
 
 
-def described(title: str, description: str) -> str:
+def without_title_words(title: str, description: str) -> str:
     """A description without the words at its beginning that the title has already: of `WriteFile`,
     `Writing to a.txt` is `to a.txt`."""
     words, said = description.split(" "), _WORDS.findall(title)
@@ -184,20 +184,20 @@ def ended_lines(
         # Of a tool that may not be called the model hears no more than that there is none.
         text = told if event.denied and told else event.error or told
         if event.status == "cancelled":
-            text = _cancelled(event.error or "")
-        lines = _first(text, ERROR_ROWS, "error" if event.status == "error" else "dim")
+            text = _cancelled_text(event.error or "")
+        lines = _first_rows(text, ERROR_ROWS, "error" if event.status == "error" else "dim")
         if isinstance(display, dict) and display.get("type") == "terminal_output":
-            lines += _last(display, rows)
+            lines += _last_rows(display, rows)
         return lines
     if isinstance(display, dict):
         lines = _object(display, rows, seen=seen)
         return (
             [*lines, (INDENT, ("warning", failed))] if (failed := event.command_failure) else lines
         )
-    return _first(display or "", TEXT_ROWS, "dim")
+    return _first_rows(display or "", TEXT_ROWS, "dim")
 
 
-def _cancelled(error: str) -> str:
+def _cancelled_text(error: str) -> str:
     """The word for a cancelled call, with the reason that a person gave."""
     from alhena.scheduler.confirmation import NOT_ALLOWED
 
@@ -217,11 +217,11 @@ def _object(display: dict[str, Any], rows: int, *, seen: bool) -> list[Line]:
             if more > 0:
                 cut = plain(lines[-1:]).startswith("... [diff cut: ")
                 least = "at least " if cut else ""
-                told = f"… {least}{counted(more, 'more line')}{SEE_ALL}"
+                told = f"… {least}{count_noun(more, 'more line')}{SEE_ALL}"
                 lines = [*lines[:DIFF_ROWS], line(told, "dim")]
             return [(INDENT, *each) for each in lines]
         case "terminal_output":
-            return _last(display, rows)
+            return _last_rows(display, rows)
         case "todo_list":
             return task_lines(display.get("todos", []))
         case _:
@@ -239,7 +239,7 @@ def _task(todo: dict[str, str]) -> Line:
     return (INDENT, (style, f"{mark} {spoken(text)}"), *more)
 
 
-def _first(text: str, rows: int, style: str) -> list[Line]:
+def _first_rows(text: str, rows: int, style: str) -> list[Line]:
     """The first rows of a text, and how many more it has. Markdown with a title reads as text: the
     title, blank lines and marks of emphasis are left out, and the lines are counted."""
     every = shown = _rows(text)
@@ -247,14 +247,14 @@ def _first(text: str, rows: int, style: str) -> list[Line]:
         shown = [_EMPHASIS.sub(r"\1", each) for each in every[1:] if each.strip()]
     lines: list[Line] = [_row(each, style) for each in shown[:rows]]
     if more := len(every) - len(lines):
-        lines.append((INDENT, ("dim", f"… {counted(more, 'more line')}{SEE_ALL}")))
+        lines.append((INDENT, ("dim", f"… {count_noun(more, 'more line')}{SEE_ALL}")))
     return lines
 
 
 _EMPHASIS = re.compile(r"(?<!\S)\*\*(\w[^*\n]*)\*\*")
 
 
-def _last(display: Mapping[str, Any], rows: int) -> list[Line]:
+def _last_rows(display: Mapping[str, Any], rows: int) -> list[Line]:
     """The last rows of a command's output, and how many there are above. `lines` of the display is
     the number of all where its text has not all."""
     every = _rows(str(display.get("text", "")))
@@ -264,7 +264,7 @@ def _last(display: Mapping[str, Any], rows: int) -> list[Line]:
         made = max(made, display.get("lines") or 0)
     lines: list[Line] = []
     if shown and made > len(shown):
-        lines.append((INDENT, ("dim", f"… {counted(made - len(shown), 'line')} above{SEE_ALL}")))
+        lines.append((INDENT, ("dim", f"… {count_noun(made - len(shown), 'line')} above{SEE_ALL}")))
     return lines + [_row(each, "dim") for each in shown]
 
 
@@ -281,11 +281,11 @@ def _row(text: str, style: str) -> Line:
 def _cut(text: str) -> tuple[str, Line]:
     """The first characters of a line, and how many more it has."""
     more = len(text) - COLUMNS
-    note = f"… {counted(more, 'more character')}{SEE_ALL}"
+    note = f"… {count_noun(more, 'more character')}{SEE_ALL}"
     return text[:COLUMNS], (("dim", note),) if more > 0 else ()
 
 
-def _changed(event: ToolCallResponseEvent) -> str:
+def _change_counts(event: ToolCallResponseEvent) -> str:
     """`  +3 -1` for a change of a file."""
     if event.status != "success" or not isinstance(event.display, dict):
         return ""
@@ -311,7 +311,7 @@ LONG_PROMPT, LONG_ROW = 10, 1_000
 """Line breaks, and characters, of a prompt from which on it is a block: it was pasted."""
 
 
-class Page(msgspec.Struct, frozen=True):
+class PagerBlock(msgspec.Struct, frozen=True):
     """One block. `path`: the file that has all of it, "" if `text` is all."""
 
     title: str
@@ -333,11 +333,11 @@ class Page(msgspec.Struct, frozen=True):
         return f"… {more:,} characters above{where}\n{shown}" if more > 0 else shown
 
 
-class Pages:
+class PagerBlocks:
     """Collects the newest blocks of a session from its events."""
 
     def __init__(self) -> None:
-        self.items: deque[Page] = deque(maxlen=MAX_PAGES)
+        self.items: deque[PagerBlock] = deque(maxlen=MAX_PAGES)
         self.dropped = 0
         self._thoughts: list[str] = []
         self._described: dict[str, str] = {}
@@ -345,7 +345,7 @@ class Pages:
     def prompt(self, text: str) -> None:
         """Takes a prompt; only a long one is a block."""
         if text.count("\n") >= LONG_PROMPT or len(text) > LONG_ROW:
-            self._add(Page("Prompt", text))
+            self._add(PagerBlock("Prompt", text))
 
     def feed(self, event: Event) -> None:
         """Takes an event."""
@@ -355,12 +355,12 @@ class Pages:
             self._described[event.call_id] = event.description
         elif isinstance(event, ToolCallResponseEvent | ApiRequestEvent | RunFinishedEvent):
             if self._thoughts:
-                self._add(Page("Thoughts", "\n\n".join(self._thoughts)))
+                self._add(PagerBlock("Thoughts", "\n\n".join(self._thoughts)))
                 self._thoughts.clear()
             if isinstance(event, ToolCallResponseEvent):
                 self.call(event, self._described.pop(event.call_id, ""))
 
-    def _add(self, page: Page) -> None:
+    def _add(self, page: PagerBlock) -> None:
         self.dropped += len(self.items) == MAX_PAGES
         self.items.append(page)
 
@@ -371,13 +371,13 @@ class Pages:
         if isinstance(display, dict):
             text = str(display.get("fileDiff") or display.get("text") or text)
         elif event.status == "success":
-            text = _answered(event) or display or ""
+            text = _answer_text(event) or display or ""
         if text.strip() or event.output_file:
             title = f"{event.name} {one_line(described, 80)}"
-            self._add(Page(title.strip(), text, event.output_file or ""))
+            self._add(PagerBlock(title.strip(), text, event.output_file or ""))
 
 
-def _answered(event: ToolCallResponseEvent) -> str:
+def _answer_text(event: ToolCallResponseEvent) -> str:
     """The text that the model got."""
     for part in event.parts:
         response = getattr(part, "function_response", None)
@@ -392,7 +392,7 @@ MAX_COLOURED = 40_000
 LEXERS_KEPT = 64
 
 
-def coloured(rows: Sequence[str], name: str) -> list[Line] | None:
+def colour_rows(rows: Sequence[str], name: str) -> list[Line] | None:
     """Rows of a file of this name, with "" for text that is not coloured; None where the language
     is not known. The text is the same, character by character."""
     text = "\n".join(rows)

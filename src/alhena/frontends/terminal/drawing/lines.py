@@ -96,7 +96,7 @@ def width(text: str) -> int:
     return len(text) if text.isascii() else sum(map(_columns, text))
 
 
-def clipped(given: Line, columns: int) -> Line:
+def clip_line(given: Line, columns: int) -> Line:
     """A line that takes no more than `columns`, an ellipsis at its end where it was longer."""
     if sum(width(text) for _, text in given) <= columns:
         return given
@@ -123,7 +123,7 @@ def prefix(text: str, columns: int) -> str:
     return text
 
 
-def wrapped(text: str, columns: int) -> list[str]:
+def wrap_text(text: str, columns: int) -> list[str]:
     """A text without line breaks in pieces of at most `columns`, broken at blanks where it can."""
     pieces: list[str] = []
     start = 0
@@ -133,7 +133,7 @@ def wrapped(text: str, columns: int) -> list[str]:
     return [*pieces, text[start:]]
 
 
-def folded(given: Line, columns: int, hang: int | None = None) -> list[Line]:
+def fold_line(given: Line, columns: int, hang: int | None = None) -> list[Line]:
     """A line as rows of at most `columns`, broken at blanks; those after the first begin with
     `hang` blanks (None: as many as precede the first one's text), if there is room."""
     text = plain([given])
@@ -141,7 +141,7 @@ def folded(given: Line, columns: int, hang: int | None = None) -> list[Line]:
         return [given]
     bar = given[:1] if given[0] == BAR else ()
     if bar:
-        return [(*bar, *row) for row in folded(given[1:], max(columns - 2, 1), hang)]
+        return [(*bar, *row) for row in fold_line(given[1:], max(columns - 2, 1), hang)]
     margin = len(text) - len(text.lstrip(" "))
     wanted = (_text_column(given), margin) if hang is None else (hang,)
     column = next((each for each in wanted if columns > 2 * each), 0)

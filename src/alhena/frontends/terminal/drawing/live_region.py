@@ -9,10 +9,10 @@ import msgspec
 from prompt_toolkit.formatted_text import ANSI
 
 from alhena.display_text import one_line
-from alhena.frontends.shared.listings import counted
-from alhena.frontends.terminal.drawing.call_result import described, duration, task_lines
-from alhena.frontends.terminal.drawing.lines import Line, clipped, folded, line, wrapped
-from alhena.frontends.terminal.drawing.view import Call, Subagent, View
+from alhena.frontends.shared.listings import count_noun
+from alhena.frontends.terminal.drawing.call_result import duration, task_lines, without_title_words
+from alhena.frontends.terminal.drawing.lines import Line, clip_line, fold_line, line, wrap_text
+from alhena.frontends.terminal.drawing.view import ShownCall, ShownSubagent, View
 
 OUTPUT_ROWS = 5
 TREE_ROWS = 6
@@ -57,22 +57,22 @@ def live(
         lines += trees[call.call_id][:left]
         left -= min(len(trees[call.call_id]), left)
     if over > 0:
-        lines.append(line(f"  … {counted(over + 1, 'more subagent')}", "dim"))
+        lines.append(line(f"  … {count_noun(over + 1, 'more subagent')}", "dim"))
     if not lines and not asking and view.busy_since is not None:
         lines += _thinking(view, columns, now)
     if len(lines) > rows > 0:
         lines[: len(lines) - rows + 1] = [
-            line(f"… {counted(len(lines) - rows + 1, 'line')} above", "dim")
+            line(f"… {count_noun(len(lines) - rows + 1, 'line')} above", "dim")
         ]
     room = max(rows - len(lines), 1)
     text = drawn or [
         (("", piece),)
         for each in view.open_text.split("\n")[-room:]
-        for piece in wrapped(each.expandtabs(4), max(columns, 1))
+        for piece in wrap_text(each.expandtabs(4), max(columns, 1))
     ]
     gap: list[Line] = [()] if view.group else []
     shown = [*gap, *text[-room:], *lines] if view.open_text.strip() else lines
-    return [clipped(each, columns) for each in shown[len(shown) - min(rows, len(shown)) :]]
+    return [clip_line(each, columns) for each in shown[len(shown) - min(rows, len(shown)) :]]
 
 
 def _thinking(view: View, columns: int, now: float) -> list[Line]:
@@ -80,11 +80,13 @@ def _thinking(view: View, columns: int, now: float) -> list[Line]:
     pause = view.pause
     if pause is not None and now < pause.until:
         left = duration((int(pause.until - now) + 1) * 1000)
-        why = folded((("warning", "! "), ("warning", pause.why)), columns)
+        why = fold_line((("warning", "! "), ("warning", pause.why)), columns)
         if len(why) > CAUSE_ROWS:
-            why[CAUSE_ROWS - 1 :] = [clipped((*why[CAUSE_ROWS - 1], ("", " " * columns)), columns)]
+            why[CAUSE_ROWS - 1 :] = [
+                clip_line((*why[CAUSE_ROWS - 1], ("", " " * columns)), columns)
+            ]
         again = f"  Trying again in {left} ({pause.attempt}, Esc to interrupt)"
-        return [*why, clipped((("dim", again),), columns)]
+        return [*why, clip_line((("dim", again),), columns)]
     spinner = SPINNER[int(seconds * 10) % len(SPINNER)]
     phrases = view.phrases or ("Thinking",)
     phrase = one_line(phrases[int(seconds / PHRASE_S) % len(phrases)], 100)
@@ -94,7 +96,7 @@ def _thinking(view: View, columns: int, now: float) -> list[Line]:
     return [(("accent", spinner), ("", f" {what}"), ("dim", thought), ("dim", hint))]
 
 
-def _call_lines(call: Call, view: View, columns: int, now: float) -> list[Line]:
+def _call_lines(call: ShownCall, view: View, columns: int, now: float) -> list[Line]:
     title = one_line(view.titles.get(call.name, call.name))
     took = now - call.since
     running = call.status == "executing"
@@ -102,28 +104,28 @@ def _call_lines(call: Call, view: View, columns: int, now: float) -> list[Line]:
     state = "" if running else f"  {call.status.replace('_', ' ')}" if call.status else ""
     lasted = f"  {duration(int(took) * 1000)}" if running and took >= 1 else ""
     lines: list[Line] = [
-        clipped((("accent", mark), ("bold", f" {title}")), max(columns - len(lasted + state), 1))
+        clip_line((("accent", mark), ("bold", f" {title}")), max(columns - len(lasted + state), 1))
     ]
     room = columns - sum(len(text) for _, text in lines[0]) - len(lasted + state) - 1
-    what = described(title, one_line(call.description, 400))
-    shown = clipped(line(f" {what}"), max(room, 0))
+    what = without_title_words(title, one_line(call.description, 400))
+    shown = clip_line(line(f" {what}"), max(room, 0))
     lines[0] = (*lines[0], *(shown if what else ()), ("dim", state + lasted))
     told = "" if _subagent(call, view) else call.output.removesuffix("\n")
     rows = told.split("\n") if told else []
     above = call.above + max(len(rows) - OUTPUT_ROWS, 0)
     if rows and above:
-        lines.append(clipped((("dim", f"  │ … {counted(above, 'line')} above"),), columns))
+        lines.append(clip_line((("dim", f"  │ … {count_noun(above, 'line')} above"),), columns))
     lines += (
-        clipped((("dim", "  │ "), *line(each, "dim")), columns) for each in rows[-OUTPUT_ROWS:]
+        clip_line((("dim", "  │ "), *line(each, "dim")), columns) for each in rows[-OUTPUT_ROWS:]
     )
     return lines
 
 
-def _subagent(call: Call, view: View) -> Subagent | None:
+def _subagent(call: ShownCall, view: View) -> ShownSubagent | None:
     return next((each for each in view.subagents if each.call_id == call.call_id), None)
 
 
-def _tree(call: Call, view: View, columns: int, now: float, depth: int = 1) -> Iterator[Line]:
+def _tree(call: ShownCall, view: View, columns: int, now: float, depth: int = 1) -> Iterator[Line]:
     """A line for the subagent that a call started, and below it those that this one started."""
     agent = _subagent(call, view)
     if agent is None:
@@ -136,7 +138,7 @@ def _tree(call: Call, view: View, columns: int, now: float, depth: int = 1) -> I
     more = f" +{len(working) - 1}" if len(working) > 1 else ""
     seconds = duration(int(now - agent.since) * 1000)
     name = ("bold", one_line(call.name, 40))
-    begin, end = f"  {state}", f"{more} · {counted(agent.turns, 'turn')} · {seconds}"
+    begin, end = f"  {state}", f"{more} · {count_noun(agent.turns, 'turn')} · {seconds}"
     indent = "  " * depth + "└ "
     room = columns - len(indent + name[1] + begin + end) - 3
     for each in at_work if room > 0 else ():
@@ -161,7 +163,7 @@ def open_task_lines(view: View, columns: int, rows: int) -> list[Line]:
     lines += task_lines(left[start : start + most])
     if len(left) > most:
         lines[0] = (*lines[0], ("dim", f", {len(left) - most} more open"))
-    return [clipped(each, columns) for each in lines]
+    return [clip_line(each, columns) for each in lines]
 
 
 def queue_lines(queued: Sequence[str], columns: int, *, kept: bool = False) -> list[Line]:
@@ -172,11 +174,11 @@ def queue_lines(queued: Sequence[str], columns: int, *, kept: bool = False) -> l
         shown.insert(0, line(f"{len(queued) - QUEUE_ROWS} more {state}", "dim"))
     if shown:
         hint = "  (Enter sends, Up edits)" if kept else "  (Up edits)"
-        shown[-1] = (*clipped(shown[-1], max(columns - len(hint), 1)), ("dim", hint))
-    return [clipped(each, columns) for each in shown]
+        shown[-1] = (*clip_line(shown[-1], max(columns - len(hint), 1)), ("dim", hint))
+    return [clip_line(each, columns) for each in shown]
 
 
-class _Drawn(msgspec.Struct, frozen=True):
+class _DrawnText(msgspec.Struct, frozen=True):
     text: str
     columns: int
     rows: list[Line]
@@ -190,7 +192,7 @@ class LiveMarkdown:
         self._changed = changed
         self._render = render
         self._wanted = ("", 0)
-        self._drawn = _Drawn("", 0, [])
+        self._drawn = _DrawnText("", 0, [])
         self._drawing: asyncio.Task[None] | None = None
 
     def rows(self, text: str, columns: int) -> list[Line] | None:
@@ -202,7 +204,7 @@ class LiveMarkdown:
         drawn = self._drawn
         if (drawn.text, drawn.columns) != self._wanted and self._drawing is None:
             self._drawing = asyncio.ensure_future(self._draw())
-            self._drawing.add_done_callback(self._ended)
+            self._drawing.add_done_callback(self._end_drawing)
         known = drawn.rows and drawn.columns == columns and text.startswith(drawn.text)
         return drawn.rows if known else None
 
@@ -217,11 +219,11 @@ class LiveMarkdown:
             start = time.perf_counter()
             shown = await asyncio.to_thread(self._render, text, columns)
             rows = [_row(each) for each in shown.rstrip("\n").split("\n")]
-            self._drawn = _Drawn(text, columns, rows)
+            self._drawn = _DrawnText(text, columns, rows)
             self._changed()
             await asyncio.sleep(max(PAUSE_S, SHARE * (time.perf_counter() - start)))
 
-    def _ended(self, drawing: "asyncio.Task[None]") -> None:
+    def _end_drawing(self, drawing: "asyncio.Task[None]") -> None:
         self._drawing = None
         if not drawing.cancelled():
             drawing.result()

@@ -38,7 +38,7 @@ from rich.text import Text
 from rich.theme import Theme
 
 from alhena.display_text import escaped
-from alhena.frontends.terminal.drawing.lines import TAB, wrapped
+from alhena.frontends.terminal.drawing.lines import TAB, wrap_text
 
 ADDRESS = "address"
 """The tag of what comes after a link: its destination and title."""
@@ -166,20 +166,20 @@ def _with_addresses(tokens: Iterable[Token]) -> Iterator[Token]:
             yield Token("link_span_close", "a", -1)
             shown = "".join(each.content for each in label)
             text.append(shown)
-            yield from _behind(shown, token)
+            yield from _address_tokens(shown, token)
         elif token.type == "link_open":
             text.clear()
             opened = token
             yield Token("link_span_open", "a", 1)
         elif token.type == "link_close":
             yield Token("link_span_close", "a", -1)
-            yield from _behind("".join(text), opened)
+            yield from _address_tokens("".join(text), opened)
         else:
             text.append(token.content)
             yield token
 
 
-def _behind(text: str, token: Token) -> Iterator[Token]:
+def _address_tokens(text: str, token: Token) -> Iterator[Token]:
     """The address of a link, what cannot be seen in it escaped; one that is its text is not said
     twice. `info` describes it without its letters."""
     address, title = str(token.attrGet("href") or token.attrGet("src")), token.attrGet("title")
@@ -383,7 +383,7 @@ _THEME = Theme(
 )
 
 
-def rendered(text: str, columns: int, *, colour: bool, light: bool = False) -> str:
+def render_markdown(text: str, columns: int, *, colour: bool, light: bool = False) -> str:
     """A piece of Markdown as lines for a terminal, without the blank ones that some elements put
     around themselves. Every character is on them but Markdown's own marks."""
     columns = max(columns, MIN_COLUMNS)
@@ -400,16 +400,18 @@ def rendered(text: str, columns: int, *, colour: bool, light: bool = False) -> s
     with console.capture() as capture:
         console.print(document)
     shown = capture.get()
-    if lost(text, shown, document.implied):  # nested too deeply, or more cells than a table has
+    if loses_text(
+        text, shown, document.implied
+    ):  # nested too deeply, or more cells than a table has
         shown = "\n".join(
-            piece for each in text.split("\n") for piece in wrapped(each.expandtabs(TAB), columns)
+            piece for each in text.split("\n") for piece in wrap_text(each.expandtabs(TAB), columns)
         )
     rows = [row.rstrip() for row in shown.split("\n")]
     drawn = [index for index, row in enumerate(rows) if not _BLANK.fullmatch(row)]
     return "\n".join([*rows[drawn[0] : drawn[-1] + 1], ""] if drawn else [])
 
 
-def lost(text: str, shown: str, implied: list[str]) -> bool:
+def loses_text(text: str, shown: str, implied: list[str]) -> bool:
     """True when characters of a text are not among those that are shown, but for marks and what
     those `implied`."""
     missing = _letters(text) - _letters(_SGR.sub("", shown)) - _letters("".join(implied))

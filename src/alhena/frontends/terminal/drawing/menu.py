@@ -6,14 +6,14 @@ from collections.abc import Callable
 import msgspec
 
 from alhena.display_text import one_line
-from alhena.frontends.terminal.drawing.lines import Line, clipped, folded, line
+from alhena.frontends.terminal.drawing.lines import Line, clip_line, fold_line, line
 
 HANG = 6
 MIN_COLUMNS = 20
 """Columns that an option of a menu with search has beside its detail."""
 
 
-class Option(msgspec.Struct, frozen=True, kw_only=True):
+class MenuOption(msgspec.Struct, frozen=True, kw_only=True):
     """One thing to choose. `key` is a letter that picks it at once, beside its number. A menu with
     search shows the `preview` while it is selected."""
 
@@ -29,8 +29,8 @@ class Menu(msgspec.Struct, frozen=True, kw_only=True):
     `more` is an answer by its key that is not in the list; its index is behind the last one."""
 
     title: str
-    options: tuple[Option, ...]
-    more: Option | None = None
+    options: tuple[MenuOption, ...]
+    more: MenuOption | None = None
     selected: int = 0
     checked: frozenset[int] | None = None
     search: str | None = None
@@ -43,7 +43,7 @@ class Menu(msgspec.Struct, frozen=True, kw_only=True):
         return [at for at, text in enumerate(texts) if all(word in text for word in words)]
 
 
-class Picked(msgspec.Struct, frozen=True):
+class MenuChoice(msgspec.Struct, frozen=True):
     """The choice: indices of options; None when the list was dismissed."""
 
     indices: frozenset[int] | None
@@ -54,7 +54,7 @@ def moves(key: str) -> bool:
     return key in ("up", "down", "escape", "space", "enter")
 
 
-def press(menu: Menu, key: str) -> Menu | Picked:
+def press(menu: Menu, key: str) -> Menu | MenuChoice:
     """The menu after a key press. Keys are up, down, enter, space, escape, or a character; others
     change nothing."""
     if menu.search is not None:
@@ -65,21 +65,21 @@ def press(menu: Menu, key: str) -> Menu | Picked:
             step = 1 if key == "down" else -1
             return msgspec.structs.replace(menu, selected=(menu.selected + step) % count)
         case "escape":
-            return Picked(None)
+            return MenuChoice(None)
         case "enter":
-            return Picked(frozenset({menu.selected}) if menu.checked is None else menu.checked)
+            return MenuChoice(frozenset({menu.selected}) if menu.checked is None else menu.checked)
         case "space" if menu.checked is not None:
-            return _ticked(menu, menu.selected)
+            return _toggle(menu, menu.selected)
         case _:
-            index = named(menu, key)
+            index = find_option(menu, key)
     if index is None:
         return menu
     if menu.checked is not None and index < len(menu.options):
-        return _ticked(menu, index)
-    return Picked((menu.checked or frozenset()) | {index})
+        return _toggle(menu, index)
+    return MenuChoice((menu.checked or frozenset()) | {index})
 
 
-def _search(menu: Menu, search: str, key: str) -> Menu | Picked:
+def _search(menu: Menu, search: str, key: str) -> Menu | MenuChoice:
     """The menu with a search after a key press; `selected` is an index among those found."""
     found = menu.found
     match key:
@@ -88,9 +88,9 @@ def _search(menu: Menu, search: str, key: str) -> Menu | Picked:
             selected = (menu.selected + step) % max(len(found), 1)
             return msgspec.structs.replace(menu, selected=selected)
         case "escape":
-            return Picked(None)
+            return MenuChoice(None)
         case "enter":
-            return Picked(frozenset({found[menu.selected]})) if found else menu
+            return MenuChoice(frozenset({found[menu.selected]})) if found else menu
         case "backspace":
             search = search[:-1]
         case "space":
@@ -110,21 +110,21 @@ def _search_lines(menu: Menu, columns: int, rows: int) -> tuple[list[Line], rang
     found = menu.found
     room = max(min(SEARCH_ROWS, rows - 3), 1)
     first = max(0, min(menu.selected - room // 2, len(found) - room))
-    lines = [clipped(line(one_line(menu.title), "bold"), columns)]
-    lines.append(clipped((("accent", "  / "), *line(menu.search or "")), columns))
+    lines = [clip_line(line(one_line(menu.title), "bold"), columns)]
+    lines.append(clip_line((("accent", "  / "), *line(menu.search or "")), columns))
     chosen = range(len(lines), len(lines) + 1)
     for at, index in enumerate(found[first : first + room], first):
         option, here = menu.options[index], at == menu.selected
         text = line(f"{'>' if here else ' '} {one_line(option.label)}", "chosen" if here else "")
         detail = line(f"  {one_line(option.detail)}", "dim") if option.detail else ()
-        text = clipped(text, max(columns - sum(len(part) for _, part in detail), MIN_COLUMNS))
+        text = clip_line(text, max(columns - sum(len(part) for _, part in detail), MIN_COLUMNS))
         chosen = range(len(lines), len(lines) + 1) if here else chosen
-        lines.append(clipped((*text, *detail), columns))
+        lines.append(clip_line((*text, *detail), columns))
         if here and option.preview:
-            lines.append(clipped(line(f"    {one_line(option.preview, 400)}", "dim"), columns))
+            lines.append(clip_line(line(f"    {one_line(option.preview, 400)}", "dim"), columns))
     told = f"{len(found)} of {len(menu.options)}" if found else "nothing found"
     hint = f"  {told} · Up/Down select · Enter confirms · type to search · Esc leaves"
-    return [*lines, clipped(line(hint, "dim"), columns)], chosen
+    return [*lines, clip_line(line(hint, "dim"), columns)], chosen
 
 
 def menu_lines(
@@ -135,7 +135,7 @@ def menu_lines(
     pointer. A menu with search fits in `rows`."""
     if menu.search is not None:
         return _search_lines(menu, columns, rows or SEARCH_ROWS + 3)
-    lines = folded(line(one_line(menu.title), "bold"), columns, HANG)
+    lines = fold_line(line(one_line(menu.title), "bold"), columns, HANG)
     chosen = range(0)
     for index, option in enumerate(menu.options):
         here = index == menu.selected
@@ -145,10 +145,10 @@ def menu_lines(
         text = f"{mark} {index + 1}{letter} {tick}{one_line(option.label)}"
         detail = line(f"  {one_line(option.detail)}", "dim") if option.detail else ()
         first = len(lines)
-        lines += folded((*line(text, "chosen" if here else ""), *detail), columns, HANG)
+        lines += fold_line((*line(text, "chosen" if here else ""), *detail), columns, HANG)
         chosen = range(first, len(lines)) if here else chosen
     hint = _hint(menu, note) if counts or note else line("  …", "dim")
-    return [*lines, clipped(hint, columns)], chosen
+    return [*lines, clip_line(hint, columns)], chosen
 
 
 def _hint(menu: Menu, note: str) -> Line:
@@ -159,12 +159,12 @@ def _hint(menu: Menu, note: str) -> Line:
     return line(f"  {more}Use arrow keys, a number or a letter; {keys}; Esc rejects", "dim")
 
 
-def _ticked(menu: Menu, index: int) -> Menu:
+def _toggle(menu: Menu, index: int) -> Menu:
     checked = (menu.checked or frozenset()) ^ {index}
     return msgspec.structs.replace(menu, checked=checked, selected=index)
 
 
-def named(menu: Menu, key: str) -> int | None:
+def find_option(menu: Menu, key: str) -> int | None:
     """Index of the option of a number or letter."""
     for index, option in enumerate(menu.options):
         if key and key in (str(index + 1), option.key):
@@ -243,7 +243,7 @@ class Panel:
             self._rest(LOOK)
             self._changed()
 
-    def drawn(self) -> None:
+    def note_drawn(self) -> None:
         """Notes that the menu is on the screen."""
         if self.menu is not None and not self._seen and not self._away:
             self._seen = True
@@ -286,7 +286,7 @@ class Panel:
         if menu.search is not None:
             self._take(press(menu, moved))
             return
-        if not self._worded and self._named(menu, name):
+        if not self._worded and self._take_key(menu, name):
             return
         made = press(menu, moved)
         unsure = self._worded and name in ("enter", "tab", "s-tab")
@@ -341,7 +341,7 @@ class Panel:
             each.set_result(None)
         return bool(waiting)
 
-    def _take(self, made: Menu | Picked) -> None:
+    def _take(self, made: Menu | MenuChoice) -> None:
         """Takes what a key has made of the menu."""
         if isinstance(made, Menu):
             self.menu = made
@@ -349,15 +349,15 @@ class Panel:
         elif self._picked is not None and not self._picked.done():
             self._picked.set_result(made.indices)
 
-    def _named(self, menu: Menu, name: str) -> bool:
+    def _take_key(self, menu: Menu, name: str) -> bool:
         """Takes a letter or number that may be an answer, and Enter right after it."""
         if name == "enter":
             if not self._begun or not self._seen:
                 return False
-            self._end_begun()
+            self._finish_key()
             return True
         whole = self._begun + name
-        option = named(menu, whole)
+        option = find_option(menu, whole)
         ticks = menu.checked is not None and option is not None
         if ticks or (option is None and not whole.isdigit()):
             return False
@@ -368,15 +368,15 @@ class Panel:
         """Waits until a letter or a number is known to be alone."""
         self._forget()
         self._begun = name
-        self._alone = self._later(PAUSE if self._worded else ALONE, self._stood_alone)
+        self._alone = self._later(PAUSE if self._worded else ALONE, self._is_complete_key)
 
-    def _stood_alone(self) -> None:
+    def _is_complete_key(self) -> None:
         if self.counts:
-            self._end_begun()
+            self._finish_key()
         else:
             self.words("")
 
-    def _end_begun(self) -> None:
+    def _finish_key(self) -> None:
         """Takes the letter or number as the answer, if it is one."""
         menu, begun = self.menu, self._begun
         self._forget()
@@ -401,9 +401,9 @@ class Panel:
             self._waiting.cancel()
             self._waiting = None
         if self._seen and self.menu is not None:
-            self._waiting = self._later(seconds, self._rested)
+            self._waiting = self._later(seconds, self._end_rest)
 
-    def _rested(self) -> None:
+    def _end_rest(self) -> None:
         self._waiting = None
         self.counts = True
         if self.note == EARLY:

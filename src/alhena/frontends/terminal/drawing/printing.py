@@ -11,7 +11,14 @@ from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.renderer import print_formatted_text
 from prompt_toolkit.styles import BaseStyle
 
-from alhena.frontends.terminal.drawing.lines import Block, Line, Lines, Markdown, clipped, folded
+from alhena.frontends.terminal.drawing.lines import (
+    Block,
+    Line,
+    Lines,
+    Markdown,
+    clip_line,
+    fold_line,
+)
 from alhena.frontends.terminal.looks.attention import Attention
 from alhena.frontends.terminal.looks.theme import (
     ANSI,
@@ -21,7 +28,7 @@ from alhena.frontends.terminal.looks.theme import (
     Theme,
     custom_theme,
     is_light,
-    said_light,
+    says_light,
     theme_named,
     theme_of,
 )
@@ -68,7 +75,7 @@ class Looks:
     def adopt(self, settings: "Settings") -> None:
         """Follows these settings; without a theme the terminal is asked for its background."""
         name, switching = settings.ui.theme or "", settings.ui.auto_theme_switching
-        light = switching and said_light(os.environ)
+        light = switching and says_light(os.environ)
         more = self._custom_themes(settings.ui.custom_themes) if name else {}
         found = theme_named(name, more)
         self._printer.use(found or theme_of("", light=light))
@@ -127,9 +134,9 @@ class Printer:
             case Lines(lines, clip, fold):
                 columns = self._output.get_size().columns
                 if clip:
-                    lines = tuple(clipped(each, columns) for each in lines)
+                    lines = tuple(clip_line(each, columns) for each in lines)
                 elif fold:
-                    lines = tuple(row for each in lines for row in folded(each, columns))
+                    lines = tuple(row for each in lines for row in fold_line(each, columns))
                 shown: Fragments = [*fragments(lines), ("", "\n")]
                 depth = self._output.get_default_color_depth()
                 print_formatted_text(self._output, shown, self.style, color_depth=depth)
@@ -138,19 +145,19 @@ class Printer:
             case _:
                 assert_never(block)
 
-    def prepared(self, block: Block) -> Block:
+    def prepare(self, block: Block) -> Block:
         """A block ready to be written: Markdown as the terminal is to get it. Takes its time; any
         thread will do."""
         if not isinstance(block, Markdown):
             return block
-        return Markdown(self.rendered(block.text, self._output.get_size().columns))
+        return Markdown(self.render(block.text, self._output.get_size().columns))
 
-    def rendered(self, text: str, columns: int) -> str:
+    def render(self, text: str, columns: int) -> str:
         """A piece of Markdown in the theme's colours; any thread will do."""
-        from alhena.frontends.terminal.drawing.markdown import rendered
+        from alhena.frontends.terminal.drawing.markdown import render_markdown
 
         columns = columns if self.full_width else min(columns, NARROW)
-        return rendered(text, columns, colour=self._colour, light=self._theme.light)
+        return render_markdown(text, columns, colour=self._colour, light=self._theme.light)
 
 
 def warm_up() -> None:

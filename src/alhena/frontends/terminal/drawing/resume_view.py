@@ -12,8 +12,8 @@ import msgspec
 from alhena.agent.runner import SessionRunner
 from alhena.display_text import one_line, without_controls
 from alhena.events import ToolCallResponseEvent, ToolCallUpdateEvent
-from alhena.frontends.shared.listings import counted
-from alhena.frontends.terminal.drawing.call_result import Pages
+from alhena.frontends.shared.listings import count_noun
+from alhena.frontends.terminal.drawing.call_result import PagerBlocks
 from alhena.frontends.terminal.drawing.lines import Block, Line, Markdown, line
 from alhena.frontends.terminal.drawing.markdown_pieces import split
 from alhena.frontends.terminal.drawing.view import (
@@ -22,7 +22,7 @@ from alhena.frontends.terminal.drawing.view import (
     View,
     call_blocks,
     gap,
-    printed,
+    print_lines,
     prompt_lines,
 )
 from alhena.session.journal import read_session
@@ -41,36 +41,36 @@ _KINDS = (b'"event":{"type":"tool_call_response"', b'"event":{"type":"tool_call_
 _KIND_WITHIN = 120
 
 
-class EndedCall(msgspec.Struct, frozen=True):
+class EarlierCall(msgspec.Struct, frozen=True):
     """A call as it was shown, and those made within it."""
 
     event: ToolCallResponseEvent
     description: str
-    nested: "tuple[EndedCall, ...]"
+    nested: "tuple[EarlierCall, ...]"
 
 
-class Earlier(msgspec.Struct, frozen=True):
+class EarlierMessages(msgspec.Struct, frozen=True):
     """Messages of a resumed session; `prompts` are the person's texts among them, `calls` the ended
     calls by the number of the message that answers them, and their id. `tokens`: size of the
     conversation as the service counted it last."""
 
     contents: tuple[Content, ...]
     prompts: frozenset[str]
-    calls: Mapping[tuple[int, str], EndedCall] = {}
+    calls: Mapping[tuple[int, str], EarlierCall] = {}
     tokens: int = 0
 
 
-async def recalled(agent: SessionRunner, view: View, pages: Pages) -> Step:
+async def load_earlier(agent: SessionRunner, view: View, pages: PagerBlocks) -> Step:
     """The conversation of a resumed session, as shown; `pages` get the whole of what is cut. Raises
     SessionError."""
     toolset = agent.toolset
     path = project_store(os.environ, toolset.workspace.cwd).path(agent.session_id)
     earlier = await asyncio.to_thread(read_earlier, path)
     view = msgspec.structs.replace(view, titles=ToolTitles(toolset.registry))
-    return await asyncio.to_thread(shown_earlier, view, earlier, agent.session_id, pages)
+    return await asyncio.to_thread(show_earlier, view, earlier, agent.session_id, pages)
 
 
-def read_earlier(path: Path) -> Earlier:
+def read_earlier(path: Path) -> EarlierMessages:
     """The conversation that a journal leads to, without what the environment said. Takes its time.
     Raises SessionError."""
     replay, prompts, calls = Replay(), set[str](), _Calls()
@@ -86,7 +86,7 @@ def read_earlier(path: Path) -> Earlier:
     opening = 0 if replay.header is None else replay.header.opening
     contents = tuple(entry.content for entry in replay.contents[opening:])
     tokens = 0 if replay.counted is None else replay.counted[1]
-    return Earlier(contents, frozenset(prompts), calls.of(contents), tokens)
+    return EarlierMessages(contents, frozenset(prompts), calls.of(contents), tokens)
 
 
 class _Calls:
@@ -94,8 +94,8 @@ class _Calls:
 
     def __init__(self) -> None:
         self._descriptions: dict[str, str] = {}
-        self._nested: defaultdict[str, list[EndedCall]] = defaultdict(list)
-        self._ended: defaultdict[str, list[EndedCall]] = defaultdict(list)
+        self._nested: defaultdict[str, list[EarlierCall]] = defaultdict(list)
+        self._ended: defaultdict[str, list[EarlierCall]] = defaultdict(list)
 
     def take(self, row: bytes) -> None:
         """Takes the line of an event."""
@@ -109,15 +109,15 @@ class _Calls:
             self._descriptions[event.call_id] = event.description
             return
         nested = tuple(self._nested.pop(event.call_id, ()))
-        ended = EndedCall(event, self._descriptions.pop(event.call_id, ""), nested)
+        ended = EarlierCall(event, self._descriptions.pop(event.call_id, ""), nested)
         if event.parent_call_id is None:
             self._ended[event.call_id].append(ended)
         else:
             self._nested[event.parent_call_id].append(ended)
 
-    def of(self, contents: Sequence[Content]) -> dict[tuple[int, str], EndedCall]:
+    def of(self, contents: Sequence[Content]) -> dict[tuple[int, str], EarlierCall]:
         """The calls that messages answer. Ids may recur: the last message has the last call."""
-        found: dict[tuple[int, str], EndedCall] = {}
+        found: dict[tuple[int, str], EarlierCall] = {}
         for index in range(len(contents) - 1, -1, -1):
             for part in contents[index].parts:
                 name = part.function_response and part.function_response.id
@@ -135,18 +135,18 @@ def _rows() -> msgspec.json.Decoder[_Row]:
     return msgspec.json.Decoder(_Row)
 
 
-def shown_earlier(
-    view: View, earlier: Earlier, session_id: str, pages: Pages | None = None
+def show_earlier(
+    view: View, earlier: EarlierMessages, session_id: str, pages: PagerBlocks | None = None
 ) -> Step:
     """The end of a conversation as it was when it was said, and how much comes before that. Takes
     its time."""
-    pages = pages or Pages()
+    pages = pages or PagerBlocks()
     blocks: list[Block] = []
     view = msgspec.structs.replace(view, context=earlier.tokens)
     first = _first_message(earlier)
     if first:
-        told = f"… {counted(first, 'earlier message')}: alhena sessions show {session_id}"
-        view, blocks = _onto(blocks, printed(view, "notice", [line(told, "dim")]))
+        told = f"… {count_noun(first, 'earlier message')}: alhena sessions show {session_id}"
+        view, blocks = _onto(blocks, print_lines(view, "notice", [line(told, "dim")]))
     calls: dict[str | None, Mapping[str, object]] = {}
     for index, content in enumerate(earlier.contents[first:], first):
         calls |= {
@@ -157,17 +157,17 @@ def shown_earlier(
         if content.role == MODEL:
             view, blocks = _onto(blocks, _answer(view, content))
         else:
-            view, blocks = _onto(blocks, _said(view, content, earlier.prompts, pages))
+            view, blocks = _onto(blocks, _user_message(view, content, earlier.prompts, pages))
             for part in content.parts:
                 response = part.function_response
                 if response is None:
                     continue
                 ended = earlier.calls.get((index, response.id or ""))
                 if ended is not None:
-                    view, blocks = _onto(blocks, _ended(view, ended, pages))
+                    view, blocks = _onto(blocks, _show_call(view, ended, pages))
                 else:
                     row = _call_line(response, calls.get(response.id, {}), view.titles)
-                    view, blocks = _onto(blocks, printed(view, "calls", [row], clip=True))
+                    view, blocks = _onto(blocks, print_lines(view, "calls", [row], clip=True))
     return view, tuple(blocks)
 
 
@@ -177,7 +177,7 @@ def _onto(blocks: list[Block], step: Step) -> tuple[View, list[Block]]:
     return view, blocks
 
 
-def _first_message(earlier: Earlier) -> int:
+def _first_message(earlier: EarlierMessages) -> int:
     """Index of the first shown message: all, or the last ones from a prompt on; where they have
     none, from one of the model's, since results of its calls are unreadable without it."""
     start = max(len(earlier.contents) - MAX_CONTENTS, 0)
@@ -206,7 +206,9 @@ def _answer(view: View, content: Content) -> Step:
     return view, tuple(blocks)
 
 
-def _said(view: View, content: Content, prompts: frozenset[str], pages: Pages) -> Step:
+def _user_message(
+    view: View, content: Content, prompts: frozenset[str], pages: PagerBlocks
+) -> Step:
     """A person's message, and the size of its attachments."""
     lines: list[Line] = []
     beside = 0
@@ -219,13 +221,13 @@ def _said(view: View, content: Content, prompts: frozenset[str], pages: Pages) -
     if not lines and beside and not any(part.function_response for part in content.parts):
         lines = [line(f"> {one_line(_text(content.parts), MAX_ARGUMENTS)}", "dim")]
     elif lines and beside:
-        lines.append(line(f"  and {counted(beside, 'character')} with it", "dim"))
+        lines.append(line(f"  and {count_noun(beside, 'character')} with it", "dim"))
     media = [part.inline_data.mime_type for part in content.parts if part.inline_data]
     lines += (line(f"  and a file ({one_line(kind, 60)})", "dim") for kind in media)
-    return printed(view, "user", lines, fold=True)
+    return print_lines(view, "user", lines, fold=True)
 
 
-def _ended(view: View, ended: EndedCall, pages: Pages) -> Step:
+def _show_call(view: View, ended: EarlierCall, pages: PagerBlocks) -> Step:
     blocks: list[Block] = []
     for each in (*ended.nested, ended):
         pages.call(each.event, each.description)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from alhena.config.settings import Settings
 
 
-class Status(msgspec.Struct, frozen=True, kw_only=True):
+class FootStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The line at the foot. `queued`: prompts that wait for their turn, or (`kept`) for the
     person; `more`: what follows the directory; `context`: the used share of the model's
     window."""
@@ -44,7 +44,7 @@ class Screen(Protocol):
         """Prints blocks, then shows the view below them. Keeps order, does not wait."""
         ...
 
-    def show_status(self, status: Status) -> None:
+    def show_status(self, status: FootStatus) -> None:
         """Changes the line at the foot."""
         ...
 
@@ -62,7 +62,7 @@ class Screen(Protocol):
         """Puts a text into the input line, where there is one."""
         ...
 
-    def suspended(self) -> AbstractAsyncContextManager[None]:
+    def suspend(self) -> AbstractAsyncContextManager[None]:
         """The terminal is another program's meanwhile."""
         ...
 

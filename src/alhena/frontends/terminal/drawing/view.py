@@ -34,7 +34,7 @@ from alhena.events import (
     UserMessageEvent,
     WarningEvent,
 )
-from alhena.frontends.shared.listings import counted
+from alhena.frontends.shared.listings import count_noun
 from alhena.frontends.terminal.drawing.call_result import (
     SEE_ALL,
     duration,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from alhena.tools.registry import ToolRegistry
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class ShownCall(msgspec.Struct, frozen=True, kw_only=True):
     """A tool call that has not ended. `since`: when it was asked for, or began to run. `output` is
     the end of its output, with so many lines `above`."""
 
@@ -62,7 +62,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     parent: str = ""
 
 
-class Subagent(msgspec.Struct, frozen=True, kw_only=True):
+class ShownSubagent(msgspec.Struct, frozen=True, kw_only=True):
     """A subagent at work, under the call that started it. `parent` of a call is that call's id."""
 
     call_id: str
@@ -102,7 +102,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     tool_ms: float = 0.0
 
 
-class Pause(msgspec.Struct, frozen=True, kw_only=True):
+class RetryPause(msgspec.Struct, frozen=True, kw_only=True):
     """A request failed, and is sent again at `until`."""
 
     why: str
@@ -121,14 +121,14 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
     titles: Mapping[str, str] = {}
     own: frozenset[str] = frozenset()
-    calls: tuple[Call, ...] = ()
-    subagents: tuple[Subagent, ...] = ()
+    calls: tuple[ShownCall, ...] = ()
+    subagents: tuple[ShownSubagent, ...] = ()
     tasks: tuple[Mapping[str, str], ...] = ()
     open_text: str = ""
     thought: str = ""
     busy_since: float | None = None
     answering: bool = False
-    pause: Pause | None = None
+    pause: RetryPause | None = None
     spoken: bool = False
     totals: Totals = Totals()
     prompt_start: Totals = Totals()
@@ -157,7 +157,7 @@ def gap(view: View) -> tuple[Block, ...]:
     return (Lines(((),)),) if view.group else ()
 
 
-def printed(
+def print_lines(
     view: View, group: str, lines: list[Line], *, clip: bool = False, fold: bool = False
 ) -> Step:
     """Finished lines, with a blank one before them where something else is above."""
@@ -167,7 +167,7 @@ def printed(
     return msgspec.structs.replace(view, group=group), (Lines((*gap, *lines), clip, fold),)
 
 
-def without_run(view: View) -> View:
+def end_run(view: View) -> View:
     """The view when nothing runs any more."""
     return msgspec.structs.replace(
         view,
@@ -205,7 +205,7 @@ def advance(view: View, event: Event, now: float) -> Step:
 
 def _run_started(view: View, event: RunStartedEvent, now: float) -> Step:
     view = msgspec.structs.replace(view, busy_since=now, prompt_start=view.totals)
-    return printed(view, "notice", [_warning(notice) for notice in event.notices], fold=True)
+    return print_lines(view, "notice", [_warning(notice) for notice in event.notices], fold=True)
 
 
 def _show_thought(view: View, event: ThoughtEvent, _now: float) -> Step:
@@ -213,11 +213,11 @@ def _show_thought(view: View, event: ThoughtEvent, _now: float) -> Step:
 
 
 def _user_message(view: View, event: UserMessageEvent, _now: float) -> Step:
-    return printed(view, "user", prompt_lines(event.text), fold=True)
+    return print_lines(view, "user", prompt_lines(event.text), fold=True)
 
 
 def _room_event(view: View, event: CompressedEvent | OutputsMaskedEvent, _now: float) -> Step:
-    view = msgspec.structs.replace(view, context=_compressed(view, event))
+    view = msgspec.structs.replace(view, context=_compressed_size(view, event))
     return _after_text(view, "notice", _room_lines(event))
 
 
@@ -227,7 +227,7 @@ def prompt_lines(text: str) -> list[Line]:
     lines: list[Line] = [(("accent", "> "), *first), *((("", "  "), *each) for each in rest)]
     if len(lines) > PROMPT_ROWS + PROMPT_END:
         left = len(lines) - PROMPT_ROWS - PROMPT_END
-        told = f"  … {counted(left, 'more line')} …{SEE_ALL}"
+        told = f"  … {count_noun(left, 'more line')} …{SEE_ALL}"
         lines[PROMPT_ROWS:-PROMPT_END] = [line(told, "dim")]
     return [(BAR, *each) for each in lines]
 
@@ -248,7 +248,7 @@ def _markdown(view: View, text: str) -> Step:
     return msgspec.structs.replace(view, group="text", spoken=True), shown
 
 
-def _flushed(view: View) -> Step:
+def _flush(view: View) -> Step:
     """Finishes the open part of the answer as it is."""
     text = view.open_text.strip("\n")
     view = msgspec.structs.replace(view, open_text="", answering=False)
@@ -256,8 +256,8 @@ def _flushed(view: View) -> Step:
 
 
 def _after_text(view: View, group: str, lines: list[Line]) -> Step:
-    view, before = _flushed(view)
-    view, after = printed(view, group, lines, fold=True)
+    view, before = _flush(view)
+    view, after = print_lines(view, group, lines, fold=True)
     return view, (*before, *after)
 
 
@@ -277,8 +277,8 @@ def _request_event(view: View, event: RequestEvent, now: float) -> Step:
     blocks: tuple[Block, ...] = ()
     main = isinstance(event, ApiRequestEvent) and event.role == "main" and not event.continues
     if main and view.names_models:
-        view, blocks = printed(view, "model", [line(f"Model: {one_line(event.model)}", "dim")])
-    return _counted(view, event), blocks
+        view, blocks = print_lines(view, "model", [line(f"Model: {one_line(event.model)}", "dim")])
+    return _count_event(view, event), blocks
 
 
 def _name_sources(view: View, event: FinishedEvent, _now: float) -> Step:
@@ -292,7 +292,7 @@ def _name_sources(view: View, event: FinishedEvent, _now: float) -> Step:
 def _with_turn(view: View, call_id: str, now: float) -> View:
     """Counts a request of the subagent that a call started."""
     at_work = {each.call_id: each for each in view.subagents}
-    agent = at_work.get(call_id) or Subagent(call_id=call_id, since=now)
+    agent = at_work.get(call_id) or ShownSubagent(call_id=call_id, since=now)
     at_work[call_id] = msgspec.structs.replace(agent, turns=agent.turns + 1)
     return msgspec.structs.replace(view, subagents=tuple(at_work.values()))
 
@@ -316,11 +316,11 @@ def _again(view: View, event: RetryEvent | ModelFallbackEvent, now: float) -> St
     else:
         attempt = f"attempt {event.attempt} of {event.max_attempts}"
         why = one_line(without_controls(event.reason), MAX_MESSAGE)
-        view = replace(view, pause=Pause(why=why, until=now + event.delay_s, attempt=attempt))
-    return printed(view, "notice", lines, fold=True)
+        view = replace(view, pause=RetryPause(why=why, until=now + event.delay_s, attempt=attempt))
+    return print_lines(view, "notice", lines, fold=True)
 
 
-def _compressed(view: View, event: CompressedEvent | OutputsMaskedEvent) -> int:
+def _compressed_size(view: View, event: CompressedEvent | OutputsMaskedEvent) -> int:
     return event.new_tokens if event.role == "main" else view.context
 
 
@@ -358,12 +358,12 @@ def _error(view: View, event: ErrorEvent, _now: float) -> Step:
     return _after_text(view, "notice", [(("error", "✗ "), *line(message, "error"))])
 
 
-def _finished(view: View, event: RunFinishedEvent, _now: float) -> Step:
+def _finish_run(view: View, event: RunFinishedEvent, _now: float) -> Step:
     made = since(view.totals, view.prompt_start)
-    used = f"  {counted(event.turns, 'turn')} · {usage_words(made, event.duration_ms)}"
+    used = f"  {count_noun(event.turns, 'turn')} · {usage_words(made, event.duration_ms)}"
     cancelled = [line("■ cancelled", "warning")] if event.reason == "cancelled" else []
     view, blocks = _after_text(view, "end", [*cancelled, line(used, "dim")])
-    return without_run(view), blocks
+    return end_run(view), blocks
 
 
 def usage_words(used: Totals, milliseconds: float) -> str:
@@ -371,14 +371,14 @@ def usage_words(used: Totals, milliseconds: float) -> str:
     parts = [duration(milliseconds)]
     if used.calls:
         failed = f" ({used.failed_calls} failed)" if used.failed_calls else ""
-        parts.insert(0, counted(used.calls, "call") + failed)
+        parts.insert(0, count_noun(used.calls, "call") + failed)
     if used.input_tokens or used.output_tokens:
         cached = f" ({used.cached_tokens:,} cached)" if used.cached_tokens else ""
         parts.append(f"{used.input_tokens:,} tokens in{cached}, {used.output_tokens:,} out")
     return " · ".join(parts)
 
 
-def _counted(view: View, event: ApiRequestEvent | ApiResponseEvent) -> View:
+def _count_event(view: View, event: ApiRequestEvent | ApiResponseEvent) -> View:
     replace = msgspec.structs.replace
     totals = view.totals
     if isinstance(event, ApiRequestEvent):
@@ -413,15 +413,15 @@ def _call_event(view: View, event: CallEvent, now: float) -> Step:
         where = f"; all of it: {event.output_file}" if event.output_file else ""
         told = f"of {event.original_length:,} characters the model gets the two ends{where}"
         problem = f" ({event.problem})" if event.problem else ""
-        return printed(view, "calls", [line(f"  {told}{problem}", "dim")])
+        return print_lines(view, "calls", [line(f"  {told}{problem}", "dim")])
     if isinstance(event, ToolCallRequestEvent):
-        view, blocks = _flushed(view)
-        call = Call(call_id=event.call_id, name=event.name, since=now, parent=parent)
+        view, blocks = _flush(view)
+        call = ShownCall(call_id=event.call_id, name=event.name, since=now, parent=parent)
         return replace(view, calls=(*view.calls, call), thought=""), blocks
     known = next((each for each in view.calls if each.call_id == event.call_id), None)
-    call = known or Call(call_id=event.call_id, name="", since=now, parent=parent)
+    call = known or ShownCall(call_id=event.call_id, name="", since=now, parent=parent)
     if isinstance(event, ToolCallResponseEvent):
-        return _ended(view, call, event)
+        return _end_call(view, call, event)
     if isinstance(event, ToolOutputEvent):
         before, above = ("", 0) if event.screen else (call.output, call.above)
         output = before + without_controls(event.text)
@@ -440,7 +440,7 @@ def _call_event(view: View, event: CallEvent, now: float) -> Step:
     return replace(view, calls=_with(view.calls, call)), ()
 
 
-def _ended(view: View, call: Call, event: ToolCallResponseEvent) -> Step:
+def _end_call(view: View, call: ShownCall, event: ToolCallResponseEvent) -> Step:
     replace = msgspec.structs.replace
     totals = replace(
         view.totals,
@@ -464,12 +464,12 @@ def call_blocks(
     title = view.titles.get(event.name, event.name)
     head = header(event, title, one_line(description, 300))
     if nested:  # the call that runs the subagent shows what came of it
-        return printed(view, "calls", [(("", "  "), *head)], clip=True)
+        return print_lines(view, "calls", [(("", "  "), *head)], clip=True)
     if isinstance(event.display, dict) and event.display.get("type") == "todo_list":
         listed = cast("list[Mapping[str, str]]", event.display.get("todos", []))
         view = msgspec.structs.replace(view, tasks=tuple(listed))
-    view, heading = printed(view, "calls", [head], clip=True)
-    view, body = printed(
+    view, heading = print_lines(view, "calls", [head], clip=True)
+    view, body = print_lines(
         view,
         "calls",
         ended_lines(event, seen=event.call_id in view.shown, own=event.call_id in view.own),
@@ -478,7 +478,7 @@ def call_blocks(
     return view, (*heading, *body)
 
 
-def _with(calls: tuple[Call, ...], call: Call) -> tuple[Call, ...]:
+def _with(calls: tuple[ShownCall, ...], call: ShownCall) -> tuple[ShownCall, ...]:
     if all(each.call_id != call.call_id for each in calls):
         return (*calls, call)
     return tuple(call if each.call_id == call.call_id else each for each in calls)
@@ -495,7 +495,7 @@ _STEPS: dict[type[Event], Callable[[View, Any, float], Step]] = {
     OutputsMaskedEvent: _room_event,
     ErrorEvent: _error,
     FinishedEvent: _name_sources,
-    RunFinishedEvent: _finished,
+    RunFinishedEvent: _finish_run,
     ApiRequestEvent: _request_event,
     ApiResponseEvent: _request_event,
     RetryEvent: _request_event,

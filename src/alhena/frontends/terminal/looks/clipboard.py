@@ -63,14 +63,14 @@ async def copy(text: str, environ: Mapping[str, str], control: Callable[[str], N
 
 def _program(environ: Mapping[str, str]) -> tuple[str, ...] | None:
     usable = (each for each in _PROGRAMS if environ.get(_NEEDS.get(each[0], "PATH")))
-    return next((each for each in usable if _found(each, environ)), None)
+    return next((each for each in usable if _find_clipboard_program(each, environ)), None)
 
 
-def _found(program: tuple[str, ...], environ: Mapping[str, str]) -> str | None:
+def _find_clipboard_program(program: tuple[str, ...], environ: Mapping[str, str]) -> str | None:
     return find_program(program[0], environ, (Path.cwd(),))
 
 
-async def pasted(environ: Mapping[str, str]) -> bytes | str:
+async def read_clipboard(environ: Mapping[str, str]) -> bytes | str:
     """The image in the clipboard as a PNG, else its text; "" where there is neither, or no program
     to read it."""
     return await asyncio.to_thread(_read, environ)
@@ -98,7 +98,7 @@ def _ran(
 ) -> bytes | None:
     """The output of a program, which is not read where it is `given` a text; None if it fails or is
     missing."""
-    found = _found(program, environ)
+    found = _find_clipboard_program(program, environ)
     if found is None:
         return None
     shield_memory()

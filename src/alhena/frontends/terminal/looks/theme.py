@@ -138,7 +138,7 @@ _COLOUR = re.compile(r"rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{
 _LIGHT = (*range(9, 16), 7)
 
 
-def said_light(environ: Mapping[str, str]) -> bool:
+def says_light(environ: Mapping[str, str]) -> bool:
     """True when COLORFGBG says that the background is light."""
     last = environ.get("COLORFGBG", "").rpartition(";")[2]
     return last.isdecimal() and int(last) in _LIGHT
