@@ -319,16 +319,16 @@ def _workspace(file: LayerFile, environ: Mapping[str, str], without: Settings) -
     except RecursionError as error:
         raise too_deep(file.path) from error
     looks = [refusal for refusal in refusals if _is_of_looks(refusal[0])]
-    told = _refused(layer, [refusal for refusal in refusals if refusal not in looks])
+    told = _describe_refusals(layer, [refusal for refusal in refusals if refusal not in looks])
     return msgspec.structs.replace(
         layer,
         document=document,
         warnings=(*layer.warnings, *told),
-        remarks=(*layer.remarks, *_refused(layer, looks)),
+        remarks=(*layer.remarks, *_describe_refusals(layer, looks)),
     )
 
 
-def _refused(layer: Layer, refusals: "list[Refusal]") -> tuple[str, ...]:
+def _describe_refusals(layer: Layer, refusals: "list[Refusal]") -> tuple[str, ...]:
     """Lines on the keys that are not taken from a workspace."""
     reasons: dict[str, list[str]] = {}
     for key, why in refusals:

@@ -213,12 +213,12 @@ def _add_fact(session: OpenSession, own: "SessionMemory", fact: str) -> Listing:
     if not fact:
         return usage("It is /memory add FACT.")
     bench = session.toolset
-    home = config_home(bench.options.environ)
+    home = config_home(bench.spec.place.environ)
     path = home / bench.settings.context.names_in(home)[0]
     change = save(path, fact)
     own.refresh()
     told = "Saved in" if change else "Already in"
-    return Listing(title=f"{told} {one_line(str(path))}.")
+    return Listing(blocks=(f"{told} {one_line(str(path))}.",))
 
 
 def list_servers(session: OpenSession, rest: str) -> Listing:

@@ -313,11 +313,14 @@ class Conversation(ShownSession):
                 self._show(())
 
     def interrupt(self) -> bool:
-        """Stops what runs; False when nothing does."""
-        stopped = self._agent is not None and self._agent.interrupt()
-        if stopped:
+        """Stops what runs, or else leaves shell mode; False when there is neither."""
+        if self._agent is not None and self._agent.interrupt():
             self.queue.hold()
-        return stopped
+            return True
+        left, self._shell_mode = self._shell_mode, False
+        if left:
+            self._switch_shell(on=False)
+        return left
 
     def kill(self) -> None:
         """Ends all processes of the session, at once."""
@@ -410,13 +413,6 @@ class Conversation(ShownSession):
         self._started = self._clock()
         self.toolset.authority.modes.subscribe(self.show_status)
         self._refresh_footer()
-
-    def leave_shell(self) -> bool:
-        """Leaves shell mode; False outside it."""
-        on = self._shell_mode
-        if on:
-            self._switch_shell(on=False)
-        return on
 
     def _switch_shell(self, *, on: bool) -> None:
         self._shell_mode = on

@@ -149,8 +149,6 @@ class KeyActions:
         nor a text, it goes back to an earlier prompt."""
         if self._stop() or not alone or self._entry.buffer.text or self._person is None:
             return
-        if self._person.leave_shell():
-            return
         if self.twice.again("Press Esc again to go back to an earlier prompt."):
             self._person.submit("/rewind")
 
