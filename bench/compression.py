@@ -5,7 +5,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from alhena.agent.compression import kept
+from alhena.agent.compression import save_outputs
 from alhena.chat.chat import Chat, Outlets
 from alhena.chat.compression import CompressionOptions, CompressionServices, ContextRoom
 from alhena.chat.history import History
@@ -79,7 +79,9 @@ def _masking() -> None:
         base = (time.perf_counter() - begun) * 1000
         store = OutputStore(Path(folder, "kept"), "s")
         begun = time.perf_counter()
-        changed = mask_results({i: entries[i].content for i in plan}, plan, partial(kept, store))
+        changed = mask_results(
+            {i: entries[i].content for i in plan}, plan, partial(save_outputs, store)
+        )
         assert changed.keys() == plan.keys()
         value = (time.perf_counter() - begun) * 1000
     name = f"compression: {OUTPUTS:,} results masked"

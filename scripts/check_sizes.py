@@ -27,7 +27,7 @@ LIMITS = {
     "assigned_from_outside": 1,
     "unclear_docstrings": 0,
     "odd_words": 0,
-    "participle_functions": 140,
+    "participle_functions": 74,
     "repeated_classes": 19,
 }
 """The figures of the whole that have a limit."""

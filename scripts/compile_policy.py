@@ -19,7 +19,17 @@ SOURCE = Path(__file__).parents[1] / "src/alhena"
 FOLDER = SOURCE / "shell/programs"
 DEFAULTS = SOURCE / "policy/defaults"
 
-EFFECTS = ("writes", "deletes", "runs", "settings", "changes", "elsewhere", "connects", "plain")
+EFFECTS = (
+    "writes",
+    "deletes",
+    "runs",
+    "settings",
+    "changes",
+    "elsewhere",
+    "lists",
+    "connects",
+    "plain",
+)
 _JUDGED = (*EFFECTS, "code", "calls", "known", "operand", "console", "always", "unknown")
 _FLAG, _VALUE, _ATTACHED, _DASHED, _UNLESS_LAST, _APART, _JOINED, _PAIR = range(8)
 _LONG_ENDINGS = {
@@ -35,7 +45,8 @@ _ONE_DASH = ("words", "folded", "long-only")
 _SINGLE = ("also", "use", "style", "operand", "check", "always")
 _OTHER_KEYS = (
     "form operands operand_pattern harmless reads refuses needs commands wraps before language "
-    "language_code letters long spellings groups hands at_files script files beside bundled"
+    "language_code letters long spellings groups hands at_files script files beside "
+    "bundled moves own"
 )
 _FILE_ROLES = frozenset(
     {
@@ -51,7 +62,7 @@ _DEFAULTS: dict[str, Any] = {
 }
 _COPIED = (
     *("style", "operands", "operand_pattern", "operand", "check", "at_files", "spellings"),
-    *("groups", "console", "script", "always", "unknown", "bundled"),
+    *("groups", "console", "script", "always", "unknown", "bundled", "own"),
 )
 
 
@@ -164,6 +175,7 @@ def _program(name: str, entry: dict[str, Any]) -> dict[str, Any]:
         "long": dict(pair.split("=") for pair in entry.get("long", "").split()),
         "commands": _valued(commands) if commands else None,
         "before": _valued(entry["before"]) if "before" in entry else None,
+        "moves": _valued(entry["moves"]) if "moves" in entry else None,
         "wraps": _wraps(entry["wraps"], options) if "wraps" in entry else None,
     }
     if "language" in entry:

@@ -1,6 +1,7 @@
 """The command's entry point: handles `--version` itself, everything else in the front ends."""
 
 import gc
+import os
 import sys
 
 from alhena.version import __version__
@@ -17,6 +18,7 @@ def main() -> int:
         if arguments in (["--version"], ["-v"]):
             print(__version__, flush=True)
             return 0
+        _use_utf8()
         gc.set_threshold(YOUNG)
         _import_msgspec()
         from alhena.frontends.main import run
@@ -31,6 +33,36 @@ def main() -> int:
         return 1
     finally:
         gc.freeze()  # the rest is freed with the process, without a collection
+
+
+UTF8_LOCALES = ("C.UTF-8", "C.utf8", "UTF-8")
+
+
+def _use_utf8() -> None:
+    """Makes file names and the locale of child processes UTF-8, whatever the locale here. Python
+    decides on file names when it starts, so it may have to start again."""
+    environ = os.environ
+    named = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
+    if "utf8" not in named.lower().replace("-", "") and (utf8 := _find_utf8_locale()):
+        if "LC_ALL" in environ:
+            environ["LANG"] = environ.pop("LC_ALL")  # the language stays
+        environ["LC_CTYPE"] = utf8
+    if sys.getfilesystemencoding() != "utf-8" and not sys.flags.utf8_mode and sys.executable:
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606  itself
+
+
+def _find_utf8_locale() -> str | None:
+    import locale
+
+    before = locale.setlocale(locale.LC_CTYPE)
+    for name in UTF8_LOCALES:
+        try:
+            locale.setlocale(locale.LC_CTYPE, name)
+        except locale.Error:
+            continue
+        locale.setlocale(locale.LC_CTYPE, before)
+        return name
+    return None
 
 
 def _import_msgspec() -> None:

@@ -33,7 +33,8 @@
     │   │   └── providers.code_assist_setup.ProjectRequiredError the account needs a project
     │   ├── ModelNotFoundError           404
     │   ├── RequestRejectedError         any other 4xx
-    │   │   └── SignatureError           a thought signature is invalid or missing
+    │   │   ├── SignatureError           a thought signature is invalid or missing
+    │   │   └── MediaRefusedError        a medium is broken, too large or not supported
     │   ├── QuotaError                   429
     │   │   ├── RateLimitError           a limit per minute
     │   │   ├── CapacityError            the model is overloaded

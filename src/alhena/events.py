@@ -256,6 +256,8 @@ class ApiResponseEvent(EventBase, frozen=True, kw_only=True, tag="api_response")
     thoughts_tokens: int = 0
     tool_tokens: int = 0
     total_tokens: int = 0
+    cache_write_tokens: int = 0
+    cache_write_hour_tokens: int = 0
     role: str = "main"
     text: str | None = None
     parent_call_id: str | None = None

@@ -14,7 +14,7 @@ from alhena.agent.subagents import AgentDefinition
 from alhena.agent.subagents.files import (
     AgentFiles,
     apply_overrides,
-    parsed,
+    parse_agents,
     sources_of,
     with_resolved_servers,
 )
@@ -24,6 +24,7 @@ from alhena.errors import InterruptedRunError
 from alhena.testing import Call, TestModel
 from tests.config.places import user
 from tests.support.command import alhena
+from tests.support.each import for_each
 from tests.support.server import ScriptedServer, call, chunk, sse, text
 
 pytestmark = pytest.mark.requirement("AGENT-03")
@@ -225,13 +226,41 @@ def test_settings_set_and_undo_the_model_and_the_tools_of_an_agent(
     own: str, override: dict[str, str], expected: str | None
 ):
     text = HELPER.replace("gemini-2.5-flash", own)
-    ((agent,), _) = parsed(Path("helper.toml"), text)
+    ((agent,), _) = parse_agents(Path("helper.toml"), text)
     assert isinstance(agent, AgentDefinition)
     given = {"modelConfig": override, "tools": ["glob"]}
     changed = apply_overrides(agent, msgspec.convert(given, AgentOverride))
     assert (changed.model, changed.tools) == (expected, ("glob",))
     same = apply_overrides(agent, AgentOverride())
     assert same == agent
+
+
+@for_each(
+    ("written", "description"),
+    [
+        ("Use this agent when: the tests fail", "Use this agent when: the tests fail"),
+        ('Reviews: it\'s "strict": yes', 'Reviews: it\'s "strict": yes'),
+        (
+            "Reviews code.\n  Examples: one\n  Context: two",
+            "Reviews code. Examples: one Context: two",
+        ),
+        ("[beta] reviews code", "[beta] reviews code"),
+        ("@me asks: review", "@me asks: review"),
+        (
+            r"Use it.\n\nuser: \"Go\"\nassistant: \"Yes\"",
+            r"Use it.\n\nuser: \"Go\"\nassistant: \"Yes\"",
+        ),
+    ],
+)
+def test_front_matter_that_is_yaml_but_for_an_unquoted_colon_is_read(
+    written: str, description: str
+):
+    text = f"---\nname: a\ndescription: {written}\ntools:\n- glob\nmodel: 'pro'\n---\nGo.\n"
+    ((agent,), unknown) = parsed(Path("a.md"), text)
+    assert isinstance(agent, AgentDefinition)
+    assert agent.description == description
+    assert (agent.name, agent.tools, agent.model) == ("a", ("glob",), "pro")
+    assert unknown == []
 
 
 BROKEN = {

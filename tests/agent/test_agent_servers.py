@@ -11,7 +11,7 @@ import pytest
 
 from alhena import Agent, Rule
 from alhena.agent.subagents import AgentDefinition
-from alhena.agent.subagents.files import parsed
+from alhena.agent.subagents.files import parse_agents
 from alhena.events import WarningEvent
 from alhena.testing import Call, TestModel
 from tests.agent.test_agent_files import define
@@ -195,7 +195,7 @@ def test_a_broken_entry_is_named(home: Path, project: Path, entry: dict[str, Any
 def test_the_keys_of_the_reference_mean_those_of_the_settings(home: Path, project: Path):
     auth = {"type": "oauth", "client_id": "me"}
     path = agent_file(home, {"http_url": "http://127.0.0.1:9", "include_tools": [], "auth": auth})
-    definition = parsed(path, path.read_text(encoding="utf-8"))[0][0]
+    definition = parse_agents(path, path.read_text(encoding="utf-8"))[0][0]
     assert isinstance(definition, AgentDefinition)
     assert definition.mcp_servers["own"] == {
         "httpUrl": "http://127.0.0.1:9",

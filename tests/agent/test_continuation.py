@@ -136,7 +136,7 @@ async def test_the_context_is_as_large_as_the_first_prompt(project: Path):
             Agent(model, cwd=project, options=AgentOptions(record=True)) as agent,
         ):
             result = await agent.run("go")
-            session = agent._runner._opened()  # pyright: ignore[reportPrivateUsage]
+            session = agent._runner._require_session()  # pyright: ignore[reportPrivateUsage]
             measured = session.chat.measured
         assert measured is not None
         assert measured[1] == PROMPT
@@ -150,7 +150,7 @@ async def test_the_context_is_as_large_as_the_first_prompt(project: Path):
                 resume=result.session_id,
             ) as agent,
         ):
-            session = agent._runner._opened()  # pyright: ignore[reportPrivateUsage]
+            session = agent._runner._require_session()  # pyright: ignore[reportPrivateUsage]
             assert session.chat.measured == measured
 
 

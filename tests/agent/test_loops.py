@@ -19,7 +19,7 @@ from alhena.events import (
     ToolCallResponseEvent,
 )
 from alhena.models.catalogue import FLASH, PRO
-from alhena.scheduler.states import Status
+from alhena.scheduler.states import CallStatus
 from alhena.tools.builtin.ask_user import Answers
 from alhena.tools.contract import Question
 from tests.agent.delegating import Office, done, turn, worker
@@ -271,7 +271,7 @@ async def test_a_subagent_has_its_own_warning_and_its_own_end(project: Path):
     look = turn(call("list_directory", {"path": "."}))
     office = Office(ScriptedGenerator(*[look] * 10, done("What I have.")), agents=(worker(),))
     answer = await office.delegate()
-    assert answer.status is Status.SUCCESS
+    assert answer.status is CallStatus.SUCCESS
     assert told(answer)["output"].endswith("What I have.")
     loops = [event for event in office.events if isinstance(event, LoopDetectedEvent)]
     assert [(loop.action, loop.role) for loop in loops] == [
@@ -287,6 +287,6 @@ async def test_a_subagent_that_chants_to_the_end_fails_with_the_reason(project: 
     chant = [chunk({"text": CHANT * 100})]
     office = Office(ScriptedGenerator(chant, chant, chant), agents=(worker(),))
     answer = await office.delegate()
-    assert answer.status is Status.ERROR
+    assert answer.status is CallStatus.ERROR
     assert "Termination Reason: LOOP_DETECTED" in told(answer)["error"]
     assert office.conforming()

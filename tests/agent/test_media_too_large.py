@@ -13,6 +13,7 @@ from alhena.wire.content import EncodedContent
 from tests.agent.kit import agent, conforming, events_of, of
 from tests.agent.test_compression import LONG, compressed
 from tests.agent.test_refused_as_too_large import refused
+from tests.support.media import pdf
 from tests.support.scripted import Script, ScriptedGenerator
 from tests.support.server import call, chunk, text
 
@@ -37,7 +38,7 @@ class CountingNothing(ScriptedGenerator):
 
 @pytest.fixture
 def document(project: Path) -> None:
-    (project / "d.pdf").write_bytes(b"%PDF-1.4\n" + b"x" * 30_000)
+    (project / "d.pdf").write_bytes(pdf(b"x" * 30_000))
 
 
 def read(number: int = 1) -> Script:
@@ -48,7 +49,7 @@ def read(number: int = 1) -> Script:
 def told(contents: Any) -> bool:
     """True if a text replaces the document completely."""
     sent = str(contents)
-    return "A pdf file of 30,009 bytes was here." in sent and "eHh4" not in sent
+    return "A pdf file of 30,030 bytes was here." in sent and "eHh4" not in sent
 
 
 @pytest.mark.parametrize("model", ["gemini-2.5-pro", "gemini-3-pro-preview"])

@@ -8,7 +8,7 @@ import pytest
 
 from alhena import tool
 from alhena.agent.runner import SessionRunner
-from alhena.agent.toolset.model_access import Consent, fallback_mode
+from alhena.agent.toolset.model_access import FallbackConsent, fallback_mode
 from alhena.config.settings import GeneralSettings, ModelSettings, Settings
 from alhena.errors import NetworkError
 from alhena.events import (
@@ -230,12 +230,12 @@ def test_who_leaves_the_choice_to_us_leaves_the_change_to_us(model: str, given: 
 
 async def test_who_agreed_for_a_model_is_not_asked_for_it_again():
     person = Answering("Continue with flash")
-    consent = Consent(person)
-    both = await asyncio.gather(*(consent.given("pro", "flash", "why.") for _ in range(2)))
+    consent = FallbackConsent(person)
+    both = await asyncio.gather(*(consent.obtain("pro", "flash", "why.") for _ in range(2)))
     assert both == [True, True]
     assert len(person.questions) == 1
-    assert not await consent.given("pro", "lite", "why.")
-    assert not await Consent(None).given("pro", "flash", "why.")
+    assert not await consent.obtain("pro", "lite", "why.")
+    assert not await FallbackConsent(None).obtain("pro", "flash", "why.")
 
 
 @pytest.mark.requirement("WIRE-18")

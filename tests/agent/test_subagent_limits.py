@@ -9,7 +9,7 @@ import pytest
 
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.question import ConfirmationRequest
-from alhena.scheduler.states import CompletedToolCall, Status
+from alhena.scheduler.states import CallStatus, CompletedToolCall
 from alhena.tools.contract import ExecutionContext, ToolResult
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse
@@ -35,7 +35,7 @@ async def test_what_an_agent_said_is_not_lost_when_it_never_completes(project: P
         ScriptedGenerator([text("It is in b.py.")], [text("Really, b.py.")]), agents=(worker(),)
     )
     answer = await office.delegate()
-    assert answer.status is Status.ERROR
+    assert answer.status is CallStatus.ERROR
     assert told(answer)["error"] == (
         "Subagent 'worker' did not complete its task.\n"
         "Termination Reason: ERROR_NO_COMPLETE_TASK_CALL\n"

@@ -15,7 +15,7 @@ from alhena.events import (
 from alhena.models.errors import QuotaError
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from alhena.scheduler.question import Answer, ConfirmationRequest
-from alhena.scheduler.states import Status
+from alhena.scheduler.states import CallStatus
 from alhena.tools.contract import MUTATOR_KINDS, ExecutionContext, ToolErrorType, ToolResult
 from tests.agent.delegating import Office, done, turn, worker
 from tests.scheduler.kit import SmallTool, request, told
@@ -41,7 +41,7 @@ async def test_the_investigators_structured_report_is_the_answer_to_the_call(pro
         )
     )
     answer = await office.delegate("Where is f?", agent="codebase_investigator")
-    assert answer.status is Status.SUCCESS
+    assert answer.status is CallStatus.SUCCESS
     output = told(answer)["output"]
     head, _, body = output.partition("\nResult:\n")
     assert head == "Subagent 'codebase_investigator' finished.\nTermination Reason: GOAL"
@@ -214,7 +214,7 @@ async def test_cancelling_the_call_stops_the_agents_tools(project: Path):
     await started.wait()
     office.scheduler.cancel_all("enough")
     answer = await running
-    assert answer.status is Status.CANCELLED
+    assert answer.status is CallStatus.CANCELLED
     assert stopped == ["hang"]
     assert [(e.call_id, e.status) for e in office.responses()] == [
         ("d1/1", "cancelled"),
@@ -228,7 +228,7 @@ async def test_a_model_that_fails_fails_the_call_and_nothing_else(project: Path)
         ScriptedGenerator([QuotaError("the quota is used up.", status=429)]), agents=(worker(),)
     )
     answer = await office.delegate()
-    assert answer.status is Status.ERROR
+    assert answer.status is CallStatus.ERROR
     assert told(answer)["error"] == "Subagent 'worker' failed: the quota is used up."
 
 
@@ -301,7 +301,7 @@ async def test_an_agent_can_be_called_by_its_own_name(project: Path, key: str):
     (answer,) = await office.scheduler.schedule(
         [request("d1", "codebase_investigator", **{key: "Where is f?"})]
     )
-    assert answer.status is Status.SUCCESS
+    assert answer.status is CallStatus.SUCCESS
     assert office.generator.seen(0) == [{"role": "user", "parts": [{"text": "Where is f?"}]}]
 
 

@@ -160,7 +160,7 @@ def test_cancel_leaves_no_worktree(project: Path):
 
 
 def journals_of(run: Path, session_id: str) -> str:
-    """What the attempts at a task recorded, for the message of a failure."""
+    """The records of the attempts at a task, for the message of a failure."""
     key = session_id.rpartition("-")[0]
     paths = sorted(run.rglob(f"{key}*.jsonl"))
     return "\n".join(f"{path.name}\n{path.read_text()}" for path in paths)

@@ -31,6 +31,7 @@ from acp.schema import (
 
 from tests.support.command import ALHENA, keyed
 from tests.support.editor import Editor, choosing, connected, prompted
+from tests.support.media import PNG_TEXT
 from tests.support.patience import PATIENCE_S
 from tests.support.server import ScriptedServer, call, chunk, json_reply, sse, text
 
@@ -264,7 +265,7 @@ async def test_images_and_links_are_sent_and_files_outside_are_only_named(
     scripted.reply(sse(text("seen")))
     async with connected(Editor(), scripted) as conn:
         session = await conn.new_session(cwd=str(project), mcp_servers=[])
-        image = ImageContentBlock(type="image", data="AAAA", mime_type="image/png")
+        image = ImageContentBlock(type="image", data=PNG_TEXT, mime_type="image/png")
         links = [
             ResourceContentBlock(type="resource_link", name=str(path), uri=path.as_uri())
             for path in (project / "a.txt", Path("/etc/hostname"))

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.support.command import alhena, alhena_reads, keyed
-from tests.support.server import ScriptedServer, sse, text
+from tests.support.server import ScriptedServer, call, chunk, sse, text
 
 
 def sent(server: ScriptedServer) -> list[str]:
@@ -38,6 +38,48 @@ def test_what_is_not_there_is_sent_as_text_and_said(server: ScriptedServer, proj
     (warning,) = ran.of_type("error")
     assert warning["severity"] == "warning"
     assert "@nosuch" in warning["message"]
+
+
+def test_a_missing_file_behind_a_bracket_does_not_attach_its_folder(
+    server: ScriptedServer, project: Path
+):
+    for name in ("src/app/[locale]/page.tsx", "src/app/other.tsx"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(f"inside of {name}\n", encoding="utf-8")
+    server.reply(sse(text("Hm.")), sse(text("Hm.")))
+    ran = alhena("-p", "see @src/app/[locale]/gone.tsx", **keyed(server))
+    assert "@src/app/[locale]/gone.tsx: there is no such file; sent as text." in ran.err
+    assert len(sent(server)) == 1
+    ran = alhena("-p", "see **@src/app/[locale]/page.tsx**的内容", **keyed(server))
+    assert ran.err == ""
+    said = "".join(sent(server)[1:])
+    assert "inside of src/app/[locale]/page.tsx" in said
+    assert "other.tsx" not in said
+
+
+def test_only_the_named_lines_go_with_the_prompt(server: ScriptedServer, project: Path):
+    lines = "".join(f"line {number}\n" for number in range(1, 21))
+    (project / "a.txt").write_text(lines, encoding="utf-8")
+    (project / "b.txt").write_text("all of b\n", encoding="utf-8")
+    server.reply(sse(text("Hm.")))
+    ran = alhena("-p", "compare @a.txt:3-4, @a.txt#L9's and @b.txt", **keyed(server))
+    assert (ran.code, ran.err) == (0, "")
+    said = "".join(sent(server)[1:])
+    assert "all of b" in said
+    assert [n for n in range(1, 21) if f"line {n}\n" in f"{said}\n"] == [3, 4, 9]
+    assert "--- a.txt, lines 3-4 ---" in said
+
+
+def test_a_folder_of_which_nothing_can_be_sent_is_said(server: ScriptedServer, project: Path):
+    (project / ".git").mkdir()
+    (project / ".gitignore").write_text("*.log\n", encoding="utf-8")
+    (project / "logs").mkdir()
+    (project / "logs/a.log").write_text("inside\n", encoding="utf-8")
+    server.reply(sse(text("Hm.")))
+    ran = alhena("-p", "look at @logs", **keyed(server))
+    assert "@logs: nothing there can be sent: ignore files leave out 1 file." in ran.err
+    assert "context.fileFiltering.respectGitIgnore" in ran.err
+    assert "inside" not in "".join(sent(server))
 
 
 def test_nothing_outside_of_the_workspace_is_sent(server: ScriptedServer, tmp_path: Path):
@@ -119,3 +161,23 @@ def test_a_session_that_goes_on_has_the_file_once(server: ScriptedServer, projec
     ran = alhena("-r", "-p", "and now?", **keyed(server))
     assert ran.out == "Yes.\n"
     assert str(server.requests[-1].json["contents"]).count("inside of it") == 1
+
+
+def test_arguments_as_models_send_them_are_taken(server: ScriptedServer, project: Path):
+    (project / "a.txt").write_text("one\ntwo\nthree\n", encoding="utf-8")
+    write = {"file_path": "p.json", "content": {"name": "x"}}
+    read = {"absolute_path": "a.txt", "offset": "1", "limit": "1"}
+    many = {"paths": '["a.txt"]', "exclude": None}
+    called = [call("write_file", write), call("read_file", read), call("read_many_files", many)]
+    server.reply(sse(chunk(*called, finish="STOP")), sse(text("Done.")))
+    ran = alhena("-p", "go", "--approval-mode", "auto_edit", "--skip-trust", **keyed(server))
+    assert (ran.code, ran.err) == (0, "")
+    assert (project / "p.json").read_text(encoding="utf-8") == '{\n  "name": "x"\n}\n'
+    results = [
+        part["functionResponse"]["response"]
+        for part in server.requests[-1].json["contents"][-1]["parts"]
+    ]
+    assert all("error" not in each for each in results)
+    assert "two" in results[1]["output"]
+    assert "three" not in results[1]["output"]
+    assert "three" in results[2]["output"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import subprocess
 from asyncio import StreamReader, StreamWriter
 from pathlib import Path
 
@@ -303,7 +304,42 @@ async def test_tls_to_a_server_without_it_is_told_so():
         await generator.aclose()
 
 
-@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
+MORE = ("NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+
+
+@pytest.mark.parametrize("variable", MORE)
+async def test_certificates_that_other_programs_trust_are_trusted_too(
+    tmp_path: Path, variable: str
+):
+    public, context = certificate(tmp_path)
+    (tmp_path / "another").mkdir()
+    other, other_context = certificate(tmp_path / "another", subject="another")
+    async with listening(greet, context) as port, listening(greet, other_context) as second:
+        named = {"SSL_CERT_FILE": str(other), variable: str(public)}
+        for number in (port, second):
+            trusting = api(f"https://localhost:{number}", **named)
+            assert texts(await chunks(trusting)) == ["secure"]
+            await trusting.aclose()
+
+
+async def test_a_named_file_and_a_named_directory_both_count(tmp_path: Path):
+    public, context = certificate(tmp_path)
+    (tmp_path / "another").mkdir()
+    other, other_context = certificate(tmp_path / "another", subject="another")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    made = ("openssl", "x509", "-noout", "-hash", "-in", str(other))
+    name = subprocess.run(made, capture_output=True, check=True, text=True).stdout.strip()
+    (folder / f"{name}.0").write_bytes(other.read_bytes())
+    async with listening(greet, context) as port, listening(greet, other_context) as second:
+        for number in (port, second):
+            for named in ({"SSL_CERT_DIR": str(folder)}, {"REQUESTS_CA_BUNDLE": str(folder)}):
+                trusting = api(f"https://localhost:{number}", SSL_CERT_FILE=str(public), **named)
+                assert texts(await chunks(trusting)) == ["secure"]
+                await trusting.aclose()
+
+
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "SSL_CERT_DIR", *MORE])
 async def test_a_named_authority_that_is_not_there_is_a_configuration_error(variable: str):
     generator = api("https://127.0.0.1:9", **{variable: "/nowhere/ca.pem"})
     with pytest.raises(ConfigError, match=f"{variable}.*nowhere"):

@@ -12,9 +12,10 @@ from alhena import Agent, Image, Part, ToolContext, ToolResult, call_tool, tool
 from alhena.errors import ProgramError
 from alhena.events import ToolOutputEvent
 from alhena.testing import Call, TestModel
+from tests.support.media import PNG_TEXT, png
 from tests.support.patience import PATIENCE_S
 
-PNG = b"\x89PNG"
+PNG = png()
 
 
 @tool
@@ -106,7 +107,7 @@ async def test_images_reach_the_model_from_tools_and_prompts(project: Path):
     model = TestModel(Call("draw"), "done")
     async with Agent(model, tools=[draw], builtin_tools=(), cwd=project) as agent:
         await agent.ask(["look", Image(PNG, "image/png")])
-    blob = {"mimeType": "image/png", "data": "iVBORw=="}
+    blob = {"mimeType": "image/png", "data": PNG_TEXT}
     assert {"inlineData": blob} in model.requests[0]["contents"][-1]["parts"]
     assert str(blob) in str(model.requests[1]["contents"][-1])
 

@@ -49,7 +49,7 @@ def test_the_messages_have_the_types_of_the_reference_and_encode_to_json():
     state = ToolCallState(call_id="c", name="t", status="success")
     messages = {
         "tool-confirmation-request": request,
-        "tool-confirmation-response": request.refused("no"),
+        "tool-confirmation-response": request.make_refusal("no"),
         "tool-policy-rejection": REJECTION,
         "update-policy": UpdatePolicy(call_id="c", tool_name="t", outcome="proceed_always"),
         "tool-calls-update": ToolCallsUpdate(calls=(state,)),
@@ -231,7 +231,7 @@ async def carried_out(plan: Plan) -> None:
                 case "yes":
                     bus.publish(yes(message))
                 case "no":
-                    bus.publish(message.refused("no"))
+                    bus.publish(message.make_refusal("no"))
                 case "dies":
                     raise LookupError
                 case "leaves":

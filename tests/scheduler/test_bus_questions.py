@@ -8,7 +8,7 @@ from alhena.scheduler.bus import (
     ToolConfirmationRequest,
     ToolConfirmationResponse,
 )
-from alhena.scheduler.states import ConfirmationError, Status
+from alhena.scheduler.states import CallStatus, ConfirmationError
 from alhena.tools.contract import ToolErrorType
 from tests.scheduler.kit import SmallTool, Stage, deciding, request, told
 from tests.scheduler.rules import ASK, Rules, asked, staged
@@ -43,7 +43,7 @@ async def test_a_front_end_over_the_bus_sees_all_it_needs_and_answers():
 
     stage.bus.subscribe(ToolConfirmationRequest, front_end)
     (done,) = await stage.run(request("c0", "look", text="x"))
-    assert done.status is Status.SUCCESS
+    assert done.status is CallStatus.SUCCESS
     assert (seen[0].name, seen[0].args, seen[0].reason) == ("look", {"text": "x"}, "ask_user look")
     assert seen[0].correlation_id == stage.questions()[0].correlation_id
     assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -75,7 +75,7 @@ async def test_an_answer_over_the_bus_that_makes_no_sense_is_no_approval(respons
 
     stage.bus.subscribe(ToolConfirmationRequest, front_end)
     (done,) = await stage.run("look")
-    assert done.status is Status.ERROR
+    assert done.status is CallStatus.ERROR
     assert told(done)["error"].startswith("Tool execution was not approved: ")
     assert "executing" not in stage.statuses("c0")
 
@@ -92,7 +92,7 @@ async def test_a_front_end_that_dies_while_it_is_asked_leaves_the_rest_of_the_ru
     stage.bus.subscribe(ToolConfirmationRequest, front_end)
     look, fine = await stage.run("look", "echo")
     assert told(look) == {"error": "Tool execution was not approved: whoever was asked has failed."}
-    assert fine.status is Status.SUCCESS
+    assert fine.status is CallStatus.SUCCESS
     assert "BrokenPipeError: closed" in stage.reports[0]
 
 
@@ -127,7 +127,7 @@ async def test_of_two_answers_at_the_same_moment_the_first_counts_and_the_other_
             stage.scheduler.confirm("c0", "proceed_once")
         await asyncio.sleep(0)
     (done,) = await running
-    assert done.status is Status.CANCELLED
+    assert done.status is CallStatus.CANCELLED
     await stage.bus.aclose()
     assert asyncio.all_tasks() == {asyncio.current_task()}
 

@@ -8,7 +8,7 @@ from alhena.events import ConfirmationRequestEvent, ToolCallUpdateEvent
 from alhena.policy.model import PolicyOutcome
 from alhena.scheduler.executor import Executor
 from alhena.scheduler.question import ConfirmationRequest
-from alhena.scheduler.states import Status
+from alhena.scheduler.states import CallStatus
 from alhena.tools.contract import ExecutionContext, Kind, ToolErrorType, ToolResult
 from tests.scheduler.kit import SmallTool, Stage, deciding, echo, forever, request, requests, told
 
@@ -52,7 +52,7 @@ async def test_cancel_all_ends_running_waiting_and_queued_calls_each_with_a_resp
     assert stage.statuses("c1")[-1] == "cancelled"
     done = await first + await queued
     assert [told(call) for call in done] == [BY_USER] * 4
-    assert [call.status for call in done] == [Status.CANCELLED] * 4
+    assert [call.status for call in done] == [CallStatus.CANCELLED] * 4
     assert stage.statuses("q") == ["cancelled"]
     assert "executing" not in stage.statuses("c2")
     assert len(stage.responses()) == 4
@@ -98,7 +98,7 @@ async def test_what_a_tool_had_come_to_when_it_was_cancelled_is_kept():
     await asyncio.sleep(0)
     stage.scheduler.cancel_all()
     (done,) = await running
-    assert done.status is Status.CANCELLED
+    assert done.status is CallStatus.CANCELLED
     assert told(done) == {"output": "half of it", **BY_USER}
     assert done.response.result_display == "half"
 
@@ -123,7 +123,7 @@ async def test_a_tool_that_will_not_stop_is_left_behind():
     await asyncio.sleep(0)
     stage.scheduler.cancel_all("Stop")
     (done,) = await running
-    assert done.status is Status.CANCELLED
+    assert done.status is CallStatus.CANCELLED
     assert told(done)["error"].endswith("The tool did not stop and was left behind")
     release.set()
     await stubborn_ended.wait()
@@ -179,7 +179,7 @@ async def test_cancelling_a_queued_schedule_takes_it_out_and_the_next_goes_on():
         await second
     assert stage.statuses("gone") == ["cancelled"]
     go.set()
-    assert [(await first)[0].status, (await third)[0].status] == [Status.SUCCESS] * 2
+    assert [(await first)[0].status, (await third)[0].status] == [CallStatus.SUCCESS] * 2
 
 
 async def test_cancel_all_stops_an_approver_that_still_thinks():
@@ -202,7 +202,7 @@ async def test_cancel_all_stops_an_approver_that_still_thinks():
         await asyncio.sleep(0)
     stage.scheduler.cancel_all()
     (done,) = await running
-    assert (done.status, stopped) == (Status.CANCELLED, [True])
+    assert (done.status, stopped) == (CallStatus.CANCELLED, [True])
     assert only_this_task()
 
 
@@ -225,7 +225,7 @@ async def test_a_tool_that_cancels_itself_is_cancelled_and_others_are_not():
     stage = Stage(SmallTool("quitter", body), SmallTool("echo"))
     quitter, fine = await stage.run("quitter", "echo")
     assert told(quitter) == {"error": "[Operation Cancelled] Reason: The tool cancelled itself"}
-    assert fine.status is Status.SUCCESS
+    assert fine.status is CallStatus.SUCCESS
 
 
 async def test_a_scheduler_works_on_after_everything_was_cancelled():
@@ -236,7 +236,7 @@ async def test_a_scheduler_works_on_after_everything_was_cancelled():
     stage.scheduler.cancel_all()
     await running
     (done,) = await stage.run("echo")
-    assert done.status is Status.SUCCESS
+    assert done.status is CallStatus.SUCCESS
 
 
 async def test_an_error_in_whoever_listens_ends_the_batch_with_every_call_answered():
@@ -252,7 +252,7 @@ async def test_an_error_in_whoever_listens_ends_the_batch_with_every_call_answer
     with pytest.raises(ExceptionGroup) as caught:
         await stage.run("forever", "echo")
     assert caught.group_contains(ValueError, match="a listener's defect")
-    assert stage.scheduler.last_batch[0].status is Status.CANCELLED
+    assert stage.scheduler.last_batch[0].status is CallStatus.CANCELLED
     assert only_this_task()
 
 

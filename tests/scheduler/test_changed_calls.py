@@ -11,7 +11,7 @@ from alhena.policy.model import Decision, PolicyCall, PolicyOutcome
 from alhena.scheduler.bus import ToolConfirmationRequest, ToolConfirmationResponse
 from alhena.scheduler.confirmation_flow import MAX_QUESTIONS
 from alhena.scheduler.question import Answer, ConfirmationRequest, Payload
-from alhena.scheduler.states import CompletedToolCall, ConfirmationError, Status
+from alhena.scheduler.states import CallStatus, CompletedToolCall, ConfirmationError
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.edit_files import Replace, WriteFile
 from alhena.tools.contract import (
@@ -112,7 +112,7 @@ async def test_an_editor_that_comes_to_nothing_has_the_question_asked_again(
 ):
     stage, seen = editing(project, EDITOR, Outcome.CANCEL, edit=leaving(outcome))
     done = await replaced(stage)
-    assert done.status is Status.CANCELLED
+    assert done.status is CallStatus.CANCELLED
     assert target.read_bytes() == b"a\nb\nc\n"
     assert len(seen) == 2
     assert problem in seen[1].problem
@@ -252,7 +252,7 @@ async def test_a_program_that_never_tires_of_the_editor_is_stopped(project, targ
 
     stage, seen = editing(project, approver=lambda _: EDITOR, edit=edit)
     done = await replaced(stage)
-    assert done.status is Status.ERROR
+    assert done.status is CallStatus.ERROR
     assert len(stage.questions()) == MAX_QUESTIONS
     assert seen == []
 
@@ -277,7 +277,7 @@ async def test_a_call_that_is_cancelled_in_the_editor_ends_and_so_does_the_edito
     with pytest.raises(ConfirmationError):
         stage.scheduler.confirm("c0", ONCE)
     stage.scheduler.cancel_all()
-    assert (await running).status is Status.CANCELLED
+    assert (await running).status is CallStatus.CANCELLED
     assert closed.is_set()
     assert target.read_bytes() == b"a\nb\nc\n"
     assert asyncio.all_tasks() == {asyncio.current_task()}

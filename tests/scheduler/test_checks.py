@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome, PolicyRule
-from alhena.scheduler.states import Status
+from alhena.scheduler.states import CallStatus
 from tests.scheduler.kit import SmallTool, Stage, deciding, request, told
 
 ALLOW, ASK, DENY = PolicyOutcome.ALLOW, PolicyOutcome.ASK_USER, PolicyOutcome.DENY
@@ -35,9 +35,9 @@ async def test_a_check_is_asked_about_every_call_that_is_not_denied_already() ->
     )
     assert check.asked == [("free", {"text": "a"}, ALLOW), ("asked", {}, ASK)]
     assert (one.status, two.status, three.status) == (
-        Status.SUCCESS,
-        Status.SUCCESS,
-        Status.ERROR,
+        CallStatus.SUCCESS,
+        CallStatus.SUCCESS,
+        CallStatus.ERROR,
     )
 
 
@@ -53,7 +53,7 @@ async def test_what_a_check_wants_asked_is_asked_for_its_reason() -> None:
     stage = Stage(SmallTool("free"), check=Checker(ASK), approver=lambda asked: False)
     (done,) = await stage.run("free")
     assert [question.reason for question in stage.questions()] == ["the check"]
-    assert done.status is Status.CANCELLED
+    assert done.status is CallStatus.CANCELLED
 
 
 @pytest.mark.requirement("POL-10")
@@ -85,5 +85,5 @@ async def test_a_call_that_is_cancelled_while_it_is_checked_ends_and_so_does_the
     await begun.wait()
     stage.scheduler.cancel_all("enough")
     (done,) = await task
-    assert (done.status, ended.is_set()) == (Status.CANCELLED, True)
+    assert (done.status, ended.is_set()) == (CallStatus.CANCELLED, True)
     assert "executing" not in stage.statuses("c0")

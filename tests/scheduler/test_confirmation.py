@@ -6,7 +6,7 @@ import pytest
 from alhena.events import ConfirmationRequestEvent
 from alhena.policy.model import PolicyOutcome
 from alhena.scheduler.question import ConfirmationRequest, Payload
-from alhena.scheduler.states import ConfirmationError, Status
+from alhena.scheduler.states import CallStatus, ConfirmationError
 from alhena.tools.contract import (
     EditConfirmation,
     ExecutionContext,
@@ -47,7 +47,7 @@ async def test_a_call_that_must_be_asked_for_waits_until_it_is_answered():
     stage.on_event = lambda event: isinstance(event, ConfirmationRequestEvent) and asked.set()
     running = asyncio.create_task(stage.run("write"))
     await asked.wait()
-    assert [call.status for call in stage.scheduler.calls] == [Status.AWAITING_APPROVAL]
+    assert [call.status for call in stage.scheduler.calls] == [CallStatus.AWAITING_APPROVAL]
     assert stage.questions()[0].details == {
         "type": "info",
         "title": "Really?",
@@ -58,7 +58,7 @@ async def test_a_call_that_must_be_asked_for_waits_until_it_is_answered():
     assert stage.questions()[0].reason == "rule for write"
     stage.scheduler.confirm("c0", ONCE)
     (done,) = await running
-    assert done.status is Status.SUCCESS
+    assert done.status is CallStatus.SUCCESS
     assert stage.statuses("c0") == [
         "validating",
         "awaiting_approval",
@@ -73,11 +73,11 @@ async def test_a_refusal_with_words_ends_that_call_only():
     stage = asking("one", "two")
     answering(stage, words="two will do", one=CANCEL, two=ONCE)
     one, two = await stage.run("one", "two")
-    assert one.status is Status.CANCELLED
+    assert one.status is CallStatus.CANCELLED
     error = "[Operation Cancelled] Reason: User did not allow tool call. Feedback: two will do"
     assert told(one) == {"error": error}
     assert not one.ends_turn
-    assert two.status is Status.SUCCESS
+    assert two.status is CallStatus.SUCCESS
     assert [event.decision for event in stage.responses()] == ["reject", "accept"]
 
 
@@ -121,7 +121,7 @@ async def test_an_approver_answers_with_a_truth_value_or_an_outcome(answer, stat
 async def test_an_answer_that_is_none_never_runs_the_call(answer):
     stage = asking("write", approver=lambda asked: answer)
     (done,) = await stage.run("write")
-    assert done.status is Status.ERROR
+    assert done.status is CallStatus.ERROR
     assert told(done)["error"].startswith("Tool execution was not approved: ")
     assert "executing" not in stage.statuses("c0")
 
@@ -134,12 +134,12 @@ async def test_an_approver_that_raises_ends_its_call_as_an_error_and_others_go_o
 
     stage = asking("one", "two", approver=approve)
     one, two = await stage.run("one", "two")
-    assert one.status is Status.ERROR
+    assert one.status is CallStatus.ERROR
     assert told(one) == {
         "error": "Tool execution was not approved: the approval callback raised KeyError: 'lost'."
     }
     assert "executing" not in stage.statuses("c0")
-    assert two.status is Status.SUCCESS
+    assert two.status is CallStatus.SUCCESS
 
 
 async def test_an_approver_that_exits_its_thread_is_no_approval():
@@ -148,7 +148,7 @@ async def test_an_approver_that_exits_its_thread_is_no_approval():
 
     stage = asking("write", approver=approve)
     (done,) = await stage.run("write")
-    assert done.status is Status.ERROR
+    assert done.status is CallStatus.ERROR
 
 
 async def test_an_approver_that_cancels_itself_is_no_approval():
@@ -157,7 +157,7 @@ async def test_an_approver_that_cancels_itself_is_no_approval():
 
     stage = asking("write", approver=approve)
     (done,) = await stage.run("write")
-    assert done.status is Status.ERROR
+    assert done.status is CallStatus.ERROR
     assert "executing" not in stage.statuses("c0")
 
 
@@ -178,7 +178,7 @@ async def test_confirm_overtakes_an_approver_that_still_thinks():
     await asyncio.sleep(0)
     stage.scheduler.confirm("c0", ONCE)
     (done,) = await running
-    assert done.status is Status.SUCCESS
+    assert done.status is CallStatus.SUCCESS
 
 
 async def test_answers_that_no_call_can_take_are_refused_and_the_call_keeps_waiting():
@@ -192,12 +192,12 @@ async def test_answers_that_no_call_can_take_are_refused_and_the_call_keeps_wait
         stage.scheduler.confirm("c0", ToolConfirmationOutcome.MODIFY_WITH_EDITOR)
     with pytest.raises(ConfirmationError, match='"newContent" does not go'):
         stage.scheduler.confirm("c0", ONCE, {"newContent": "x"})
-    assert [call.status for call in stage.scheduler.calls] == [Status.AWAITING_APPROVAL]
+    assert [call.status for call in stage.scheduler.calls] == [CallStatus.AWAITING_APPROVAL]
     stage.scheduler.confirm("c0", CANCEL)
     with pytest.raises(ConfirmationError, match="no call 'c0' waits"):
         stage.scheduler.confirm("c0", ONCE)
     (done,) = await running
-    assert done.status is Status.CANCELLED
+    assert done.status is CallStatus.CANCELLED
 
 
 async def test_earlier_calls_of_a_wave_run_while_a_later_one_is_asked_about():

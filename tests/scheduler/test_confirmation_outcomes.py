@@ -12,7 +12,7 @@ from alhena.scheduler.bus import (
     UpdatePolicy,
 )
 from alhena.scheduler.question import Answer, ConfirmationRequest, Payload
-from alhena.scheduler.states import ConfirmationError, SchedulerError, Status
+from alhena.scheduler.states import CallStatus, ConfirmationError, SchedulerError
 from alhena.tools.contract import (
     AskUserConfirmation,
     ExecConfirmation,
@@ -30,10 +30,10 @@ async def test_all_calls_of_a_wave_are_asked_about_at_once():
     stage = staged(rules, SmallTool("look"), SmallTool("fetch"))
     running = asyncio.create_task(stage.run("look", "fetch", "look"))
     await asked(stage, 3)
-    assert [call.status for call in stage.scheduler.calls] == [Status.AWAITING_APPROVAL] * 3
+    assert [call.status for call in stage.scheduler.calls] == [CallStatus.AWAITING_APPROVAL] * 3
     for call_id in ("c2", "c0", "c1"):
         stage.scheduler.confirm(call_id, Outcome.PROCEED_ONCE)
-    assert [call.status for call in await running] == [Status.SUCCESS] * 3
+    assert [call.status for call in await running] == [CallStatus.SUCCESS] * 3
     assert rules.watchers == []
 
 
@@ -50,7 +50,7 @@ async def test_one_lasting_answer_settles_the_waiting_calls_that_it_covers_and_n
     running = asyncio.create_task(stage.run("look", "fetch", "look", "look"))
     await asked(stage, 4)
     stage.scheduler.confirm("c2", Outcome.PROCEED_ALWAYS)
-    while [call.status for call in stage.scheduler.calls].count(Status.SUCCESS) < 3:
+    while [call.status for call in stage.scheduler.calls].count(CallStatus.SUCCESS) < 3:
         await asyncio.sleep(0)
     assert stage.statuses("c1")[-1] == "awaiting_approval"
     with pytest.raises(ConfirmationError, match="no call 'c0' waits"):
@@ -77,7 +77,7 @@ async def test_a_lasting_answer_holds_for_the_calls_of_later_waves():
         and stage.scheduler.confirm(event.call_id, Outcome.PROCEED_ALWAYS)
     )
     done = await stage.run("change", "change", "change")
-    assert [call.status for call in done] == [Status.SUCCESS] * 3
+    assert [call.status for call in done] == [CallStatus.SUCCESS] * 3
     (question,) = stage.questions()
     assert question.outcomes == ("proceed_once", "proceed_always", "cancel")
     assert question.lasting[0]["words"] == "all of it"
@@ -95,7 +95,7 @@ async def test_where_nothing_lasting_is_offered_it_cannot_be_answered():
             stage.scheduler.confirm("c0", outcome)
     assert stage.statuses("c0")[-1] == "awaiting_approval"
     stage.scheduler.confirm("c0", Outcome.CANCEL)
-    assert (await running)[0].status is Status.CANCELLED
+    assert (await running)[0].status is CallStatus.CANCELLED
 
 
 async def test_a_lasting_answer_that_was_not_offered_is_no_approval_of_a_callback_either():
@@ -103,7 +103,7 @@ async def test_a_lasting_answer_that_was_not_offered_is_no_approval_of_a_callbac
         SmallTool("look"), decide=deciding(look=ASK), approver=lambda _: Outcome.PROCEED_ALWAYS
     )
     (done,) = await stage.run("look")
-    assert done.status is Status.ERROR
+    assert done.status is CallStatus.ERROR
     assert told(done)["error"].startswith(
         'Tool execution was not approved: the answer "proceed_always" is not offered'
     )
@@ -138,7 +138,7 @@ async def test_a_waiting_call_that_the_policy_comes_to_deny_is_denied():
     stage.scheduler.confirm("c1", Outcome.PROCEED_ONCE)
     look, fetch = await running
     assert look.response.error_type is ToolErrorType.POLICY_VIOLATION
-    assert fetch.status is Status.SUCCESS
+    assert fetch.status is CallStatus.SUCCESS
     assert [message.call_id for message in rejections] == ["c0"]
 
 
@@ -209,7 +209,7 @@ async def test_one_call_can_be_cancelled_and_no_other_is():
     stage.scheduler.cancel("c0", "Enough")
     first, second = await running
     assert told(first) == {"error": "[Operation Cancelled] Reason: Enough"}
-    assert second.status is Status.SUCCESS
+    assert second.status is CallStatus.SUCCESS
     with pytest.raises(SchedulerError):
         stage.scheduler.cancel("c0")
 
@@ -244,7 +244,7 @@ async def test_an_approver_that_changes_its_call_for_ever_is_stopped():
         approver=lambda _: Answer(Outcome.PROCEED_ONCE, Payload(new_content="x")),
     )
     (done,) = await stage.run("look")
-    assert done.status is Status.ERROR
+    assert done.status is CallStatus.ERROR
 
 
 async def test_equal_call_ids_are_answered_one_after_the_other():

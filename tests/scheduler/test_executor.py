@@ -9,10 +9,11 @@ import pytest
 
 from alhena.events import ToolCallUpdateEvent, ToolOutputEvent
 from alhena.scheduler.executor import Executor
-from alhena.scheduler.states import Status
+from alhena.scheduler.states import CallStatus
 from alhena.tools.contract import ExecutionContext, Kind, ToolErrorType, ToolFailure, ToolResult
 from alhena.wire.content import Blob, Part, ToolCallRequestInfo
 from tests.scheduler.kit import SmallTool, Stage, crash, told
+from tests.support.media import PNG_TEXT
 
 
 async def talk(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
@@ -88,10 +89,10 @@ async def test_output_that_comes_after_the_end_is_dropped():
 async def test_an_exception_of_a_tool_is_an_error_in_one_line():
     stage = Stage(SmallTool("crash", crash), SmallTool("echo"))
     crashed, fine = await stage.run("crash", "echo")
-    assert crashed.status is Status.ERROR
+    assert crashed.status is CallStatus.ERROR
     assert crashed.response.error_type is ToolErrorType.UNHANDLED_EXCEPTION
     assert told(crashed) == {"error": "OSError: disk on fire"}
-    assert fine.status is Status.SUCCESS
+    assert fine.status is CallStatus.SUCCESS
 
 
 async def test_a_tool_that_returns_no_result_is_an_error():
@@ -152,7 +153,7 @@ async def test_durations_are_those_of_the_execution_by_the_injected_clock():
 @pytest.mark.requirement("SCHED-08", "TOOLS-03")
 async def test_requests_and_responses_carry_all_their_fields():
     async def work(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
-        image = Part(inline_data=Blob(mime_type="image/png", data="QUJD"))
+        image = Part(inline_data=Blob(mime_type="image/png", data=PNG_TEXT))
         return ToolResult(llm_content=("seen", image), display="an image", data={"n": 1})
 
     asked = ToolCallRequestInfo(
@@ -174,6 +175,6 @@ async def test_requests_and_responses_carry_all_their_fields():
     assert response.result_display == "an image"
     assert response.data == {"n": 1}
     assert (response.error, response.error_type, response.output_file) == (None, None, None)
-    assert response.content_length == len("seen") + len("QUJD")
+    assert response.content_length == len("seen") + len(PNG_TEXT)
     (event,) = stage.responses()
     assert (event.content_length, event.data) == (response.content_length, {"n": 1})

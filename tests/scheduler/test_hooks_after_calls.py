@@ -9,12 +9,13 @@ from alhena.events import ToolCallRequestEvent
 from alhena.hooks.model import HookVerdict, TailCall
 from alhena.policy.model import PolicyOutcome
 from alhena.scheduler.executor import MAX_REPLACEMENTS, UNHEARD
-from alhena.scheduler.states import Status
+from alhena.scheduler.states import CallStatus
 from alhena.tools.contract import ExecutionContext, Kind, ToolErrorType, ToolResult
 from alhena.tools.output_store import OutputStore
 from alhena.wire.content import Blob, Part
 from tests.scheduler.kit import SmallTool, deciding, forever, request, told
 from tests.scheduler.said import AFTER, BEFORE, hooked, seen
+from tests.support.media import PNG_TEXT
 
 ASK, ALLOW, DENY = PolicyOutcome.ASK_USER, PolicyOutcome.ALLOW, PolicyOutcome.DENY
 
@@ -56,7 +57,7 @@ async def test_what_a_hook_adds_follows_the_result():
 
 @pytest.mark.requirement("HOOK-01", "HOOK-02")
 async def test_what_hooks_add_is_the_text_of_a_result_of_media():
-    picture = Part(inline_data=Blob(mime_type="image/png", data="aGk="))
+    picture = Part(inline_data=Blob(mime_type="image/png", data=PNG_TEXT))
 
     async def body(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
         return ToolResult(llm_content=picture)
@@ -76,7 +77,7 @@ async def test_what_hooks_add_is_the_text_of_a_result_of_media():
         "[System] Tool input parameters (text) were modified by hook",
         "<hook_context>more</hook_context>",
     ]
-    assert hooks.heard[1][1]["tool_response"]["llmContent"][0]["inlineData"]["data"] == "aGk="
+    assert hooks.heard[1][1]["tool_response"]["llmContent"][0]["inlineData"]["data"] == PNG_TEXT
 
 
 @pytest.mark.requirement("HOOK-02")
@@ -231,7 +232,7 @@ async def test_tail_calls_for_ever_come_to_an_end():
         SmallTool("look", seen(log)), says={AFTER: HookVerdict(tail_call=TailCall("look", {}))}
     )
     (done,) = await stage.run("look")
-    assert done.status is Status.ERROR
+    assert done.status is CallStatus.ERROR
     assert len(log) == MAX_REPLACEMENTS + 1
     assert f"{MAX_REPLACEMENTS} times" in told(done)["error"]
 
@@ -244,7 +245,7 @@ async def test_a_call_is_cancelled_between_what_has_run_and_what_takes_its_place
     log: list[Any] = []
     stage, _ = hooked(SmallTool("look", seen(log)), says={AFTER: after})
     (done,) = await stage.run("look")
-    assert done.status is Status.CANCELLED
+    assert done.status is CallStatus.CANCELLED
     assert log == [{}]
     assert [(each.call_id, each.status) for each in stage.responses()] == [
         ("c0", "success"),
@@ -287,7 +288,7 @@ async def test_a_call_that_is_cancelled_while_its_hooks_look_at_the_result_is_to
     await begun.wait()
     stage.scheduler.cancel_all("Enough")
     (done,) = await running
-    assert done.status is Status.CANCELLED
+    assert done.status is CallStatus.CANCELLED
     assert told(done) == {"error": f"[Operation Cancelled] Reason: Enough. {UNHEARD}"}
     assert "secret" not in str(done.response.result_display)
     assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -9,7 +9,7 @@ import pytest
 from alhena.hooks.model import HookEvent, HookVerdict
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome, PolicyRule
 from alhena.scheduler.hooks import tool_hooks
-from alhena.scheduler.states import Status
+from alhena.scheduler.states import CallStatus
 from alhena.tools.contract import Kind, ToolErrorType, ToolFailure
 from alhena.tools.registry import ToolOrigin
 from tests.scheduler.kit import SmallTool, deciding, request, told
@@ -111,7 +111,7 @@ async def test_a_person_who_approved_one_input_is_asked_again_about_another():
     )
     (done,) = await stage.run(request("c0", "echo", text="one"))
     assert asked == [{"text": "one"}, {"text": "other"}]
-    assert done.status is Status.CANCELLED
+    assert done.status is CallStatus.CANCELLED
     assert log == []
 
 
@@ -125,7 +125,7 @@ async def test_a_hook_can_have_a_person_asked_where_the_policy_would_not(answer)
         approver=lambda r: asked.append(r) or answer,
     )
     (done,) = await stage.run("echo")
-    assert done.status is (Status.SUCCESS if answer else Status.CANCELLED)
+    assert done.status is (CallStatus.SUCCESS if answer else CallStatus.CANCELLED)
     assert asked[0].decision.reason == "a BeforeTool hook asks: looks odd"
     assert asked[0].outcomes == ("proceed_once", "cancel")
 
@@ -145,7 +145,7 @@ async def test_what_a_hook_wants_asked_no_change_of_the_policy_answers():
         await asyncio.sleep(0)
     assert stage.statuses("c0")[-1] == "awaiting_approval"
     stage.scheduler.confirm("c0", "proceed_once")
-    assert (await running)[0].status is Status.SUCCESS
+    assert (await running)[0].status is CallStatus.SUCCESS
 
 
 async def test_a_person_who_has_just_approved_a_call_is_not_asked_again_for_a_hook():
@@ -190,7 +190,7 @@ async def test_notification_hooks_hear_of_a_question_beside_it_and_change_nothin
     while not hooks.heard:
         await asyncio.sleep(0)
     stage.scheduler.confirm("c0", "proceed_once")
-    assert [call.status for call in await running] == [Status.SUCCESS] * 2
+    assert [call.status for call in await running] == [CallStatus.SUCCESS] * 2
     ((event, fields),) = hooks.heard
     assert event is NOTIFICATION
     assert fields == {
@@ -221,7 +221,7 @@ async def test_a_notification_hook_that_takes_its_time_holds_nobody_up_and_goes_
         approver=lambda _: True,
     )
     (done,) = await stage.run("echo")
-    assert done.status is Status.SUCCESS
+    assert done.status is CallStatus.SUCCESS
     (running,) = hooks.running
     assert not running.done()
     enough.set()
@@ -243,7 +243,7 @@ async def test_a_call_is_cancelled_while_its_hooks_run_and_so_are_they():
     running = asyncio.create_task(stage.run("echo"))
     await begun.wait()
     stage.scheduler.cancel_all()
-    assert (await running)[0].status is Status.CANCELLED
+    assert (await running)[0].status is CallStatus.CANCELLED
     assert ended.is_set()
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
@@ -317,5 +317,5 @@ async def test_notification_hooks_hear_of_every_question_about_a_call():
         while hooks.events().count(NOTIFICATION) < count:
             await asyncio.sleep(0)
         stage.scheduler.confirm("c0", "proceed_once")
-    assert (await running)[0].status is Status.SUCCESS
+    assert (await running)[0].status is CallStatus.SUCCESS
     assert hooks.events() == [NOTIFICATION, BEFORE, NOTIFICATION]

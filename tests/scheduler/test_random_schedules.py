@@ -13,7 +13,7 @@ from alhena.events import Event, ToolCallResponseEvent, ToolCallUpdateEvent
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome, PolicyRule
 from alhena.scheduler.executor import Executor
 from alhena.scheduler.question import Answer, ConfirmationRequest
-from alhena.scheduler.states import TERMINAL, CompletedToolCall, Status, advance
+from alhena.scheduler.states import TERMINAL, CallStatus, CompletedToolCall, advance
 from alhena.tools.contract import ExecutionContext, Kind, ToolResult
 from alhena.wire.content import ToolCallRequestInfo
 from tests.scheduler.kit import SmallTool, Stage, crash, echo, forever, told
@@ -110,7 +110,7 @@ def check_calls(
         state = None
         for event in events:
             if isinstance(event, ToolCallUpdateEvent) and event.call_id == call_id:
-                state = advance(state, Status(event.status))
+                state = advance(state, CallStatus(event.status))
         assert state in TERMINAL
 
 
@@ -138,11 +138,11 @@ async def undisturbed(batch: list[PlannedCall]) -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
     for plan, call in zip(batch, done, strict=True):
         if plan.name in {"bad", "unknown"} or plan.policy in {"deny", "raise"}:
-            assert call.status is Status.ERROR
+            assert call.status is CallStatus.ERROR
         elif plan.policy == "no" or plan.name.startswith("quitter"):
-            assert call.status is Status.CANCELLED
+            assert call.status is CallStatus.CANCELLED
         elif plan.name.startswith("crash"):
-            assert call.status is Status.ERROR
+            assert call.status is CallStatus.ERROR
         else:
             assert told(call) == {"output": f"got {plan.text}"}
 
@@ -224,7 +224,7 @@ async def cancelled_in(status: str, size: int) -> None:
 
     stage.on_event = look
     done = await stage.run(*[name] * size)
-    assert [call.status for call in done] == [Status.CANCELLED] * size
+    assert [call.status for call in done] == [CallStatus.CANCELLED] * size
     assert len(stage.responses()) == size
     assert asyncio.all_tasks() == {asyncio.current_task()}
 

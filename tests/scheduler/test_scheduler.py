@@ -6,7 +6,7 @@ import pytest
 
 from alhena.events import ToolCallResponseEvent, ToolCallUpdateEvent
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome, PolicyRule
-from alhena.scheduler.states import Status
+from alhena.scheduler.states import CallStatus
 from alhena.tools.contract import ExecutionContext, Kind, ToolErrorType, ToolResult
 from tests.scheduler.kit import (
     SmallTool,
@@ -37,7 +37,7 @@ async def test_an_empty_batch_is_done_at_once():
 async def test_an_unknown_tool_is_an_error_that_names_the_nearest_tools():
     stage = Stage(SmallTool("read_file"), SmallTool("read_mail"))
     (done,) = await stage.run("read_fil")
-    assert done.status is Status.ERROR
+    assert done.status is CallStatus.ERROR
     assert done.response.error_type is ToolErrorType.TOOL_NOT_REGISTERED
     assert told(done) == {
         "error": 'Tool "read_fil" not found. Did you mean one of: "read_file", "read_mail"?'
@@ -57,7 +57,7 @@ async def test_wrong_parameters_are_an_error_and_the_tool_never_runs():
     bad, good = await stage.run(request("a", "echo", text=3), request("b", "echo", text="x"))
     assert bad.response.error_type is ToolErrorType.INVALID_TOOL_PARAMS
     assert told(bad) == {"error": "params/text must be string, got integer 3"}
-    assert good.status is Status.SUCCESS
+    assert good.status is CallStatus.SUCCESS
     assert ran == [{"text": "x"}]
 
 
@@ -80,7 +80,7 @@ async def test_a_tool_that_cannot_even_be_built_is_an_error_of_that_call_only():
     broken, fine = await stage.run("broken", "echo")
     assert broken.response.error_type is ToolErrorType.UNHANDLED_EXCEPTION
     assert told(broken) == {"error": "ZeroDivisionError: in build"}
-    assert fine.status is Status.SUCCESS
+    assert fine.status is CallStatus.SUCCESS
 
 
 @pytest.mark.requirement("SCHED-03")
@@ -122,7 +122,7 @@ async def test_an_allowed_call_runs_unasked_and_one_with_nothing_to_show_too():
         decide=deciding(free=ALLOW, quiet=Decision(outcome=ASK, reason="no rule", rule=None)),
     )
     done = await stage.run("free", "quiet")
-    assert [call.status for call in done] == [Status.SUCCESS] * 2
+    assert [call.status for call in done] == [CallStatus.SUCCESS] * 2
     assert stage.questions() == []
     assert {event.decision for event in stage.responses()} == {"auto_accept"}
 
@@ -133,7 +133,7 @@ async def test_a_rule_that_asks_is_never_skipped_because_the_tool_has_nothing_to
         SmallTool("quiet", asks=None), decide=deciding(quiet=ASK), approver=lambda _: False
     )
     (done,) = await stage.run("quiet")
-    assert done.status is Status.CANCELLED
+    assert done.status is CallStatus.CANCELLED
     assert [event.details["type"] for event in stage.questions()] == ["info"]
 
 
@@ -184,7 +184,11 @@ async def test_calls_that_cannot_run_do_not_part_those_that_run_together():
     together = asyncio.Barrier(2)
     stage = Stage(SmallTool("look", recorder(log, together)))
     done = await stage.run(request("a", "look", text="a"), "gone", request("b", "look", text="b"))
-    assert [call.status for call in done] == [Status.SUCCESS, Status.ERROR, Status.SUCCESS]
+    assert [call.status for call in done] == [
+        CallStatus.SUCCESS,
+        CallStatus.ERROR,
+        CallStatus.SUCCESS,
+    ]
 
 
 @pytest.mark.requirement("SCHED-06")
@@ -239,7 +243,11 @@ async def test_every_call_is_reported_exactly_once_even_with_equal_ids():
     done = await stage.run(
         request("same", "echo"), request("same", "crash"), request("same", "nope")
     )
-    assert [call.status for call in done] == [Status.SUCCESS, Status.ERROR, Status.ERROR]
+    assert [call.status for call in done] == [
+        CallStatus.SUCCESS,
+        CallStatus.ERROR,
+        CallStatus.ERROR,
+    ]
     reported = [event for event in stage.events if isinstance(event, ToolCallResponseEvent)]
     assert len(reported) == 3
     assert {told(call).popitem()[0] for call in done} == {"output", "error"}
@@ -247,10 +255,10 @@ async def test_every_call_is_reported_exactly_once_even_with_equal_ids():
 
 async def test_the_states_of_the_running_batch_can_be_looked_at():
     stage = Stage(SmallTool("look", kind=Kind.EDIT))
-    seen: list[list[Status]] = []
+    seen: list[list[CallStatus]] = []
     stage.on_event = lambda event: seen.append([c.status for c in stage.scheduler.calls])
     await stage.run("look", "look")
-    assert [Status.SUCCESS, Status.EXECUTING] in seen
+    assert [CallStatus.SUCCESS, CallStatus.EXECUTING] in seen
     assert stage.scheduler.calls == ()
 
 

@@ -32,10 +32,10 @@ from alhena.scheduler.hooks import ToolHooks
 from alhena.scheduler.question import Answer, ConfirmationRequest, Payload
 from alhena.scheduler.states import (
     TERMINAL,
+    CallStatus,
     CompletedToolCall,
     ConfirmationError,
     ExecutingToolCall,
-    Status,
     advance,
 )
 from alhena.tools.contract import EditConfirmation, ExecutionContext, Kind, ToolFailure, ToolResult
@@ -129,7 +129,7 @@ class World:
         self.approved: set[tuple[str, str, str]] = set()
         self.refused: set[str] = set()
         self.tailed: set[str] = set()
-        self.states: dict[str, Status] = {}
+        self.states: dict[str, CallStatus] = {}
         self.batches: dict[str, int] = {}
         self.running: set[str] = set()
         self.reached: set[str] = set()
@@ -241,10 +241,10 @@ class World:
             self._require(shown == known, f"the batch is shown as {shown}, and is {known}")
         if not isinstance(event, ToolCallUpdateEvent):
             return
-        number, status = event.call_id, Status(event.status)
+        number, status = event.call_id, CallStatus(event.status)
         self.reached.add(event.status)
         self.states[number] = advance(self.states.get(number), status)
-        if status is not Status.EXECUTING:
+        if status is not CallStatus.EXECUTING:
             self.running.discard(number)
         elif event.pid is None:
             self.running.add(number)
@@ -457,8 +457,8 @@ class Machine(RuleBasedStateMachine):
             if before[number] in TERMINAL:
                 return
             world.stage.scheduler.cancel(number, "one")
-            if before[number] is not Status.EXECUTING:
-                assert world.states[number] is Status.CANCELLED
+            if before[number] is not CallStatus.EXECUTING:
+                assert world.states[number] is CallStatus.CANCELLED
             assert world.states | {number: before[number]} == before
 
         self._step(cancelling(), count)
@@ -552,7 +552,7 @@ class Machine(RuleBasedStateMachine):
                 states = self.world.states
                 assert call.status is states.get(f"{number}~2", states[number])
                 assert call.response.error != NO_REASON or number in self.given_up
-                key = "output" if call.status is Status.SUCCESS else "error"
+                key = "output" if call.status is CallStatus.SUCCESS else "error"
                 assert key in told(call)
 
 
@@ -560,7 +560,7 @@ class Machine(RuleBasedStateMachine):
 def test_whatever_is_done_every_call_ends_once_and_only_what_may_run_does(project: Path):
     limits = settings(max_examples=80, stateful_step_count=25, deadline=None)
     run_state_machine_as_test(Machine, settings=limits)
-    assert Machine.seen == set(Status)
+    assert Machine.seen == set(CallStatus)
 
 
 async def test_what_holds_the_scheduler_to_its_word_sees_what_breaks_it():

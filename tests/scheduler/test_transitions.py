@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import alhena
 from alhena.events import Event
-from alhena.scheduler.states import TERMINAL, TRANSITIONS, Status, TransitionError, advance
+from alhena.scheduler.states import TERMINAL, TRANSITIONS, CallStatus, TransitionError, advance
 from alhena.scheduler.tracked_call import TrackedCall
 from alhena.tools.contract import ToolErrorType
 from tests.scheduler.kit import request
@@ -29,7 +29,7 @@ DRAWN = {(old, new) for old, new in drawn() if new != "[*]"}
 
 @pytest.mark.requirement("SCHED-01")
 def test_there_are_seven_states_and_only_the_drawn_transitions():
-    assert {str(status) for status in Status} == {
+    assert {str(status) for status in CallStatus} == {
         "validating",
         "awaiting_approval",
         "scheduled",
@@ -42,7 +42,7 @@ def test_there_are_seven_states_and_only_the_drawn_transitions():
 
 
 @pytest.mark.requirement("SCHED-01")
-@given(st.lists(st.sampled_from(Status), max_size=12))
+@given(st.lists(st.sampled_from(CallStatus), max_size=12))
 def test_a_walk_goes_on_exactly_as_long_as_its_steps_are_drawn(walk):
     state = None
     for step in walk:
@@ -60,7 +60,7 @@ def test_the_picture_of_the_states_ends_where_the_table_does():
 
 
 def test_nothing_follows_a_terminal_state_and_something_follows_every_other():
-    for status in Status:
+    for status in CallStatus:
         assert bool(TRANSITIONS[status]) == (status not in TERMINAL)
 
 
@@ -71,6 +71,6 @@ async def test_a_call_refuses_a_step_that_is_not_drawn_and_stays_where_it_is():
     call.fail("no", ToolErrorType.EXECUTION_FAILED)
     count = len(events)
     with pytest.raises(TransitionError, match="cannot go from error to success"):
-        call.enter(call.succeeded((), "", None))
-    assert call.status is Status.ERROR
+        call.enter(call.make_success((), "", None))
+    assert call.status is CallStatus.ERROR
     assert len(events) == count

@@ -25,9 +25,12 @@ from alhena.tools.contract import (
 from alhena.tools.output_store import OutputStore, bounded_display, limit_result
 from alhena.wire.content import Blob, FunctionResponse, Part
 from tests.scheduler.kit import SmallTool, Stage, told
+from tests.support.media import png
 
 LONG = "".join(f"line {n}\n" for n in range(10_000))
-PNG = Part(inline_data=Blob(mime_type="image/png", data=base64.b64encode(b"x" * 90_000).decode()))
+PNG = Part(
+    inline_data=Blob(mime_type="image/png", data=base64.b64encode(png(b"x" * 90_000)).decode())
+)
 
 
 @pytest.fixture

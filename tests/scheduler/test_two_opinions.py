@@ -10,7 +10,7 @@ from alhena.events import WarningEvent
 from alhena.policy.model import Decision, PolicyCall
 from alhena.scheduler.bus import UpdatePolicy
 from alhena.scheduler.question import ConfirmationRequest
-from alhena.scheduler.states import ConfirmationError, Status
+from alhena.scheduler.states import CallStatus, ConfirmationError
 from alhena.tools.contract import AskUserConfirmation, McpConfirmation, Question, ToolErrorType
 from tests.scheduler.kit import SmallTool, Stage, deciding, request, told
 from tests.scheduler.rules import ASK, Outcome, Rules, asked, staged
@@ -43,7 +43,7 @@ async def test_a_no_that_was_taken_counts_even_when_a_rule_comes_to_allow_the_ca
     stage.scheduler.confirm("c0", Outcome.CANCEL)
     check.go.set()
     (done,) = await running
-    assert done.status is Status.CANCELLED
+    assert done.status is CallStatus.CANCELLED
     assert "executing" not in stage.statuses("c0")
 
 
@@ -93,7 +93,7 @@ async def test_an_answer_and_the_rule_it_makes_are_one_approval_for_its_own_call
     await asked(stage)
     stage.scheduler.confirm("c0", Outcome.PROCEED_ALWAYS)
     (done,) = await running
-    assert (done.status, done.outcome) == (Status.SUCCESS, "proceed_always")
+    assert (done.status, done.outcome) == (CallStatus.SUCCESS, "proceed_always")
     assert len(stage.questions()) == 1
 
 
@@ -105,7 +105,7 @@ async def test_an_approval_that_cannot_be_saved_holds_for_the_call_itself():
     running = asyncio.create_task(stage.run("look"))
     await asked(stage)
     stage.scheduler.confirm("c0", Outcome.PROCEED_ALWAYS)
-    assert (await running)[0].status is Status.SUCCESS
+    assert (await running)[0].status is CallStatus.SUCCESS
     (warning,) = (event for event in stage.events if isinstance(event, WarningEvent))
     assert warning.message == "the approval holds for this call only: OSError: read-only"
 
@@ -135,7 +135,7 @@ async def test_a_tool_that_shows_what_cannot_be_shown_is_not_run_and_others_are(
     assert reason in told(first)["error"]
     assert stage.questions() == []
     assert "executing" not in stage.statuses("c0")
-    assert second.status is Status.SUCCESS
+    assert second.status is CallStatus.SUCCESS
 
 
 async def test_a_question_that_cannot_be_put_together_ends_its_call_alone():
@@ -152,7 +152,7 @@ async def test_a_question_that_cannot_be_put_together_ends_its_call_alone():
     look, echo = await stage.run("look", "echo")
     assert "LookupError: no such rule" in told(look)["error"]
     assert "executing" not in stage.statuses("c0")
-    assert echo.status is Status.SUCCESS
+    assert echo.status is CallStatus.SUCCESS
 
 
 async def test_a_policy_that_fails_on_a_hidden_tool_leaves_the_call_unknown():
@@ -177,7 +177,7 @@ async def test_an_answer_to_no_question_is_refused_and_the_call_waits_on(index):
         stage.scheduler.confirm("c0", Outcome.PROCEED_ONCE, {"answers": {index: "x"}})
     assert stage.statuses("c0")[-1] == "awaiting_approval"
     stage.scheduler.confirm("c0", Outcome.PROCEED_ONCE, {"answers": {}})
-    assert (await running)[0].status is Status.SUCCESS
+    assert (await running)[0].status is CallStatus.SUCCESS
 
 
 async def test_what_is_asked_encodes_to_json_whatever_names_files_have():
@@ -194,7 +194,7 @@ async def test_what_is_asked_encodes_to_json_whatever_names_files_have():
         approver=lambda each: seen.append(each) or True,
     )
     (done,) = await stage.run(request("c0", "look", text=name))
-    assert done.status is Status.SUCCESS
+    assert done.status is CallStatus.SUCCESS
     (sent,) = seen
     shown = "caf\ufffd"
     assert (sent.args, sent.parts) == ({"text": shown}, (shown,))
@@ -243,5 +243,5 @@ async def test_a_call_that_is_cancelled_while_it_is_put_into_words_ends_before_a
     await thinking.wait()
     stage.scheduler.cancel("c0", "enough")
     (done,) = await running
-    assert (done.status, stage.questions()) == (Status.CANCELLED, [])
+    assert (done.status, stage.questions()) == (CallStatus.CANCELLED, [])
     assert asyncio.all_tasks() == {asyncio.current_task()}

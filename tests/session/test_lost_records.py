@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.agent.recording import GONE
+from alhena.session.recording import GONE
 from alhena.session.replay import NOT_STARTED
 from alhena.session.store import project_store
 from alhena.wire.conformance.content_repair import UNKNOWN_OUTCOME

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alhena.agent.recording import Recording
 from alhena.chat.chat import Chat, Outlets
 from alhena.chat.history import History
 from alhena.chat.turn import ModelTraits
@@ -28,6 +27,7 @@ from alhena.events import (
     WarningEvent,
 )
 from alhena.session.journal import Disk, scan
+from alhena.session.recording import Recording
 from alhena.session.records import JournalError, KnownRecord, Started, line_of, record_of
 from alhena.session.replay import JournalRecorder, Replay
 from alhena.system.files import synchronise

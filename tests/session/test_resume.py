@@ -37,7 +37,7 @@ async def test_a_resumed_session_sends_the_same_bytes_as_if_it_had_never_ended(p
     async with agent(first) as running:
         await running.ask("read a.txt")
         session_id = running.session_id
-        before = [bytes(entry.raw) for entry in running._opened().chat.history.contents]
+        before = [bytes(entry.raw) for entry in running._require_session().chat.history.contents]
     second = ScriptedGenerator([text("As I said.")])
     async with agent(second, resume="latest") as running:
         assert running.session_id == session_id

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from alhena.policy.model import PolicyOutcome
-from alhena.scheduler.states import Status
+from alhena.scheduler.states import CallStatus
 from alhena.session.records import JournalError
 from alhena.tools.contract import ExecutionContext, Kind, ToolErrorType, ToolResult
 from tests.scheduler.kit import SmallTool, Stage, deciding, told
@@ -43,7 +43,7 @@ class Order:
 async def test_a_call_that_may_change_something_waits_for_the_disk(kind: Kind):
     order = Order()
     (done,) = await order.stage(kind).run("act")
-    assert done.status is Status.SUCCESS
+    assert done.status is CallStatus.SUCCESS
     harmless = kind in ("read", "search", "think", "fetch", "communicate", "plan")
     assert order.seen == (["tool"] if harmless else ["disk", "tool"])
 
@@ -66,7 +66,7 @@ async def test_a_call_does_not_start_when_it_cannot_be_recorded_and_the_run_ends
     assert order.seen == []
     assert first.response.error_type is ToolErrorType.STOP_EXECUTION
     assert told(first) == {"error": "Not started: the session cannot be recorded: no space."}
-    assert second.status is Status.CANCELLED
+    assert second.status is CallStatus.CANCELLED
 
 
 async def test_a_call_that_is_cancelled_while_it_waits_for_the_disk_never_starts():
@@ -78,6 +78,6 @@ async def test_a_call_that_is_cancelled_while_it_waits_for_the_disk_never_starts
     stage.scheduler.cancel_all("Stop")
     order.gate.set()
     (done,) = await running
-    assert done.status is Status.CANCELLED
+    assert done.status is CallStatus.CANCELLED
     assert order.seen == ["disk"]
     assert stage.statuses("c0")[-2:] == ["executing", "cancelled"]

@@ -43,7 +43,7 @@ _HARMFUL = (
     "go-template-file=x",
 )
 """Of these, an option with harmless values takes at least one that is not."""
-_VALUES = {Effect.ELSEWHERE: "../x", Effect.CONNECTS: "evil.example:x"}
+_VALUES = {Effect.ELSEWHERE: "../x", Effect.LISTS: "../x", Effect.CONNECTS: "evil.example:x"}
 _BASES = {
     "cargo --": ["cargo", "test", "--"],
     "cmake --": ["cmake", "--build", "b", "--"],

@@ -90,6 +90,8 @@ def test_destroys_is_the_answer_of_the_policy(line: str) -> None:
         ("sh -c 'cat a > b'", [("writes", "b"), ("reads", "a")]),
         ("echo a", []),
         ("head -n 5 $X", [("reads", "$X")]),
+        ("git commit $X", [("reads", "$X")]),
+        ("tar xCf out a.tar", [("reads", "a.tar"), ("writes", "out")]),
         ("sudo -u me cat a", [("reads", "a")]),
         ("find src -name '*.py' -exec rm {} +", [("tree", "src"), ("writes", "{}")]),
     ],

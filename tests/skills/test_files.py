@@ -44,10 +44,20 @@ def test_names_descriptions_and_instructions_are_read(tmp_path: Path) -> None:
         ("one\n  two", "one two"),
         ("\n  two", "two"),
         ("", ""),
+        ("Use when: a, b: c", "Use when: a, b: c"),
+        ('"Quoted" words: and more', '"Quoted" words: and more'),
     ],
 )
 def test_texts_of_front_matter(text: str, value: str) -> None:
     assert front_matter(f"x:\n  - list\nkey: {text}\nother: y")["key"] == value
+
+
+def test_lists_at_the_margin_belong_to_their_key() -> None:
+    assert front_matter("name: x\nallowed-tools:\n- Read\n- Write\ndescription: y") == {
+        "name": "x",
+        "allowed-tools": "- Read - Write",
+        "description": "y",
+    }
 
 
 @given(st.text())

@@ -10,10 +10,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
-def certificate(folder: Path, host: str = "localhost") -> tuple[Path, ssl.SSLContext]:
-    """One for `host`, and a server context that shows it."""
+def certificate(
+    folder: Path, host: str = "localhost", subject: str = ""
+) -> tuple[Path, ssl.SSLContext]:
+    """One for `host`, with another name as its `subject` if given, and a server context that shows it."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject or host)])
     now = dt.datetime.now(dt.UTC)
     made = (
         x509.CertificateBuilder(name, name, key.public_key(), 1)

@@ -120,6 +120,23 @@ def crlf(block: Block, rng: random.Random) -> tuple[bytes, str, str, bytes]:
     return data(block.lines, "\r\n"), text(block.old), text(block.new), data(block.edited, "\r\n")
 
 
+def accented(block: Block, rng: random.Random) -> Made | None:
+    """The file has accents as characters of their own, the model does not."""
+    if not any("e" in line for line in block.old):
+        return None
+
+    def made(lines: list[str], letter: str) -> list[str]:
+        return [line.replace("e", letter) for line in lines]
+
+    apart, one = "e\u0301", "\u00e9"
+    return (
+        data(made(block.lines, apart)),
+        text(made(block.old, one)),
+        text(made(block.new, one)),
+        data(made(block.edited, apart)),
+    )
+
+
 def mixed(block: Block, rng: random.Random) -> tuple[bytes, str, str, bytes] | None:
     ends = [rng.choice(["\n", "\r\n"]) for _ in block.lines[:-1]] + [""]
     ends[block.start] = "\r\n"  # so that the block is not exactly what the model gave
@@ -280,6 +297,7 @@ KINDS: dict[str, tuple[Maker, str]] = {
     "wide exact": (wide_exact, "exact"),
     "crlf": (crlf, "line_endings"),
     "mixed line ends": (mixed, "line_endings"),
+    "accents": (accented, "canonically_equal"),
     "dedented": (dedented, "whitespace"),
     "indented": (indented, "whitespace"),
     "tabs in the file": (tabs, "whitespace"),

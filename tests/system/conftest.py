@@ -6,14 +6,16 @@ from pathlib import Path
 import pytest
 
 from alhena.system.search import FileSearch
-from tests.system.searching import GIT, RG, Write
+from tests.system.searching import GIT, GREP, RG, Write
 
 
 def backends() -> list[object]:
+    absent_grep = pytest.mark.skipif(not GREP, reason="grep is not GNU's")
     absent_rg = pytest.mark.skipif(RG is None, reason="ripgrep is not installed")
     return [
         pytest.param(FileSearch, id="python"),
         pytest.param(lambda: FileSearch(RG or ""), id="ripgrep", marks=absent_rg),
+        pytest.param(lambda: FileSearch(GREP or ""), id="grep", marks=absent_grep),
     ]
 
 

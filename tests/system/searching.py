@@ -1,12 +1,15 @@
 """One query put to any search backend."""
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 from alhena.system.search import FileSearch, Query
+from alhena.system.text_finder import find_reader
 
 RG = shutil.which("rg")
+GREP = find_reader({"PATH": os.environ["PATH"]}) if RG is None else shutil.which("grep")
 GIT = shutil.which("git")
 Write = Callable[[str, str | bytes], None]
 """Writes a file of the tree."""

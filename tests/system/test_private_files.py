@@ -8,7 +8,7 @@ import pytest
 
 from alhena.errors import AlhenaError
 from alhena.system.errors import FileError, FileTooLargeError
-from alhena.system.private_files import PrivateFiles
+from alhena.system.private_files import PrivateFiles, change_file
 from tests.support.disk import mode
 
 
@@ -163,3 +163,33 @@ def test_what_a_writer_left_that_was_killed_is_taken_away_by_the_next(project: P
     os.utime(left, (1, 1))
     PrivateFiles(project).write("file", b"whole")
     assert [each.name for each in project.iterdir()] == ["file"]
+
+
+CRLF = [
+    b'{\r\n  "a": 1\r\n}\r\n',
+    b"one\r\ntwo",
+    b'{\r\n  // why\r\n  "ui": {\r\n    "theme": "Ayu"\r\n  }\r\n}',
+]
+
+
+@pytest.mark.parametrize("data", CRLF)
+def test_a_file_with_crlf_keeps_its_line_ends(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "settings.json"
+    path.write_bytes(data)
+    seen: list[bytes] = []
+
+    def change(given: bytes) -> bytes:
+        seen.append(given)
+        return b"new\n" + given
+
+    change_file(path, change, "not changed")
+    assert seen == [data.replace(b"\r\n", b"\n")]
+    assert path.read_bytes() == b"new\r\n" + data
+
+
+@pytest.mark.parametrize("data", [b"one\ntwo\n", b"one\r\ntwo\n", b"", b"one"])
+def test_other_line_ends_are_left_to_who_changes_them(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "settings.json"
+    path.write_bytes(data)
+    change_file(path, lambda given: given + b"x\n", "not changed")
+    assert path.read_bytes() == data + b"x\n"

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alhena.system.output import LiveOutput, OutputCapture, TerminalText, looks_binary
+from alhena.system.output import LiveOutput, OutputCapture, looks_binary
+from alhena.system.screen_text import ScreenText
+from alhena.tools.shell_output import CapturedOutput
 from tests.support.each import for_each
 
 PIECES = (
@@ -15,7 +17,7 @@ PIECES = (
 
 
 def text_of(*chunks: bytes) -> str:
-    terminal = TerminalText()
+    terminal = ScreenText(pipe=True)
     return "".join(map(terminal.feed, chunks)) + terminal.feed(b"", final=True)
 
 
@@ -41,12 +43,21 @@ def test_no_control_character_but_tab_and_line_break_is_left(data: bytes) -> Non
         (b"\x1bPq#0;2\x1b\\done", "done"),
         (b"\x1b[2J\x1b[Hscreen", "screen"),
         (b"\x1b(Bx\x1b=y", "xy"),
-        (b"10%\r50%\r100%\n", "10%\n50%\n100%\n"),
+        (b"10%\r50%\r100%\n", "100%\n"),
+        (b"a long state\rshort\x1b[K\nnext", "short\nnext"),
+        (b"a: 1\nb: 1\n\x1b[2A\x1b[2Ka: 2\n\x1b[2Kb: 2\nend\n", "a: 2\nb: 2\nend\n"),
+        (b"a: 1\nb: 1\x1b[1A\ra: 2\x1b[1B\rb: 2", "a: 2\nb: 2"),
+        (b"N\bNA\bAM\bM typ\bpe", "NAM type"),
+        (b"".join(b"\r%3d%%" % n for n in range(101)) + b"\n", "100%\n"),
+        (b"".join(b"\r\x1b[2K%d of 50" % n for n in range(51)) + b"\ndone", "50 of 50\ndone"),
+        (b"kept\nlong one" + b"\rx" * 40 + b"\n", "kept\nxong one\n"),
+        (b"before\x1bc\x1b[2J\x1b[3J\x1b[1;1Hafter\n", "beforeafter\n"),
+        (b"a\r\r\nb", "a\nb"),
         (b"a\r\nb\r\n", "a\nb\n"),
         (b"one\0two\0", "one\ntwo\n"),
         (b"bell\x07 and tab\t.", "bell and tab\t."),
         (b"\x1b]unfinished title\nnext line", "unfinished title\nnext line"),
-        (b"trailing \x1b[3", "trailing 3"),
+        (b"trailing \x1b[3", "trailing "),
         ("déjà vu 漢字 🙂".encode(), "déjà vu 漢字 🙂"),
         (b"caf\xe9 latin", "caf\ufffd latin"),
         (b"", ""),
@@ -58,9 +69,9 @@ def test_terminal_control_is_left_out_and_text_stays(raw: bytes, text: str) -> N
 
 
 def test_an_endless_escape_sequence_is_not_kept_waiting() -> None:
-    terminal = TerminalText()
-    text = terminal.feed(b"\x1b]" + b"x" * 5000)
-    assert text == "x" * 5000
+    terminal = ScreenText(pipe=True)
+    terminal.feed(b"\x1b]" + b"x" * 5000)
+    assert terminal.pending == "x" * 5000
 
 
 def captured(data: bytes, *, chunk: int = 65_536, **options: int) -> tuple[str, int, bool]:
@@ -145,16 +156,6 @@ def test_text_in_any_ascii_based_encoding_is_no_binary(data: bytes) -> None:
     assert not looks_binary(data)
 
 
-def test_live_text_ends_where_binary_begins() -> None:
-    seen: list[str] = []
-    capture = OutputCapture(on_text=seen.append)
-    capture.feed(b"hello\n")
-    capture.feed(bytes(range(256)))
-    capture.feed(b"more\n")
-    assert seen == ["hello\n"]
-    assert capture.finish_capture().binary
-
-
 class Clock:
     """A loop's time and timers, moved by hand."""
 
@@ -206,6 +207,50 @@ def test_live_output_that_waits_is_bounded_and_says_what_it_lacks() -> None:
     assert seen == ["first", "... [18 characters omitted] ...\nxxxxxxxend"]
 
 
+def watched() -> tuple[CapturedOutput, Clock, list[str]]:
+    clock = Clock()
+    seen: list[str] = []
+    live = LiveOutput(
+        seen.append,
+        lambda text: seen.append(f"={text}"),
+        clock=clock.time,
+        call_later=clock.call_later,
+    )
+    return CapturedOutput(None, "c", prefix="", live=live), clock, seen
+
+
+def test_live_text_ends_where_binary_begins() -> None:
+    output, clock, seen = watched()
+    for data in (b"hello\n", bytes(range(256)), b"more\n"):
+        output.feed(data)
+        clock.advance(1.0)
+    assert seen == ["hello\n"]
+    assert output.capture.finish_capture().binary
+
+
+def test_live_text_comes_as_it_is_written_and_follows_redrawn_lines() -> None:
+    output, clock, seen = watched()
+    for data in (b"one\ntw", b"o\n", b"10 %", b"\r20 %", b"\r30 %\n"):
+        output.feed(data)
+        clock.advance(1.0)
+    assert seen == ["one\ntw", "o\n", "10 %", "=one\ntwo\n20 %", "=one\ntwo\n30 %\n"]
+    assert output.capture.finish_capture().text == "one\ntwo\n30 %\n"
+
+
+def test_output_that_goes_on_is_known_so_far_with_its_lines() -> None:
+    output, _, _ = watched()
+    output.feed(b"listening\n10 %\r20 %")
+    assert output.capture.so_far().text == "listening\n20 %"
+    assert output.line_breaks == 1
+
+
+def test_redrawn_states_count_for_no_limit() -> None:
+    data = b"begin\n" + b"".join(b"\r\x1b[K%d of 20000" % n for n in range(20_001)) + b"\nend\n"
+    assert captured(data, head=50, tail=50) == ("begin\n20000 of 20000\nend\n", 0, False)
+    bars = b"".join(b"\r[%-20s]" % (b"#" * (n % 21)) for n in range(2_100))
+    assert captured(bars + b"\n", head=10, tail=20, chunk=1_000)[1] == 0
+
+
 ATOMS = ["\x1b", "\x1b[", "[", "3", "1m", "\x1b[0m", "\x1b[31m", "\x1b]t", "\x07", "\x1b\\", "\n", "\r",
          "\0", "a", "\xe9", "\x9b", "\x1bP", "(B", "\x1b(B", "\x1bc", "\b", "\x1b[K"]  # fmt: skip
 
@@ -216,7 +261,7 @@ def test_a_flood_taken_at_once_is_the_text_of_its_single_bytes(
     parts: list[str], times: int
 ) -> None:
     data = "".join(parts).encode() * times
-    at_once, singly = TerminalText(), TerminalText()
+    at_once, singly = ScreenText(pipe=True), ScreenText(pipe=True)
     whole = at_once.feed(data) + at_once.feed(b"", final=True)
     pieces = [singly.feed(data[n : n + 1]) for n in range(len(data))]
     assert whole == "".join(pieces) + singly.feed(b"", final=True)

@@ -1,12 +1,19 @@
+import asyncio
+import codecs
 import os
 import subprocess
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from alhena.system import encoding, search
 from alhena.system.errors import PatternError
 from alhena.system.search import FileSearch, Query
-from tests.system.searching import GIT, RG, Write, found
+from tests.system.searching import GIT, GREP, RG, Write, found
 
 
 async def test_matches_come_by_path_and_line_without_regard_to_case(
@@ -76,15 +83,41 @@ async def test_what_git_ignores_is_left_out(backend: FileSearch, tree: Path, wri
     assert names == ["keep.log", "local.txt", "sub/only-top.txt"]
 
 
-async def test_tracked_files_that_match_an_ignore_rule_are_left_out_alike(
+async def test_tracked_files_that_match_an_ignore_rule_are_searched(
     backend: FileSearch, tree: Path, write: Write
 ) -> None:
     write("a.log", "needle\n")
     write("b.txt", "needle\n")
-    if GIT:
-        subprocess.run([GIT, "add", "-A"], cwd=tree, check=True)
+    write("out/deep/c.js", "needle\n")
+    write("sub/.git/HEAD", "ref: refs/heads/main\n")
+    subprocess.run([GIT or "git", "add", "-f", "a.log", "b.txt", "out"], cwd=tree, check=True)
+    write(".gitignore", "*.log\n/out/\n")
+    write("new.log", "needle\n")
+    write("out/new.js", "needle\n")
+    write("out/deep/new.js", "needle\n")
+    names = [name for name, _, _ in await found(backend, "needle", tree)]
+    assert names == ["a.log", "b.txt", "out/deep/c.js"]
+    write(".geminiignore", "a.log\n")
+    names = [name for name, _, _ in await found(backend, "needle", tree)]
+    assert names == ["b.txt", "out/deep/c.js"]
+
+
+@pytest.mark.skipif(GIT is None, reason="git is not installed")
+async def test_tracked_files_of_repositories_inside_and_around_are_searched(
+    backend: FileSearch, tree: Path, write: Write
+) -> None:
+    for name in ("inner/a.log", "part/b.log", "part/deep/c.log"):
+        write(name, "needle\n")
+    subprocess.run([GIT or "git", "init", "-q", str(tree / "inner")], check=True)
+    subprocess.run([GIT or "git", "add", "-f", "a.log"], cwd=tree / "inner", check=True)
+    subprocess.run([GIT or "git", "add", "-f", "part"], cwd=tree, check=True)
     write(".gitignore", "*.log\n")
-    assert await found(backend, "needle", tree) == [("b.txt", 1, "needle")]
+    write("inner/.gitignore", "*.log\n")
+    write("inner/new.log", "needle\n")
+    names = [name for name, _, _ in await found(backend, "needle", tree)]
+    assert names == ["inner/a.log", "part/b.log", "part/deep/c.log"]
+    part = await backend.search(Query(pattern="needle", path=tree / "part", root=tree / "part"))
+    assert [match.path.name for match in part.matches] == ["b.log", "c.log"]
 
 
 async def test_what_geminiignore_names_is_left_out(
@@ -200,9 +233,11 @@ async def test_long_lines_are_cut_and_a_missing_last_line_end_is_no_matter(
     backend: FileSearch, tree: Path, write: Write
 ) -> None:
     write("min.js", "x" * 500_000 + "needle" + "y" * 3_000_000 + "\nneedle")
-    (first, second) = await found(backend, "needle", tree)
-    assert first == ("min.js", 1, "x" * 2_000 + "... [truncated]")
-    assert second == ("min.js", 2, "needle")
+    result = await backend.search(Query(pattern="needle", path=tree, root=tree))
+    first, second = result.matches
+    assert (first.line, first.column) == (1, 500_001)
+    assert first.text == f"…{'x' * 997}needle{'y' * 997}…"
+    assert (second.line, second.text, second.column) == (2, "needle", 0)
 
 
 async def test_lines_are_counted_right_across_blocks(
@@ -333,3 +368,110 @@ async def test_ripgrep_is_used_for_plain_text_and_done_without_for_other_pattern
         for pattern in ("needle", r"\d+", "(?=needle)n")
     ]
     assert used == ["ripgrep", "python", "python"]
+
+
+SPECIAL = ["needle", "Needle", "n\u00e9edle", "\u212aiss needle", "\u017fneedle", "x"]
+NAMES = [
+    "a.txt",
+    "b.log",
+    "c.py",
+    "sub/d.txt",
+    "sub/e.log",
+    "out/f.py",
+    ".env",
+    "node_modules/g.js",
+]
+ENCODINGS = [
+    "utf-8",
+    "utf-8-sig",
+    "utf-16",
+    "utf-16-be",
+    "utf-32",
+    "utf-32-be",
+    "latin-1",
+    "cp1252",
+]
+BOMS = {"utf-16-be": codecs.BOM_UTF16_BE, "utf-32-be": codecs.BOM_UTF32_BE}
+
+
+@settings(max_examples=int(os.environ.get("SEARCHES", "40")), deadline=None)
+@given(
+    st.dictionaries(
+        st.sampled_from(NAMES),
+        st.tuples(st.lists(st.sampled_from(SPECIAL), max_size=4), st.sampled_from(ENCODINGS)),
+    ),
+    st.lists(st.sampled_from(["*.log", "/out/", "sub/*", "!e.log"]), max_size=3),
+    st.lists(st.sampled_from(NAMES), max_size=2),
+    st.sampled_from(["needle", "kiss", "sneedle", "needle|kiss", r"n.?edle", r"\w+", "nothing"]),
+    st.sampled_from(["", "sub", "out", "node_modules"]),
+    st.sampled_from([None, "*.txt", "sub/*"]),
+)
+def test_every_program_gives_the_same_result(
+    files: dict[str, tuple[list[str], str]],
+    rules: list[str],
+    tracked: list[str],
+    pattern: str,
+    place: str,
+    include: str | None,
+) -> None:
+    with TemporaryDirectory() as made:
+        top = Path(made).resolve()
+        subprocess.run([GIT or "git", "init", "-q", made], check=True)
+        for name, (lines, encoding) in files.items():
+            (top / name).parent.mkdir(exist_ok=True)
+            data = "\n".join(lines).encode(encoding, "replace")
+            (top / name).write_bytes(BOMS.get(encoding, b"") + data)
+        if chosen := [name for name in tracked if name in files]:
+            subprocess.run([GIT or "git", "add", "-f", *chosen], cwd=top, check=True)
+        (top / ".gitignore").write_text("\n".join(rules), encoding="utf-8")
+        path = top / place if (top / place).is_dir() else top
+        query = Query(pattern=pattern, path=path, root=top, include=include)
+        results = [
+            asyncio.run(FileSearch(program).search(query)) for program in ("", RG, GREP)
+            if program is not None
+        ]  # fmt: skip
+        first = msgspec.structs.replace(results[0], backend="")
+        assert all(msgspec.structs.replace(each, backend="") == first for each in results)
+
+
+LONG = [
+    ("x" * 1_500_000 + "needle" + "y" * 1_500_000, 1_500_001),
+    ("needle" + "y" * 1_000_000, 1),
+    ("x" * 3_000_000 + "needle", 3_000_001),
+    ("\u754c" * 1_200_000 + "needle\r", 1_200_001),
+]
+
+
+async def test_a_match_anywhere_in_a_long_line_is_found_and_shown(
+    backend: FileSearch, tree: Path, write: Write
+) -> None:
+    for number, (line, _) in enumerate(LONG):
+        write(f"{number}.txt", f"short\n{line}\nneedle\n")
+    result = await backend.search(Query(pattern="ne+dle", path=tree, root=tree))
+    shown = [match for match in result.matches if match.column]
+    assert [match.column for match in shown] == [column for _, column in LONG]
+    assert all("needle" in match.text and len(match.text) <= 2_002 for match in shown)
+    assert len(result.matches) == 2 * len(LONG)
+    assert result.notes == ()
+
+
+async def test_what_is_beyond_the_longest_line_is_said(
+    backend: FileSearch, tree: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoding, "LONGEST_LINE", 5_000)
+    monkeypatch.setattr(search, "LONGEST_LINE", 5_000)
+    write("a.txt", "needle\n" + "x" * 9_000 + "needle\n" + "needle" + "x" * 4_993 + "\n")
+    result = await backend.search(Query(pattern="needle", path=tree, root=tree))
+    assert [match.line for match in result.matches] == [1, 3]
+    assert result.notes == (
+        f"Of line 2 of {tree}/a.txt only the first 5,000 characters were searched.",
+    )
+
+
+async def test_a_match_longer_than_what_is_shown_begins_in_it(
+    backend: FileSearch, tree: Path, write: Write
+) -> None:
+    write("a.txt", "x" * 9_000 + "needle" + "y" * 9_000)
+    result = await backend.search(Query(pattern="needley+", path=tree, root=tree))
+    assert result.matches[0].text == f"…needle{'y' * 1_994}…"
+    assert result.matches[0].column == 9_001

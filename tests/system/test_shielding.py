@@ -45,7 +45,8 @@ from alhena.system.search import Query
 from alhena.system.search import FileSearch
 here = Path.cwd()
 program = here / "rg"
-program.write_text("#!/bin/sh\\n" + LOOK + " > seen; exit 1\\n")
+program.write_text("#!/bin/sh\\n" + LOOK + f" > {here}/seen; exit 1\\n")
+(here / "a.txt").touch()
 program.chmod(0o755)
 asyncio.run(FileSearch(str(program)).search(Query(pattern="needle", path=here, root=here)))
 after = {"dumpable": dumpable(), "seen": (here / "seen").read_text()}

@@ -12,7 +12,7 @@ import pytest
 
 from alhena.events import ToolOutputEvent
 from alhena.policy.model import PolicyOutcome
-from alhena.scheduler.states import Status
+from alhena.scheduler.states import CallStatus
 from alhena.tools.contract import (
     ExecutionContext,
     Kind,
@@ -23,9 +23,10 @@ from alhena.tools.contract import (
 from alhena.tools.function import ToolContext, tool
 from alhena.wire.content import Blob, Part
 from tests.scheduler.kit import Stage, deciding, request, told
+from tests.support.media import PNG_TEXT
 from tests.support.patience import PATIENCE_S
 
-PNG = Part(inline_data=Blob(mime_type="image/png", data="QUJD"))
+PNG = Part(inline_data=Blob(mime_type="image/png", data=PNG_TEXT))
 
 
 class Color(enum.Enum):
@@ -203,7 +204,7 @@ async def test_a_function_that_raises_is_a_failure_and_never_ends_the_program(st
     (done,) = await Stage(tool(fails_too if is_async else fails)).run(
         "fails_too" if is_async else "fails"
     )
-    assert done.status is Status.ERROR
+    assert done.status is CallStatus.ERROR
     assert done.response.error_type is ToolErrorType.EXECUTION_FAILED
     if isinstance(stop, ValueError):
         assert told(done)["error"].endswith(" failed: ValueError: no way")
@@ -270,7 +271,7 @@ async def test_a_blocked_function_does_not_keep_a_cancelled_call_from_ending():
     await entered.wait()
     stage.scheduler.cancel_all()
     (done,) = await running
-    assert done.status is Status.CANCELLED
+    assert done.status is CallStatus.CANCELLED
     release.set()
 
 
@@ -320,4 +321,4 @@ async def test_a_policy_that_asks_is_followed_for_functions_too():
 
     stage = Stage(act, decide=deciding(act=PolicyOutcome.ASK_USER), approver=lambda asked: False)
     (done,) = await stage.run("act")
-    assert (done.status, ran) == (Status.CANCELLED, [])
+    assert (done.status, ran) == (CallStatus.CANCELLED, [])

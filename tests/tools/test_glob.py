@@ -59,7 +59,7 @@ async def test_recent_files_come_first_then_the_others_by_name(glob: Glob, proje
         ("s?c/b.*", "src/b.ts"),
         ("[!a]*", "A.py .hidden"),
         ("src/*/b.tsx", "src/deep/b.tsx"),
-        ("node_modules/**", ""),
+        ("node_modules/**", "node_modules/x.js"),
     ],
 )
 async def test_patterns(glob: Glob, project: Path, pattern: str, names: str) -> None:
@@ -89,9 +89,16 @@ async def test_ignored_files_are_counted_and_left_out(glob: Glob, project: Path)
         f'Found 1 file(s) matching "*.log" within {project} (3 additional files were ignored),'
         in text
     )
-    assert text_of(await call(glob, pattern="a.log")) == (
-        f'No files found matching pattern "a.log" within {project} (1 files were ignored)'
+    assert text_of(await call(glob, pattern="a.l?g")) == (
+        f'No files found matching pattern "a.l?g" within {project}\n'
+        "1 ignored file was not looked at; name one in `path` to look there, or set "
+        "`respect_git_ignore` to false."
     )
+    assert text_of(await call(glob, pattern="s*.log")) == (
+        f'No files found matching pattern "s*.log" within {project}\n'
+        ".geminiignore leaves out 1 entry."
+    )
+    assert await found(glob, project, "a.log") == ["a.log"]
     assert len(await found(glob, project, "*.log", respect_git_ignore=False)) == 3
     assert len(await found(glob, project, "*.log", respect_gemini_ignore=False)) == 2
 

@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 from alhena.tools.contract import ToolErrorType, ToolFailure
 from alhena.tools.params import (
+    BUILT_IN,
     changes,
     convert_spellings,
     normalise,
     plainly_valid,
     prepare,
+    read_declaration,
     validate,
     with_aliases,
 )
@@ -129,7 +131,6 @@ def test_a_range_of_lines_becomes_offset_and_limit(lines, window):
         ({"end_line": "x"}, 'params/end_line must be integer, got string "x"'),
         ({"start_line": True}, "params/start_line must be integer, got boolean true"),
         ({"start_line": 1.5}, "params/start_line must be integer, got number 1.5"),
-        ({"end_line": None}, "params/end_line must be integer, got null"),
         ({"offset": "x", "end_line": 3}, 'params/offset must be integer, got string "x"'),
     ],
 )
@@ -309,6 +310,100 @@ def test_other_spellings_of_booleans_and_integers_are_converted_where_the_schema
     assert type(result["number"]) is float
 
 
+PLAN: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "count": {"type": "integer"},
+        "ratio": {"type": "number"},
+        "flag": {"type": "boolean"},
+        "names": {"type": "array", "items": {"type": "string"}},
+        "rows": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"n": {"type": "integer"}}},
+        },
+        "options": {"type": "object", "properties": {"deep": {"type": "boolean"}}},
+        "maybe": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        "listed": {"anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "null"}]},
+        "text": {"type": "string"},
+        "either": {"type": ["string", "array"]},
+        "anything": {},
+    },
+    "required": ["text"],
+}
+
+
+@for_each(
+    ("given", "taken"),
+    [
+        ({"count": "1"}, {"count": 1}),
+        ({"count": "-12"}, {"count": -12}),
+        ({"count": "3.0"}, {"count": 3}),
+        ({"ratio": "0.5"}, {"ratio": 0.5}),
+        ({"ratio": "2"}, {"ratio": 2}),
+        ({"flag": "True"}, {"flag": True}),
+        ({"names": '["a", "b"]'}, {"names": ["a", "b"]}),
+        ({"names": "README.md"}, {"names": ["README.md"]}),
+        ({"rows": '[{"n": "1"}]'}, {"rows": [{"n": 1}]}),
+        ({"rows": [{"n": "1"}, {"n": None}]}, {"rows": [{"n": 1}, {}]}),
+        ({"options": '{"deep": "true"}'}, {"options": {"deep": True}}),
+        ({"options": {"deep": None}}, {"options": {}}),
+        ({"maybe": "4"}, {"maybe": 4}),
+        ({"maybe": None}, {"maybe": None}),
+        ({"maybe": "null"}, {"maybe": None}),
+        ({"listed": "[1, 2]"}, {"listed": [1, 2]}),
+        ({"count": None, "names": None, "flag": "null"}, {}),
+        ({"text": "1"}, {"text": "1"}),
+        ({"either": "[1]"}, {"either": "[1]"}),
+        ({"anything": None}, {"anything": None}),
+        ({"anything": "1"}, {"anything": "1"}),
+    ],
+)
+def test_arguments_are_taken_where_only_one_reading_is_possible(
+    given: dict[str, Any], taken: dict[str, Any]
+):
+    assert prepare("some_tool", PLAN, {"text": "x", **given}) == {"text": "x", **taken}
+
+
+@for_each(
+    ("given", "message"),
+    [
+        ({"count": "1.5"}, 'must be integer, got string "1.5"'),
+        ({"count": "one"}, 'must be integer, got string "one"'),
+        ({"count": "true"}, 'must be integer, got string "true"'),
+        ({"flag": "1"}, 'must be boolean, got string "1"'),
+        ({"names": "a, b"}, 'must be array, got string "a, b"'),
+        ({"names": "['a']"}, "must be array"),
+        ({"rows": "x"}, "must be array"),
+        ({"options": "[1]"}, "must be object"),
+        ({"text": None}, "must be string, got null"),
+    ],
+)
+def test_arguments_with_several_readings_are_refused(given: dict[str, Any], message: str):
+    failure = prepare("some_tool", PLAN, {"text": "x", **given})
+    assert isinstance(failure, ToolFailure)
+    assert message in failure.message
+
+
+def test_null_under_one_name_does_not_hide_the_value_under_another():
+    assert prepare(
+        "read_file", READ, {"absolute_path": None, "file_path": "a", "offset": None}
+    ) == {"absolute_path": "a"}
+
+
+WRITE = read_declaration(BUILT_IN, "write_file").parameters
+
+
+def test_an_object_as_content_of_a_json_file_is_its_text():
+    for path in ("package.json", "a/B.JSON", "n.ipynb"):
+        given = {"file_path": path, "content": {"name": "ü", "list": [1, {}]}}
+        text = '{\n  "name": "ü",\n  "list": [\n    1,\n    {}\n  ]\n}\n'
+        assert prepare("write_file", WRITE, given) == {"file_path": path, "content": text}
+    given = {"absolute_path": "a.json", "content": [1]}
+    assert prepare("write_file", WRITE, given) == {"file_path": "a.json", "content": "[\n  1\n]\n"}
+    for refused in ({"file_path": "a.py", "content": {}}, {"file_path": "a.json", "content": 1}):
+        assert isinstance(prepare("write_file", WRITE, refused), ToolFailure)
+
+
 def test_extras_that_a_tool_takes_undeclared_are_checked_like_the_rest():
     schema = {"type": "object", "properties": {"file_path": {"type": "string"}}}
     good = prepare("replace", schema, {"file_path": "a", "allow_multiple": "true"})
@@ -318,7 +413,7 @@ def test_extras_that_a_tool_takes_undeclared_are_checked_like_the_rest():
     assert bad.message == 'params/allow_multiple must be boolean, got string "many"'
 
 
-@pytest.mark.parametrize("value", [3.5, 1e300, math.inf, -math.inf, math.nan, "TRUE", "3"])
+@pytest.mark.parametrize("value", [3.5, 1e300, math.inf, -math.inf, math.nan, "TRUE", "3.5", "3 4"])
 def test_nothing_else_is_converted(value):
     assert convert_spellings({"type": "integer"}, value) is value or value == int(value)
 

@@ -13,9 +13,10 @@ from alhena.tools.builtin.read_file import ReadFile
 from alhena.tools.contract import ExecutionContext, ToolFailure
 from alhena.tools.reading import FILE_LIMIT
 from alhena.wire.content import Part
+from tests.support.media import GIF, JPEG, mp4, pdf, png
 from tests.tools.files import call, failure_type, text_of, unprivileged
 
-PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
+PNG = png(bytes(range(256)))
 
 
 @pytest.fixture
@@ -143,19 +144,19 @@ async def test_latin_1_is_read_as_such_with_a_note(read: ReadFile, project: Path
     ("data", "mime"),
     [
         (PNG, "image/png"),
-        (b"\xff\xd8\xff\xe0" + bytes(20), "image/jpeg"),
-        (b"GIF89a" + bytes(20), "image/gif"),
+        (JPEG, "image/jpeg"),
+        (GIF, "image/gif"),
         (b"RIFF\0\0\0\0WEBPVP8 ", "image/webp"),
         (b"RIFF\0\0\0\0WAVEfmt ", "audio/wav"),
-        (b"%PDF-1.7\n" + bytes(20), "application/pdf"),
+        (pdf(), "application/pdf"),
         (b"ID3\x04\0\0\0\0\0\0\0\0", "audio/mp3"),
         (b"\xff\xfb\x90\x64" + bytes(20), "audio/mp3"),
         (b"OggS" + bytes(20), "audio/ogg"),
         (b"fLaC" + bytes(20), "audio/flac"),
         (b"\xff\xf1\x50\x80" + bytes(20), "audio/aac"),
         (b"FORM\0\0\0\0AIFFCOMM", "audio/aiff"),
-        (b"\0\0\0\x18ftypisom" + bytes(20), "video/mp4"),
-        (b"\0\0\0\x18ftypqt  " + bytes(20), "video/quicktime"),
+        (mp4(), "video/mp4"),
+        (mp4(b"qt  "), "video/quicktime"),
         (b"\x1aE\xdf\xa3\x9fB\x86\x81\x01B\x82\x84webm", "video/webm"),
         (b"\0\0\x01\xba" + bytes(20), "video/mpeg"),
     ],
@@ -172,7 +173,7 @@ async def test_media_come_as_inline_data_whatever_their_name(
 
 
 async def test_large_media_are_read_whole(read: ReadFile, project: Path) -> None:
-    data = PNG + os.urandom(3_000_000)
+    data = png(os.urandom(3_000_000))
     (project / "a.png").write_bytes(data)
     part = (await call(read, absolute_path="a.png")).llm_content
     assert isinstance(part, Part)

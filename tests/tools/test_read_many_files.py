@@ -10,10 +10,11 @@ from alhena.tools.builtin.read_many_files import ReadManyFiles
 from alhena.tools.contract import ExecutionContext, Kind, ToolFailure, ToolResult
 from alhena.tools.response import response_parts
 from alhena.wire.content import Part
+from tests.support.media import pdf, png
 from tests.tools.files import call, failure_type, text_of, unprivileged
 
-PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
-PDF = b"%PDF-1.7\n" + bytes(20)
+PNG = png(bytes(range(256)))
+PDF = pdf()
 END = "\n--- End of content ---"
 NOTHING = "No files matching the criteria were found or all were skipped."
 
@@ -269,7 +270,7 @@ async def test_a_file_without_permission_is_skipped(many: ReadManyFiles, project
 
 
 async def test_what_does_not_fit_is_counted_and_named(project: Path) -> None:
-    many = ReadManyFiles(Workspace(project), most_characters=400, most_media=300)
+    many = ReadManyFiles(Workspace(project), most_characters=400, most_media=400)
     put(project, a_txt="a" * 100, b_txt="b" * 500, c_txt="c", d_png=PNG, e_png=PNG)
     result = await call(many, paths=["*.txt", "*.png"])
     assert names(result, project) == ["a.txt", "c.txt", "d.png"]

@@ -152,7 +152,7 @@ GLOB: Rows = [
     ({"pattern": "*.rs"}, 'No files found matching pattern "*.rs" within ROOT', ""),
     (
         {"pattern": "*.key"},
-        'No files found matching pattern "*.key" within ROOT (1 files were ignored)',
+        'No files found matching pattern "*.key" within ROOT\n.geminiignore leaves out 1 entry.',
         "",
     ),
     ({"pattern": ""}, "The 'pattern' parameter must be non-empty.", "invalid_tool_params"),
@@ -201,12 +201,21 @@ SEARCH: Rows = [
         'Found 2 files with matches for pattern "two" in path ".":\na.py\nsub/b.py',
         "",
     ),
-    ({"pattern": "three"}, 'No matches found for pattern "three" in path ".".', ""),
+    (
+        {"pattern": "three"},
+        (
+            'No matches found for pattern "three" in path ".".\n'
+            "Note: 1 ignored folder was not looked at; name one in `path` to search it, or set "
+            "`no_ignore` to search all that git ignores.\n"
+            "Note: .geminiignore leaves out 1 entry."
+        ),
+        "",
+    ),
     (
         {"pattern": "xxx"},
         (
-            'Found 1 match for pattern "xxx" in path ".":\n---\nFile: wide.txt\nL1: xxx…'
-            "x... [truncated]\n---"
+            'Found 1 match for pattern "xxx" in path ".":\n---\nFile: wide.txt\nL1 (column 1): '
+            "xxx…xx…\n---"
         ),
         "",
     ),

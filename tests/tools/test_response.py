@@ -1,3 +1,4 @@
+import base64
 import json
 import os
 from typing import Any
@@ -25,8 +26,9 @@ from alhena.wire.content import (
     request_info,
 )
 from tests.support.each import for_each
+from tests.support.media import GIF, JPEG, JPEG_TEXT, PNG_TEXT, pdf, png
 
-PNG = Part(inline_data=Blob(mime_type="image/png", data="QUJD"))
+PNG = Part(inline_data=Blob(mime_type="image/png", data=PNG_TEXT))
 
 
 def sent(parts: tuple[Part, ...]) -> list[Any]:
@@ -64,7 +66,7 @@ def test_text_is_the_output_and_there_is_no_metadata():
 
 @pytest.mark.requirement("WIRE-12")
 def test_texts_are_one_output_and_only_media_stand_beside_it():
-    media = {"inlineData": {"mimeType": "image/png", "data": "QUJD"}}
+    media = {"inlineData": {"mimeType": "image/png", "data": PNG_TEXT}}
     done = answer(output="Tool execution succeeded.")
     assert parts_of(("caption", PNG, Part(text="end"))) == [answer(output="caption\nend"), media]
     assert parts_of(("one", Part(text="two"), "")) == [answer(output="one\ntwo")]
@@ -87,8 +89,8 @@ def test_embedded_content_of_a_ready_response_becomes_text():
     blocks = [
         {"type": "text", "text": "first"},
         {"text": "second"},
-        {"type": "image", "mimeType": "image/png", "data": "QUJD"},
-        {"inlineData": {"mimeType": "audio/wav", "data": "QUJD"}},
+        {"type": "image", "mimeType": "image/png", "data": PNG_TEXT},
+        {"inlineData": {"mimeType": "audio/wav", "data": PNG_TEXT}},
         {"type": "resource", "resource": {"uri": "file:///a", "text": "inside"}},
         {"type": "resource_link", "uri": "file:///b", "mimeType": "text/plain"},
         "bare",
@@ -113,7 +115,7 @@ def test_embedded_content_of_a_ready_response_becomes_text():
 def test_a_single_picture_or_file_stands_beside_its_status_line():
     assert parts_of(PNG) == [
         answer(output="Binary content of type image/png was processed."),
-        {"inlineData": {"mimeType": "image/png", "data": "QUJD"}},
+        {"inlineData": {"mimeType": "image/png", "data": PNG_TEXT}},
     ]
     remote = Part(file_data=FileData(file_uri="gs://b/a.pdf", mime_type="application/pdf"))
     assert parts_of(remote) == [
@@ -124,23 +126,24 @@ def test_a_single_picture_or_file_stands_beside_its_status_line():
 
 @pytest.mark.requirement("WIRE-14")
 @for_each(
-    ("mime", "kept_as"),
+    ("mime", "data", "kept_as"),
     [
-        ("image/png", "image/png"),
-        ("IMAGE/PNG; q=1", "image/png"),
-        ("image/jpg", "image/jpeg"),
-        ("audio/x-wav", "audio/wav"),
-        ("text/markdown", "text/markdown"),
-        ("application/pdf", "application/pdf"),
-        ("image/gif", None),
-        ("image/svg+xml", None),
-        ("application/zip", None),
-        ("", None),
+        ("image/png", png(), "image/png"),
+        ("IMAGE/PNG; q=1", png(), "image/png"),
+        ("image/jpg", JPEG, "image/jpeg"),
+        ("audio/x-wav", b"RIFF\x04\0\0\0WAVE", "audio/wav"),
+        ("text/markdown", b"# words", "text/markdown"),
+        ("application/pdf", pdf(), "application/pdf"),
+        ("image/gif", GIF, None),
+        ("image/svg+xml", b"<svg/>", None),
+        ("application/zip", b"PK\3\4", None),
+        ("", b"\0", None),
     ],
 )
-def test_media_that_the_api_takes_are_sent_and_others_are_words(mime, kept_as):
-    alone = parts_of(Part(inline_data=Blob(mime_type=mime, data="QUJD")))
-    mixed = parts_of(("x", Part(inline_data=Blob(mime_type=mime, data="QUJD"))))
+def test_media_that_the_api_takes_are_sent_and_others_are_words(mime, data, kept_as):
+    data = base64.b64encode(data).decode()
+    alone = parts_of(Part(inline_data=Blob(mime_type=mime, data=data)))
+    mixed = parts_of(("x", Part(inline_data=Blob(mime_type=mime, data=data))))
     if kept_as is None:
         assert len(alone) == 1
         assert "was left out" in alone[0]["functionResponse"]["response"]["output"]
@@ -172,7 +175,7 @@ def test_failures_and_cancellations_are_errors():
             output="Binary content of type image/png was processed.",
             error="[Operation Cancelled] Reason: Stop",
         ),
-        {"inlineData": {"mimeType": "image/png", "data": "QUJD"}},
+        {"inlineData": {"mimeType": "image/png", "data": PNG_TEXT}},
     ]
 
 
@@ -199,7 +202,7 @@ def test_a_cyclic_ready_response_is_an_error():
 
 @pytest.mark.requirement("WIRE-15")
 def test_responses_come_first_in_call_order_and_media_after_them_in_call_order():
-    jpeg = Part(inline_data=Blob(mime_type="image/jpeg", data="REVG"))
+    jpeg = Part(inline_data=Blob(mime_type="image/jpeg", data=JPEG_TEXT))
     joined = join_responses(
         [
             response_parts("look", "1", PNG),
@@ -213,9 +216,9 @@ def test_responses_come_first_in_call_order_and_media_after_them_in_call_order()
     assert raw[2]["functionResponse"]["response"] == {"output": "note"}
     assert raw[4:] == [
         {"text": "[media of the result of look, call 1]"},
-        {"inlineData": {"mimeType": "image/png", "data": "QUJD"}},
+        {"inlineData": {"mimeType": "image/png", "data": PNG_TEXT}},
         {"text": "[media of the result of look, call 3]"},
-        {"inlineData": {"mimeType": "image/jpeg", "data": "REVG"}},
+        {"inlineData": {"mimeType": "image/jpeg", "data": JPEG_TEXT}},
     ]
 
 
@@ -233,7 +236,7 @@ def test_media_of_an_only_call_and_other_texts_need_no_line_that_names_it():
 
 def test_the_length_counts_text_and_base64():
     assert content_length(response_parts("look", "1", "four")) == 4
-    assert content_length(response_parts("look", "1", ("four", PNG))) == 4 + 4
+    assert content_length(response_parts("look", "1", ("four", PNG))) == 4 + len(PNG_TEXT)
 
 
 any_part = st.builds(

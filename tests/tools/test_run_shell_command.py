@@ -173,7 +173,7 @@ async def test_binary_output_is_told_and_not_shown(shell: RunShellCommand) -> No
 
 async def test_colours_and_stray_bytes_do_not_reach_the_model(shell: RunShellCommand) -> None:
     said = lines(await run(shell, r"printf '\033[31mred\033[0m caf\351 50%%\r100%%\n\007'"))
-    assert said["Output"] == "red caf\ufffd 50%\n100%"
+    assert said["Output"] == "100%caf\ufffd 50%"
 
 
 async def test_output_is_live_and_its_pid_is_reported(shell: RunShellCommand) -> None:
@@ -329,3 +329,51 @@ def test_the_declaration_is_that_of_the_seeds(shell: RunShellCommand) -> None:
     assert shell.parameter_schema["required"] == ["command"]
     assert (shell.kind, shell.can_update_output) == (Kind.EXECUTE, True)
     assert all(f"{label}: " in shell.description for label in LABELS)
+
+
+@pytest.fixture
+def homeless(project: Path, tmp_path: Path, groups: ProcessGroups) -> RunShellCommand:
+    """A shell of a session whose folder was removed; another folder is there."""
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "kept").touch()
+    (tmp_path / "gone").mkdir()
+    shell = RunShellCommand(Workspace(tmp_path / "gone"), groups=groups)
+    (tmp_path / "gone").rmdir()
+    return shell
+
+
+@pytest.mark.parametrize(
+    "rest", [" && pwd", "; pwd", " && ls && pwd", " && (cd . && pwd)", " && pwd | cat"]
+)
+async def test_a_command_that_goes_elsewhere_first_runs_where_the_folder_is_gone(
+    homeless: RunShellCommand, tmp_path: Path, rest: str
+) -> None:
+    result = await run(homeless, f"cd {tmp_path}/other{rest}")
+    assert result.error is None
+    assert lines(result)["Exit Code"] == "0"
+    assert f"{tmp_path}/other" in str(result.llm_content).partition("Output: ")[2]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pwd",
+        "cd other; rm -f kept",
+        "cd {}/missing; rm -f kept",
+        "cd {}/other | rm -f kept",
+        "cd {}/other & rm -f kept",
+        "ls; cd {}/other && pwd",
+        "cd $PLACE && pwd",
+    ],
+)
+async def test_other_commands_get_the_way_out_where_the_folder_is_gone(
+    homeless: RunShellCommand, tmp_path: Path, command: str
+) -> None:
+    result = await run(homeless, command.format(tmp_path))
+    assert result.error is not None
+    assert f"The session's folder {tmp_path}/gone is gone." in result.error.message
+    assert "Begin the command with `cd DIR &&`" in result.error.message
+    assert (tmp_path / "other" / "kept").exists()
+    again = await run(homeless, f"cd / && mkdir -p {tmp_path}/gone")
+    assert again.error is None
+    assert lines(await run(homeless, "pwd"))["Output"] == f"{tmp_path}/gone"

@@ -139,7 +139,7 @@ async def test_a_single_huge_match_is_shown_cut(tool: SearchFileContent, project
     put(project / "a.txt", "foo" * 100_000)
     result = await search(tool, pattern="foo")
     assert isinstance(result.llm_content, str)
-    assert result.llm_content.endswith("foofo... [truncated]\n---")
+    assert result.llm_content.endswith("foofo…\n---")
 
 
 async def test_odd_file_names_are_shown_in_one_line(tool: SearchFileContent, project: Path) -> None:

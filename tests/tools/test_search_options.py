@@ -119,7 +119,8 @@ async def test_the_session_says_where_programs_and_ignore_rules_are(
 ) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
-    (programs / "rg").write_text("#!/bin/sh\nprintf './a.txt\\0./a.log\\0'\n", encoding="utf-8")
+    listed = "".join(f"{project}/{name}\\0" for name in ("a.txt", "a.log"))
+    (programs / "rg").write_text(f"#!/bin/sh\nprintf '{listed}'\n", encoding="utf-8")
     (programs / "rg").chmod(0o755)
     (tmp_path / "theirs/git").mkdir(parents=True)
     (tmp_path / "theirs/git/ignore").write_text("*.log\n", encoding="utf-8")

@@ -13,7 +13,7 @@ from alhena.events import OutputTruncatedEvent
 from alhena.hooks.model import HookVerdict
 from alhena.scheduler.executor import Executor
 from alhena.scheduler.hooks import ToolHooks
-from alhena.scheduler.states import Status
+from alhena.scheduler.states import CallStatus
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.read_file import ReadFile
 from alhena.tools.builtin.run_shell_command import RunShellCommand, ShellLimits
@@ -149,7 +149,7 @@ async def test_of_a_cancelled_command_the_output_stays_and_the_model_is_told_whe
     stage.scheduler.cancel_all()
     (done,) = await running
     path = store.directory / "run_shell_command__call_1.txt"
-    assert done.status is Status.CANCELLED
+    assert done.status is CallStatus.CANCELLED
     answer = told(done)
     assert answer["error"] == "[Operation Cancelled] Reason: Operation cancelled by user"
     assert f"For full output see: {path}\n" in answer["output"]

@@ -32,7 +32,7 @@ async def switch_model(agent: SessionRunner, name: str) -> None:
     async def work(session: Session, _channel: EventChannel) -> None:
         switch(session.chat, session.access.models, session.access.chosen, name)
 
-    async for _ in agent.aside(work):
+    async for _ in agent.run_aside(work):
         pass
 
 
@@ -44,7 +44,7 @@ async def list_models(agent: SessionRunner) -> Choices:
     async def work(session: Session, _channel: EventChannel) -> None:
         found.append(await _find_models(session))
 
-    async for _ in agent.aside(work):
+    async for _ in agent.run_aside(work):
         pass
     return found[0]
 
@@ -73,7 +73,7 @@ async def compress(
         except asyncio.CancelledError:
             raise InterruptedRunError("the compression was interrupted.") from None
 
-    async for event in agent.aside(work):
+    async for event in agent.run_aside(work):
         if hear is not None:
             hear(event)
     return done[0]
@@ -96,6 +96,6 @@ async def find_upcoming(agent: SessionRunner) -> Upcoming:
         chat = session.chat
         found.append(Upcoming(chat.config, agent.history, chat.measured))
 
-    async for _ in agent.aside(work):
+    async for _ in agent.run_aside(work):
         pass
     return found[0]

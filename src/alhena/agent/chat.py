@@ -176,19 +176,21 @@ class ConversationRoom:
         """Makes the next parts fit beside the conversation."""
         if self._room is None and self._is_small(chat, parts):
             return parts
-        return await self.opened(chat).make(parts, prompt_id)
+        return await self.open_room(chat).make(parts, prompt_id)
 
     async def refit(self, chat: Chat, error: AlhenaError) -> bool:
         """True when a request that was refused with `error` can be sent again, the conversation
         being shorter now."""
-        return isinstance(error, ModelError) and await self.opened(chat).refit(error)
+        return isinstance(error, ModelError) and await self.open_room(chat).refit(error)
 
-    def opened(self, chat: Chat) -> "ContextRoom":
+    def open_room(self, chat: Chat) -> "ContextRoom":
         """The context room, opened on first use."""
         if self._room is None:
-            from alhena.agent.compression import open_room
+            from alhena.agent.compression import open_context_room
 
-            self._room = open_room(self._bench, chat, self._generator, self._outlets, self._opening)
+            self._room = open_context_room(
+                self._bench, chat, self._generator, self._outlets, self._opening
+            )
         return self._room
 
     def _is_small(self, chat: Chat, parts: tuple[Part, ...]) -> bool:

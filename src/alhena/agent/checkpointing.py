@@ -12,7 +12,6 @@ from pathlib import Path
 
 import msgspec
 
-from alhena.agent.recording import Recording
 from alhena.chat.chat import Chat
 from alhena.config.home import (
     claimed_project_temp,
@@ -50,6 +49,7 @@ from alhena.session.checkpoints.restore import (
     later_trees,
     restore,
 )
+from alhena.session.recording import Recording
 from alhena.session.replay import Replay, conversation_at
 from alhena.system.errors import printable
 from alhena.tools.contract import ToolLocation
@@ -131,7 +131,7 @@ class Checkpoints:
         stop = threading.Event()
         try:
             async with self._at_work:
-                made = partial(self._saved, checkpoint, named, stop)
+                made = partial(self._save_snapshot, checkpoint, named, stop)
                 name, snapshot, warning = await in_daemon_thread(made)
         except asyncio.CancelledError:
             stop.set()
@@ -169,7 +169,7 @@ class Checkpoints:
         stop = threading.Event()
         try:
             async with self._at_work:
-                await in_daemon_thread(partial(self._ended, first, named, stop))
+                await in_daemon_thread(partial(self._record_end, first, named, stop))
         except asyncio.CancelledError:
             stop.set()
             raise
@@ -178,7 +178,7 @@ class Checkpoints:
                 f"/undo may take back too much, for the end of this turn is not kept: {error}"
             )
 
-    def chosen(self, name: str) -> tuple[str, Checkpoint]:
+    def find_checkpoint(self, name: str) -> tuple[str, Checkpoint]:
         """Finds a checkpoint of the project like `CheckpointFiles.find`. Raises
         NoCheckpointError, CheckpointError, and ForeignError for one of another project."""
         found = self.files.find(name, self.all)
@@ -197,14 +197,16 @@ class Checkpoints:
         """Restores the files to a checkpoint, and first makes one of the present files, whose name
         is returned. `stop` cancels it until the first file changes. Raises CheckpointError."""
         before = Checkpoint(kind="restore", session_id=self.session_id, back_to=name)
-        return await self._carried(partial(self.put_back, name, checkpoint, before, stop), stop)
+        return await self._complete_work(
+            partial(self.put_back, name, checkpoint, before, stop), stop
+        )
 
     async def undo(self, turn: EditingTurn, stop: threading.Event) -> tuple[str, Restoration]:
         """Like `restore`, for the files that a turn changed."""
         before = Checkpoint(kind="restore", session_id=self.session_id, undoes=turn.first.prompt_id)
-        return await self._carried(partial(self._back, turn.goal, before, stop), stop)
+        return await self._complete_work(partial(self._back, turn.goal, before, stop), stop)
 
-    async def remembered(self, name: str, checkpoint: Checkpoint) -> Replay | None:
+    async def load_conversation(self, name: str, checkpoint: Checkpoint) -> Replay | None:
         """The conversation at a checkpoint; None if it is no longer saved. Raises SessionError,
         CheckpointError."""
         return await in_daemon_thread(partial(self.conversation, name, checkpoint))
@@ -221,7 +223,7 @@ class Checkpoints:
         return self._back(Goal(checkpoint, later_trees(after, checkpoint)), before, stop)
 
     def conversation(self, name: str, checkpoint: Checkpoint) -> Replay | None:
-        """Like `remembered`, in this thread."""
+        """Like `load_conversation`, in this thread."""
         if checkpoint.client_history is not None:
             try:
                 return Replay.of_contents(
@@ -264,7 +266,7 @@ class Checkpoints:
             self.files.mark_complete(names[0])
         return names[0], done
 
-    async def _carried(
+    async def _complete_work(
         self, work: Callable[[], tuple[str, Restoration]], stop: threading.Event
     ) -> tuple[str, Restoration]:
         """Runs work that changes files; once the first has changed, it is completed even if it is
@@ -298,12 +300,12 @@ class Checkpoints:
         except OSError as error:
             raise trouble(error, self.project) from error
 
-    def _ended(self, first: str, named: tuple[str, ...], stop: threading.Event) -> None:
+    def _record_end(self, first: str, named: tuple[str, ...], stop: threading.Event) -> None:
         repository = self._repository(stop)
         with repository.hold_lock():
             self.files.note_end(first, repository.snapshot(named).tree)
 
-    def _saved(
+    def _save_snapshot(
         self, checkpoint: Checkpoint, named: tuple[str, ...], stop: threading.Event
     ) -> tuple[str, Snapshot, str]:
         self._settle()

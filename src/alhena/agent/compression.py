@@ -29,7 +29,7 @@ ALIAS = "chat-compression-"
 `default` after it, of any model."""
 
 
-def open_room(
+def open_context_room(
     bench: Toolset, chat: Chat, generator: ContentGenerator, outlets: Outlets, opening: int
 ) -> ContextRoom:
     """Room for a conversation over a toolset, which `generator` answers; its first `opening`
@@ -74,7 +74,7 @@ def open_room(
     )
     services = CompressionServices(
         ask=ask,
-        keep=lambda texts: kept(bench.host.outputs, texts),
+        keep=lambda texts: save_outputs(bench.host.outputs, texts),
         count=count,
         limit=lambda name: question_limit(name, bench.settings.model.context_window),
         emit=emit,
@@ -109,7 +109,7 @@ def compression_model(name: str, configs: ModelConfigSettings) -> tuple[str, Gen
     return name if found.name == alias else found.name, found.config
 
 
-def kept(outputs: OutputStore, texts: Sequence[tuple[str, str, str]]) -> list[str | None]:
+def save_outputs(outputs: OutputStore, texts: Sequence[tuple[str, str, str]]) -> list[str | None]:
     """Paths of the full texts on disk: for an excerpt the file it names; others are saved. None for
     those that cannot be saved."""
     paths = [
@@ -124,13 +124,15 @@ def in_words(contents: Sequence[EncodedContent]) -> tuple[EncodedContent, ...]:
     tools are declared."""
     return tuple(
         EncodedContent(
-            msgspec.structs.replace(entry.content, parts=tuple(map(_worded, entry.content.parts)))
+            msgspec.structs.replace(
+                entry.content, parts=tuple(map(_describe_part, entry.content.parts))
+            )
         )
         for entry in contents
     )
 
 
-def _worded(part: Part) -> Part:
+def _describe_part(part: Part) -> Part:
     call, response = part.function_call, part.function_response
     if call is not None:
         args = msgspec.json.encode(call.args or {}).decode("utf-8")

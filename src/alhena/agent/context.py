@@ -63,7 +63,10 @@ def first_contents(
         items = min(MAX_ITEMS, max(1, _MOST_ITEMS // len(roots)))
         usual = place.settings.context.file_filtering
         git, gemini = usual.respect_git_ignore, usual.respect_gemini_ignore
-        rules = (IgnoreRules(each, git=git, gemini=gemini, environ=environ) for each in roots)
+        rules = (
+            IgnoreRules(each, git=git, gemini=gemini, tracked=False, environ=environ)
+            for each in roots
+        )
         trees = [folder_structure(each, its, items) for each, its in zip(roots, rules, strict=True)]
     return environment_context(
         EnvironmentFacts(
@@ -85,7 +88,7 @@ class SessionPrompt:
         self.facts = facts
         self.own = own
 
-    def composed(self, bench: Toolset) -> str:
+    def compose(self, bench: Toolset) -> str:
         """The prompt that is composed for the tools and the mode of now."""
         facts = msgspec.structs.replace(
             self.facts,
@@ -99,7 +102,7 @@ class SessionPrompt:
         memory = "" if bench.memory is None else bench.memory.user_text
         servers = _of_servers(bench)
         if self.own is None:
-            prompt = f"{self.composed(bench)}\n\n{_of_skills(bench)}"
+            prompt = f"{self.compose(bench)}\n\n{_of_skills(bench)}"
         else:
             prompt = told_of_tools(self.own, bench.registry, _of_skills(bench))
         return system_instruction(prompt, memory, servers)
@@ -152,7 +155,7 @@ def open_prompt(
         given, problem = own_prompt(bench.workspace, environ, trust)
         bench.warnings.extend((problem,) if problem else ())
     prompt = SessionPrompt(facts, given)
-    write_prompt(prompt.composed(bench), bench.workspace, environ)
+    write_prompt(prompt.compose(bench), bench.workspace, environ)
     return prompt
 
 
@@ -216,7 +219,7 @@ def told_of_tools(text: str, registry: ToolRegistry, skills: str = "") -> str:
     tool is declared. What names no tool stays as it is."""
     names = registry.names
 
-    def told(found: re.Match[str]) -> str:
+    def replace_variable(found: re.Match[str]) -> str:
         whole, tool = found.groups()
         if tool is not None:
             entry = registry.find(tool, excluded=True)
@@ -232,7 +235,7 @@ def told_of_tools(text: str, registry: ToolRegistry, skills: str = "") -> str:
             return "\n".join(f"- {each.name}: {each.description}" for each in agents)
         return skills if whole == "AgentSkills" else ""
 
-    return _VARIABLE.sub(told, text)
+    return _VARIABLE.sub(replace_variable, text)
 
 
 def _place(value: str, workspace: Workspace, environ: Mapping[str, str]) -> Path | None:
@@ -363,7 +366,7 @@ async def tell_files(
     window = window_of(bench, chat.model.name)
     room = window // SHARE * BYTES_PER_TOKEN
     cancellation = threading.Event()
-    text, left = await run_blocking(cancellation, _gathered, bench, room, cancellation)
+    text, left = await run_blocking(cancellation, _gather_files, bench, room, cancellation)
     history = chat.history
     first = history.contents[0].content
     history.restate(lambda item: with_full_context(item, text) if item is first else item)
@@ -378,7 +381,7 @@ async def tell_files(
         )
 
 
-def _gathered(bench: Toolset, room: int, cancellation: threading.Event) -> tuple[str, int]:
+def _gather_files(bench: Toolset, room: int, cancellation: threading.Event) -> tuple[str, int]:
     """The text, and how many files had no room in it. Blocks its thread."""
     from alhena.tools.selecting import Gathering, Selector, Wanted
 

@@ -122,7 +122,7 @@ class AgentClock:
         return self._timer
 
     @contextmanager
-    def stopped(self) -> Generator[None]:
+    def stop_clock(self) -> Generator[None]:
         """The clock is stopped while a person is asked, about one call or several."""
         loop = asyncio.get_running_loop()
         timer = self._timer
@@ -148,7 +148,7 @@ class UntimedTurns:
 
     async def check(self) -> None:
         """Returns when a further turn may start. Raises LimitError."""
-        with self._clock.stopped():
+        with self._clock.stop_clock():
             await self._limits.check()
 
     def take(self) -> None:
@@ -340,7 +340,7 @@ class Delegation:
         async def approve(request: ConfirmationRequest) -> Verdict:
             known = self._caller.call_id(request.call_id)
             named = msgspec.structs.replace(request, call_id=known)
-            with self._clock.stopped():
+            with self._clock.stop_clock():
                 return await call_approver(approver, named)
 
         return approve
@@ -549,7 +549,7 @@ class AgentLimit:
     def over(self, run: RunAgent) -> RunAgent:
         """Runs agents by `run` within the limits."""
 
-        async def limited(name: str, objective: str, context: ExecutionContext) -> ToolResult:
+        async def run_admitted(name: str, objective: str, context: ExecutionContext) -> ToolResult:
             async with self._turn:
                 if self._begun >= self._allowed and not await self._more():
                     return ToolResult.failed(
@@ -560,7 +560,7 @@ class AgentLimit:
             async with self._places:
                 return await run(name, objective, context)
 
-        return limited
+        return run_admitted
 
     async def _more(self) -> bool:
         more = max(1, self._settings.max_per_session)

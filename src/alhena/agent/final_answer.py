@@ -75,7 +75,7 @@ class FinalAnswer:
         self.given = False
         self.error: OutputError | None = None
 
-    def adapted(self, config: GenerateContentConfig) -> GenerateContentConfig:
+    def adapt_config(self, config: GenerateContentConfig) -> GenerateContentConfig:
         """The settings of a request that asks for the value: where there are tools, by a tool."""
         self.by_tool = self.by_tool or bool(config.tools)
         if not self.by_tool:

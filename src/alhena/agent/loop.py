@@ -176,7 +176,7 @@ class TurnGuard:
             limit.take()
         self.turns += 1
         prompt_id = f"{self._prompt_id}#{self.turns}" if self._numbered else self._prompt_id
-        adapt = None if self.final is None else self.final.adapted
+        adapt = None if self.final is None else self.final.adapt_config
         hears = self.loops.looks
         turn = await chat.send(
             parts, prompt_id, self._session_id, adapt=adapt, hears_chanting=hears
@@ -263,14 +263,14 @@ def within_budget(
     prices = Prices(own)
     if unlimited:
         return chosen, ask, None
-    from alhena.agent.limits.budget import Ledger, budgeted
+    from alhena.agent.limits.budget import Ledger, limit_generator
 
     ledger = Ledger(limits, prices, ask, spent=spec.record.spent)
     ledger.require_price(chosen.model)
     channel.subscribe(ledger.feed)
-    generator = budgeted(chosen.generator, ledger)
+    generator = limit_generator(chosen.generator, ledger)
     kept = msgspec.structs.replace(chosen, generator=generator)
-    return kept, None if ask is None else ledger.untimed(ask), ledger
+    return kept, None if ask is None else ledger.exclude_time(ask), ledger
 
 
 CANCELLED = "the run was interrupted"

@@ -21,7 +21,7 @@ from alhena.chat.turn import ChantingError
 from alhena.errors import AlhenaError
 from alhena.events import Event, LoopCheckEvent, LoopDetectedEvent
 from alhena.models.catalogue import FLASH
-from alhena.scheduler.states import CompletedToolCall, Status
+from alhena.scheduler.states import CallStatus, CompletedToolCall
 from alhena.tools.contract import ToolErrorType
 from alhena.wire.conformance.history import slice_history
 from alhena.wire.content import MODEL, USER, Content, Part, for_another_model, text_content
@@ -109,8 +109,8 @@ def _normalize_call(call: CompletedToolCall) -> CalledTool:
     parts = response.response_parts
     if own:
         parts = tuple(_remove_mentions(part, own, shell=name == _SHELL) for part in parts)
-    failed = call.status is not Status.SUCCESS
-    refused = call.status is Status.CANCELLED or (
+    failed = call.status is not CallStatus.SUCCESS
+    refused = call.status is CallStatus.CANCELLED or (
         response.error_type is ToolErrorType.POLICY_VIOLATION
     )
     return CalledTool(name, args, parts, failed, refused)
@@ -195,10 +195,10 @@ class LoopJudge:
             return None
         own = self._chat.model.name
         quick = FLASH if own.startswith("gemini-") else own
-        first = await self._asked(quick)
+        first = await self._request_verdict(quick)
         second = None
         if first is not None and first.unproductive_state_confidence >= SURE and quick != own:
-            second = await self._asked(own)
+            second = await self._request_verdict(own)
         confidence = 0.0 if first is None else first.unproductive_state_confidence
         least, most = INTERVAL
         self._next = self._turns + round(least + (most - least) * (1 - confidence))
@@ -219,7 +219,7 @@ class LoopJudge:
         analysis = " ".join(last.unproductive_state_analysis.split())[:500].rstrip(".")
         return Loop(LoopKind.JUDGED, analysis or "no progress was made for many turns")
 
-    async def _asked(self, model: str) -> _Verdict | None:
+    async def _request_verdict(self, model: str) -> _Verdict | None:
         try:
             answer = await self._model.generate(self._contents(), model=model, schema=_SCHEMA)
         except AlhenaError:  # which is an event of its own

@@ -11,7 +11,6 @@ import msgspec
 
 from alhena.agent.checkpointing import Checkpoints
 from alhena.agent.loop import join_answers, run_calls, run_prompt
-from alhena.agent.recording import notices_of, told_behind
 from alhena.agent.run import EventStream
 from alhena.agent.saved_conversations import SavedConversations
 from alhena.agent.session import ProposedCalls, Session
@@ -22,6 +21,7 @@ from alhena.policy.model import PolicyOutcome, PolicyRule
 from alhena.scheduler.states import CompletedToolCall
 from alhena.session.checkpoints.records import Checkpoint
 from alhena.session.checkpoints.restore import EditingTurn, Restoration
+from alhena.session.recording import notices_of, told_behind
 from alhena.session.records import (
     Answered,
     Contents,
@@ -125,8 +125,8 @@ async def restore_session(session: Session, name: str) -> Restored:
     """Goes back to the checkpoint `name`. Raises NoCheckpointError, CheckpointError, SessionError
     (ForeignError), JournalError."""
     checkpoints = session.checkpoints.open()
-    found, checkpoint = checkpoints.chosen(name)
-    remembered = await checkpoints.remembered(found, checkpoint)
+    found, checkpoint = checkpoints.find_checkpoint(name)
+    remembered = await checkpoints.load_conversation(found, checkpoint)
     kept, files = "", None
     if checkpoint.commit_hash:
         with session.checkpoints.pending.allow_stop() as stop:
@@ -154,7 +154,7 @@ async def undo_turn(session: Session) -> Restored | None:
     turn = checkpoints.last_turn(await _on_record(session))
     if turn is None:
         return None
-    return await _undone(session, turn)
+    return await _undo_turn(session, turn)
 
 
 async def _on_record(session: Session) -> frozenset[str]:
@@ -175,19 +175,19 @@ async def undo_turns(session: Session, names: Collection[str]) -> Restored | Non
     while (turn := checkpoints.last_turn(names)) is not None:
         if turn.name not in names or turn.name in done:
             break
-        done[turn.name] = await _undone(session, turn)
+        done[turn.name] = await _undo_turn(session, turn)
     first, *later = done.values() or (None,)
-    return first and _joined(first, later)
+    return first and _join_results(first, later)
 
 
-async def _undone(session: Session, turn: EditingTurn) -> Restored:
+async def _undo_turn(session: Session, turn: EditingTurn) -> Restored:
     with session.checkpoints.pending.allow_stop() as stop:
         kept, files = await session.checkpoints.open().undo(turn, stop)
     session.checkpoints.pending.propose(None)
     return Restored(name=turn.name, kept=kept, files=files, tool_call=plain_call(turn.first))
 
 
-def _joined(first: Restored, later: Sequence[Restored]) -> Restored:
+def _join_results(first: Restored, later: Sequence[Restored]) -> Restored:
     """One result of several: of each path the last that became of it."""
     fates: dict[str, str | None] = {}
     left: dict[str, str] = {}
@@ -299,9 +299,9 @@ def restore_project(cwd: Path, environ: Mapping[str, str], name: str) -> Restore
     CheckpointError, HeldSessionError while a process is at work on the session, ForeignError for
     what is another project's, SessionError, JournalError."""
     checkpoints = Checkpoints(cwd, environ, "", _nobody)
-    found, checkpoint = checkpoints.chosen(name)
+    found, checkpoint = checkpoints.find_checkpoint(name)
     remembered = checkpoints.conversation(found, checkpoint)
-    resumed = None if remembered is None else _held(cwd, environ, checkpoint)
+    resumed = None if remembered is None else _open_record(cwd, environ, checkpoint)
     try:
         before = Checkpoint(kind="restore", session_id=checkpoint.session_id, back_to=found)
         kept, files = checkpoints.put_back(found, checkpoint, before, threading.Event())
@@ -321,7 +321,7 @@ def restore_project(cwd: Path, environ: Mapping[str, str], name: str) -> Restore
     )
 
 
-def _held(cwd: Path, environ: Mapping[str, str], checkpoint: Checkpoint) -> Resumed | None:
+def _open_record(cwd: Path, environ: Mapping[str, str], checkpoint: Checkpoint) -> Resumed | None:
     """The session, for this process alone; None when it is gone."""
     try:
         return project_store(environ, cwd).resume(checkpoint.session_id, __version__)

@@ -344,22 +344,22 @@ class SessionRunner:
     @property
     def session_id(self) -> str:
         """The id of this session."""
-        return self._opened().session_id
+        return self._require_session().session_id
 
     @property
     def history(self) -> tuple[Content, ...]:
         """The conversation so far."""
-        return self._opened().chat.export_contents()
+        return self._require_session().chat.export_contents()
 
     @property
     def model(self) -> str:
         """The model that answers; another one may take over when it cannot."""
-        return self._opened().model
+        return self._require_session().model
 
     @property
     def toolset(self) -> Toolset:
         """The tools, policies, hooks and approval mode of the session, for front ends."""
-        return self._opened().bench
+        return self._require_session().bench
 
     @property
     def checkpoints(self) -> "AgentCheckpoints":
@@ -369,7 +369,9 @@ class SessionRunner:
         async def propose(session: Session, channel: EventChannel) -> None:
             await drive_prompt(session, channel, session.prompt_ids.take_next(), None)
 
-        return AgentCheckpoints(self._opened, self._idle, EventStream(self._start, propose))
+        return AgentCheckpoints(
+            self._require_session, self._idle, EventStream(self._start, propose)
+        )
 
     def run(
         self,
@@ -411,7 +413,7 @@ class SessionRunner:
             name=name,
             args=dict(args),
             is_client_initiated=True,
-            prompt_id=self._opened().prompt_ids.current,
+            prompt_id=self._require_session().prompt_ids.current,
         )
         done: list[CompletedToolCall] = []
 
@@ -428,7 +430,7 @@ class SessionRunner:
                 answer = event.text
         return answer
 
-    def aside(self, work: Work) -> EventStream:
+    def run_aside(self, work: Work) -> EventStream:
         """Does something beside prompts and calls, event by event. Raises BusyError while a run is
         at work, InterruptedRunError when it is interrupted."""
         return EventStream(self._start, work)
@@ -441,9 +443,9 @@ class SessionRunner:
         control = None if self._session is None else self.toolset.server_control
         gave_up = control is not None and control.give_up()
         stays = self._session is not None and self._session.checkpoints.pending.stop()
-        return self._interrupted() or gave_up or stays
+        return self._interrupt_driver() or gave_up or stays
 
-    def _interrupted(self) -> bool:
+    def _interrupt_driver(self) -> bool:
         driver, closing = self._driver, self._closing
         if driver is None and closing is not None and closing.prompt_hooks is not None:
             return closing.prompt_hooks.hurry()
@@ -459,7 +461,7 @@ class SessionRunner:
 
     async def _idle(self) -> Session:
         """The session, when nothing runs any more."""
-        session = self._opened()
+        session = self._require_session()
         if self._driver is not None:
             await cancel_driver(self._driver)
         self._driver = None
@@ -496,7 +498,7 @@ class SessionRunner:
         self, run: EventStream, work: Work
     ) -> tuple["asyncio.Task[None]", AsyncIterator[Event]]:
         """Starts a run, when no other one is being read; one that was left is ended."""
-        session = self._opened()
+        session = self._require_session()
         reader = self._reader()
         if reader is not None and not reader.over:
             raise BusyError(
@@ -524,7 +526,7 @@ class SessionRunner:
             options = adapt(options)
         return options
 
-    def _opened(self) -> Session:
+    def _require_session(self) -> Session:
         if self._session is None:
             raise BusyError(
                 "this agent is not open.", remedy="Use it inside `async with Agent(...)`."

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from alhena.agent.recording import Recording
 from alhena.chat.chat import Chat
 from alhena.config.home import claimed_project_temp, project_temp
+from alhena.session.recording import Recording
 from alhena.session.records import SessionError, new_session_id
 from alhena.session.tags import (
     EarlierPrompt,

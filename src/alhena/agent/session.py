@@ -1,7 +1,9 @@
 """A session: everything that a run works with."""
 
+import asyncio
 import os
 import signal
+import warnings
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Literal
@@ -10,12 +12,13 @@ import msgspec
 
 from alhena.agent.limits import TurnLimits
 from alhena.agent.loop import TurnGuard
-from alhena.agent.recording import Beginning, Recording, close_recording
+from alhena.agent.run import wait_until_done
 from alhena.agent.toolset.toolset import Toolset
 from alhena.chat.chat import Chat
 from alhena.config.effective_settings import Place
 from alhena.events import Event, ToolCallResponseEvent, ToolCallUpdateEvent
 from alhena.models.providers.select import ChosenGenerator
+from alhena.session.recording import Beginning, Recording
 from alhena.system.processes import ProcessGroups
 from alhena.values import Value
 from alhena.wire.content import ToolCallRequestInfo
@@ -239,6 +242,15 @@ class SessionNotices:
         self._given = len(self._warnings) if self.begun else 0
 
 
+async def close_recording(recording: Recording) -> None:
+    """Closes it. A record that could not be written is a RuntimeWarning."""
+    closing = asyncio.ensure_future(recording.aclose())
+    await wait_until_done(closing)
+    problem = closing.exception()
+    if problem is not None:
+        warnings.warn(str(problem), RuntimeWarning, stacklevel=2)
+
+
 class Session(msgspec.Struct, kw_only=True):
     """The objects of a session, closed with it. `scheduler` is created with the first call."""
 
@@ -307,7 +319,7 @@ class Session(msgspec.Struct, kw_only=True):
 
     async def compress(self) -> "CompressedEvent":
         """Compresses the conversation, whatever its size. Raises JournalError."""
-        event = await self.room.opened(self.chat).compress("manual")
+        event = await self.room.open_room(self.chat).compress("manual")
         await self.settle()
         return event
 
@@ -331,9 +343,9 @@ class Session(msgspec.Struct, kw_only=True):
         problem = None if self.recording is None else await self.recording.flush()
         if problem is not None or not self.telemetry:
             return problem
-        from alhena.agent.telemetry import flushed
+        from alhena.agent.telemetry import flush
 
-        return await flushed(self.telemetry)
+        return await flush(self.telemetry)
 
     def kill(self) -> None:
         """Kills every process without waiting, for an immediate exit."""

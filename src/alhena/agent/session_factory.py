@@ -10,7 +10,6 @@ from alhena.agent.chat import ConversationRoom, SessionModels, open_chat
 from alhena.agent.context import conversation, first_contents, open_prompt, tell_files
 from alhena.agent.limits import TurnLimits
 from alhena.agent.loop import open_guard, within_budget
-from alhena.agent.recording import Beginning, begin
 from alhena.agent.run import EventChannel
 from alhena.agent.session import (
     FirstPrompt,
@@ -24,7 +23,7 @@ from alhena.agent.session import (
 from alhena.agent.toolset.factory import open_toolset
 from alhena.agent.toolset.memory import open_memory
 from alhena.agent.toolset.model_access import (
-    Consent,
+    FallbackConsent,
     SessionFallback,
     SessionModelList,
     fallback_mode,
@@ -48,6 +47,7 @@ from alhena.models.providers.select import (
     require_tier,
 )
 from alhena.models.retry import retry_policy, wrap_attempts
+from alhena.session.recording import Beginning, begin_recording
 from alhena.system.workspace import Workspace
 from alhena.values import Value
 from alhena.wire.content import Content, for_another_model
@@ -121,7 +121,7 @@ def open_session(
 ) -> Session:
     """A session ready for its first prompt; nothing is sent. `source` is its kind of start, for
     hooks. Raises ConfigError, InputError (SessionError), CredentialsError, JournalError."""
-    begun = begin(
+    begun = begin_recording(
         spec.record.resume,
         spec.place,
         channel.emit,
@@ -168,7 +168,7 @@ def _choose_fallback(access: SessionAccess, settings: Settings) -> SessionFallba
     models = access.models
     mode = fallback_mode(settings.model.fallback, models.requested)
     renewal = access.served.renewal
-    return SessionFallback(mode, Consent(access.ask), models.config, models.chosen, renewal)
+    return SessionFallback(mode, FallbackConsent(access.ask), models.config, models.chosen, renewal)
 
 
 class Opening(Value, frozen=True):
@@ -251,7 +251,7 @@ def _open(
     room, chat = _open_conversation(spec, access, opening, bench)
     late.join(chat, bench)
     at_once = bench.hooks is not None  # hooks may read the record
-    begun.attach(chat, channel, opening.length, at_once=at_once)
+    begun.attach(chat, channel.subscribe, opening.length, at_once=at_once)
     _tell_checkers(bench, chat, opening.length)
     again = bool(spec.record.history or begun.contents)
     hooks = _prompt_hooks(bench, chat, "resume" if again else source, opening.length)

@@ -62,7 +62,7 @@ def open_session_telemetry(
     """Opens telemetry by settings and subscribes it to the events. None, with a warning of the
     toolset, if it has nowhere to go."""
     if options.outfile is None:
-        return _sent(options, told, channel)
+        return _open_otlp(options, told, channel)
     try:
         outfile = OutFile(options.outfile, options.within)
     except OSError as error:
@@ -70,7 +70,7 @@ def open_session_telemetry(
         told.bench.warnings.append(f"telemetry: {reason}; nothing is recorded.")
         return None
     sink = FileSink(outfile, RecordFormatter(_origin(told)), time.time_ns())
-    return _begun(sink, told, channel, name=str(options.outfile), texts=options.texts)
+    return _subscribe_sink(sink, told, channel, name=str(options.outfile), texts=options.texts)
 
 
 def open_instrumented(providers: Providers, told: Told, channel: EventChannel) -> Telemetry:
@@ -85,10 +85,10 @@ def open_instrumented(providers: Providers, told: Told, channel: EventChannel) -
         _origin(told).attributes,
     )
     _trace(providers.tracer or trace.get_tracer_provider(), told, channel)
-    return _begun(sink, told, channel, name="OpenTelemetry", texts=providers.texts)
+    return _subscribe_sink(sink, told, channel, name="OpenTelemetry", texts=providers.texts)
 
 
-def _sent(options: TelemetryOptions, told: Told, channel: EventChannel) -> Telemetry | None:
+def _open_otlp(options: TelemetryOptions, told: Told, channel: EventChannel) -> Telemetry | None:
     if not is_installed():
         told.bench.warnings.append(missing_packages())
         return None
@@ -101,7 +101,7 @@ def _sent(options: TelemetryOptions, told: Told, channel: EventChannel) -> Telem
     if sink.tracers is not None:
         _trace(sink.tracers, told, channel)
     close_s, texts = OTLP_CLOSE_S, options.texts
-    return _begun(sink, told, channel, name=endpoint.url, texts=texts, close_s=close_s)
+    return _subscribe_sink(sink, told, channel, name=endpoint.url, texts=texts, close_s=close_s)
 
 
 def _trace(provider: Any, told: Told, channel: EventChannel) -> None:
@@ -115,7 +115,7 @@ def _trace(provider: Any, told: Told, channel: EventChannel) -> None:
     told.bench.when_closed.append(spans.finish)
 
 
-def _begun(
+def _subscribe_sink(
     sink: Sink,
     told: Told,
     channel: EventChannel,
@@ -129,8 +129,8 @@ def _begun(
     telemetry.record(config_record(told, texts=texts))
     channel.subscribe(telemetry.feed)
     modes = _ModeRecords(telemetry, told.bench.authority.modes)
-    told.bench.authority.modes.subscribe(modes.changed)
-    told.bench.when_closed.append(modes.ended)
+    told.bench.authority.modes.subscribe(modes.record_change)
+    told.bench.when_closed.append(modes.record_duration)
     return telemetry
 
 
@@ -142,15 +142,15 @@ class _ModeRecords:
         self._modes = modes
         self._mode, self._since = modes.mode, time.monotonic()
 
-    def changed(self) -> None:
+    def record_change(self) -> None:
         before = self._mode
-        self.ended()
+        self.record_duration()
         self._mode, self._since = self._modes.mode, time.monotonic()
         switched = {"from_mode": before.value, "to_mode": self._mode.value}
         said = f"Approval mode changed from {before.value} to {self._mode.value}."
         self._telemetry.record(TelemetryRecord("plan.approval_mode_switch", said, switched))
 
-    def ended(self) -> None:
+    def record_duration(self) -> None:
         duration = round((time.monotonic() - self._since) * 1000)
         named = {"mode": self._mode.value, "duration_ms": duration}
         said = f"Approval mode {self._mode.value} was on for {duration}ms."
@@ -197,7 +197,7 @@ def config_record(told: Told, *, texts: bool) -> TelemetryRecord:
     )
 
 
-async def flushed(opened: Sequence[Telemetry]) -> str | None:
+async def flush(opened: Sequence[Telemetry]) -> str | None:
     """Flushes telemetry; reports once why it is incomplete."""
     for telemetry in opened:
         await wait_until_done(asyncio.ensure_future(asyncio.to_thread(telemetry.flush)))

@@ -24,8 +24,8 @@ class Trial(Value, frozen=True):
     warnings: tuple[str, ...]
 
 
-async def tried(spec: SessionSpec) -> Trial:
-    """Tries to open a session with these spec and collects its errors and warnings."""
+async def try_session(spec: SessionSpec) -> Trial:
+    """Tries to open a session with this `spec` and collects its errors and warnings."""
     errors: list[str] = []
     warnings: list[str] = []
     groups = ProcessGroups()

@@ -11,7 +11,6 @@ from alhena.agent.limits.budget import MeteredGenerator, tokens_of
 from alhena.batch.engine import Admission, Shared
 from alhena.batch.errors import SharedLimitError
 from alhena.batch.queue import Queue, boot_id
-from alhena.config.settings import LONG_PROMPT
 from alhena.errors import AlhenaError
 from alhena.models.errors import QuotaError, SpentQuotaError
 from alhena.models.generator import ContentGenerator
@@ -79,10 +78,12 @@ class Limiter:
                 db.execute(
                     "UPDATE tasks SET requests = requests + 1, input_tokens = input_tokens + ?,"
                     " cached_tokens = cached_tokens + ?, output_tokens = output_tokens + ?,"
-                    " thought_tokens = thought_tokens + ?, cost = cost + ? WHERE token = ?",
+                    " thought_tokens = thought_tokens + ?,"
+                    " cache_write_tokens = cache_write_tokens + ?, cost = cost + ?"
+                    " WHERE token = ?",
                     (
                         *(tokens.prompt, tokens.cached, taken.candidates_token_count),
-                        *(taken.thoughts_token_count, cost, token),
+                        *(taken.thoughts_token_count, tokens.written, cost, token),
                     ),
                 )
 
@@ -170,17 +171,24 @@ class Limiter:
         return wait
 
     def _cost(self, model: str, tokens: Tokens) -> float | None:
-        return self._prices.cost(model, tokens, long=tokens.prompt > LONG_PROMPT)
+        return self._prices.cost(model, tokens)
 
 
 class GatedGenerator(MeteredGenerator):
     """Passes requests of the task claimed by `token` on when the limiter admits them. `require`
-    raises when the task is held no more. Raises SharedLimitError, LostLeaseError, too."""
+    raises when the task is held no more; `cache_key` is that of all tasks of the run. Raises
+    SharedLimitError, LostLeaseError, too."""
 
     def __init__(
-        self, inner: ContentGenerator, limiter: Admission, token: int, require: Callable[[], None]
+        self,
+        inner: ContentGenerator,
+        limiter: Admission,
+        token: int,
+        require: Callable[[], None],
+        cache_key: str = "",
     ) -> None:
         super().__init__(inner)
+        self._cache_key = cache_key
         self._limiter = limiter
         self._token = token
         self._require = require
@@ -196,13 +204,13 @@ class GatedGenerator(MeteredGenerator):
         return super().stream(self._add_pause(request))
 
     def _add_pause(self, request: GenerateContentRequest) -> GenerateContentRequest:
-        """The request, whose answer may make all tasks wait."""
+        """The request with the key of the run, whose answer may make all tasks wait."""
 
         def pause(seconds: float) -> None:
             if seconds <= LONGEST_WAIT_S:
                 self._limiter.delay(request.model, seconds)
 
-        return msgspec.structs.replace(request, pause=pause)
+        return msgspec.structs.replace(request, pause=pause, cache_key=self._cache_key)
 
     async def _admit(self, model: str, tokens: Callable[[], int], /) -> int:
         self._require()

@@ -10,7 +10,13 @@ from alhena.batch.errors import TaskFileError
 from alhena.batch.queue import Queue
 from alhena.batch.tasks import Task
 
-TOKENS = ("input_tokens", "cached_tokens", "output_tokens", "thought_tokens")
+TOKENS = (
+    "input_tokens",
+    "cached_tokens",
+    "cache_write_tokens",
+    "output_tokens",
+    "thought_tokens",
+)
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ CREATE TABLE tasks (
   requests INTEGER NOT NULL DEFAULT 0, input_tokens INTEGER NOT NULL DEFAULT 0,
   cached_tokens INTEGER NOT NULL DEFAULT 0, output_tokens INTEGER NOT NULL DEFAULT 0,
   thought_tokens INTEGER NOT NULL DEFAULT 0, cost REAL DEFAULT 0,
+  cache_write_tokens INTEGER NOT NULL DEFAULT 0,
   place INTEGER, status TEXT, kind TEXT, result BLOB);
 CREATE INDEX tasks_by_state ON tasks (state, n);
 CREATE INDEX tasks_by_place ON tasks (place);
@@ -94,6 +95,15 @@ class Queue:
                 f"the run in {directory} has another format ({version}).",
                 remedy="Use the version of alhena that made it.",
             )
+        self._add_columns()
+
+    def _add_columns(self) -> None:
+        """Adds what runs that began earlier lack."""
+        present = {row[1] for row in self.rows("PRAGMA table_info(tasks)")}
+        if "cache_write_tokens" not in present:
+            column = "cache_write_tokens INTEGER NOT NULL DEFAULT 0"
+            with suppress(sqlite3.OperationalError), self.transaction() as db:  # added meanwhile
+                db.execute(f"ALTER TABLE tasks ADD COLUMN {column}")
 
     @classmethod
     def create(cls, directory: Path, tasks: Iterable[Task], config: bytes) -> "Queue":

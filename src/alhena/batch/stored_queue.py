@@ -343,7 +343,7 @@ def _set_result(db: Connection, data: msgspec.Raw, place: int) -> None:
 def _set_usage(db: Connection, task_id: str, taken: Mapping[str, Any]) -> None:
     """Notes what a task has taken."""
     names = ", ".join(f"{name} = ?" for name in _TAKEN)
-    values = (*(taken[name] for name in _TAKEN), task_id)
+    values = (*(taken.get(name, 0) for name in _TAKEN), task_id)
     db.execute(f"UPDATE tasks SET {names} WHERE id = ?", values)  # noqa: S608
 
 

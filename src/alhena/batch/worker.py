@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -299,7 +300,8 @@ class Worker:
         token = lease.claim.token
 
         def wrap(inner: ContentGenerator) -> ContentGenerator:
-            return GatedGenerator(inner, self._limiter, token, lease.require)
+            key = sha256(os.fsencode(self._queue.directory)).hexdigest()[:32]
+            return GatedGenerator(inner, self._limiter, token, lease.require, key)
 
         own = options.place.environ
         environ = {

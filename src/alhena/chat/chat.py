@@ -120,6 +120,8 @@ class RequestEvents:
             thoughts_tokens=usage.thoughts_token_count,
             tool_tokens=usage.tool_use_prompt_token_count,
             total_tokens=usage.total_token_count,
+            cache_write_tokens=usage.cache_write_token_count,
+            cache_write_hour_tokens=usage.cache_write_hour_token_count,
             role=self._role,
             text=None if self._pieces is None else _json(self._pieces),
             continues=self._continues,
@@ -213,7 +215,8 @@ class Chat:
         self._recovery: Recovery | None = None
         self._answer = ContinuedAnswer()
         self._sent: tuple[GenerateContentRequest, GenerateContentRequest] | None = None
-        self._refitted = self._altered = self._interposed = self._mended = False
+        self._refitted = self._altered = self._interposed = False
+        self._mended = self._left_out_media = False
 
     @property
     def history(self) -> History:
@@ -250,7 +253,13 @@ class Chat:
         answers_tools = any(part.function_response for part in parts)
         emit = self._outlets.emit
         self._to_tell_of, self._recovery = self._cut_call, None
-        self._refitted = self._mended = False
+        self._refitted = self._mended = self._left_out_media = False
+        if any(part.inline_data for part in parts):
+            from alhena.tools.media import correct_parts
+
+            parts, notes = correct_parts(parts)
+            for note in notes:
+                emit(WarningEvent(message=note))
         if self.services.room is not None:
             try:
                 parts = await self.services.room.make(self, parts, prompt_id)
@@ -387,7 +396,7 @@ class Chat:
             self.history.add_model(text_content(MODEL, turn.text[: error.kept], BROKEN_OFF))
             raise error
         answer = self._answer
-        if self._mends_signatures(error, turn, prompt_id):
+        if self._mends_history(error, turn, prompt_id):
             return None
         try:
             if self._retrying is None or self._interposed:
@@ -417,13 +426,24 @@ class Chat:
             return None
         return turn if turn.stays else None
 
-    def _mends_signatures(self, error: AlhenaError, turn: AnswerCollector, prompt_id: str) -> bool:
-        """Removes the signatures that the service refused, or misses; False if that was tried."""
+    def _mends_history(self, error: AlhenaError, turn: AnswerCollector, prompt_id: str) -> bool:
+        """Removes what the service refused: the signatures, also if it misses some, or the newest
+        media. False if that was tried."""
         missing = isinstance(error, InvalidResponseError) and error.reason == UNSIGNED
-        if self._mended or self._interposed or not (missing or isinstance(error, SignatureError)):
+        signatures = missing or isinstance(error, SignatureError)
+        if self._interposed or (self._mended if signatures else self._left_out_media):
             return False
-        self._mended = True
-        self.drop_signatures(sign_calls=missing)
+        if signatures:
+            self._mended = True
+            self.drop_signatures(sign_calls=missing)
+        else:
+            from alhena.chat.recovery import leave_out_media
+
+            words = leave_out_media(self.history, error)
+            if words is None:
+                return False
+            self._left_out_media = True
+            self._outlets.emit(WarningEvent(message=words))
         self._sent, self._answer = None, ContinuedAnswer()
         self._outlets.emit(
             RetryEvent(

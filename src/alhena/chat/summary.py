@@ -376,23 +376,27 @@ def count_changed_parts(changed: Mapping[int, Content], entries: Sequence[Encode
 def without_media(content: Content) -> Content:
     """A content that answers calls, with words in the place of media; itself where it has none, or
     answers no call."""
-    if not any(part.function_response for part in content.parts):
-        return content
-    parts = tuple(map(_in_words, content.parts))
+    answers = any(part.function_response for part in content.parts)
+    return replace_media(content) if answers else content
+
+
+def replace_media(content: Content, note: str = MEDIA_NOTE) -> Content:
+    """A content with a note in the place of each medium; itself where it has none."""
+    parts = tuple(_replace_medium(part, note) for part in content.parts)
     if all(now is was for now, was in zip(parts, content.parts, strict=True)):
         return content
     return msgspec.structs.replace(content, parts=parts)
 
 
-def _in_words(part: Part) -> Part:
+def _replace_medium(part: Part, note: str) -> Part:
     media = part.inline_data or part.file_data
     if media is not None:
-        return Part(text=_note(media))
+        return Part(text=note.format(what=_describe_medium(media)))
     response = part.function_response
     if response is None or not response.parts:
         return part
     found = (each.inline_data or each.file_data for each in response.parts)
-    notes = "\n".join(_note(each) for each in found if each is not None)
+    notes = "\n".join(note.format(what=_describe_medium(each)) for each in found if each)
     return msgspec.structs.replace(part, function_response=_with_notes(response, notes))
 
 
@@ -406,12 +410,12 @@ def _with_notes(response: FunctionResponse, notes: str) -> FunctionResponse:
     return msgspec.structs.replace(response, response=fields, parts=None)
 
 
-def _note(media: Blob | FileData) -> str:
+def _describe_medium(media: Blob | FileData) -> str:
     kind, _, form = (media.mime_type or "").partition("/")
     what = f"{form} {kind if kind in _KINDS else 'file'}".strip()
     name = f" ({media.display_name})" if media.display_name else ""
     size = f" of {len(media.data) * 3 // 4:,} bytes" if isinstance(media, Blob) else ""
-    return MEDIA_NOTE.format(what=f"{what}{name}{size}")
+    return f"{what}{name}{size}"
 
 
 def with_short_results(content: Content, most: int, keep: Keep) -> Content:

@@ -38,8 +38,9 @@ class CheckpointingSettings(Section, frozen=True, kw_only=True):
 class GeneralSettings(Section, frozen=True, kw_only=True):
     """`general.*`. `max_attempts`: total attempts for a failing request; `retry_fetch_errors`:
     unknown network errors count as transient; `enable_notifications`: a terminal tells of questions
-    that wait and of the end of long runs. With `preview_features` false, aliases mean no preview
-    models. `preferred_editor` is a name of the reference, such as `vscode`, or a command."""
+    that wait and of the end of long runs; `stdin_timeout`: seconds without a byte after which piped
+    input is left out beside a prompt, 0 for never. With `preview_features` false, aliases mean no
+    preview models. `preferred_editor`: a name of the reference, such as `vscode`, or a command."""
 
     default_approval_mode: Literal["default", "auto_edit", "plan"] = "default"
     vim_mode: bool = False
@@ -49,6 +50,7 @@ class GeneralSettings(Section, frozen=True, kw_only=True):
     retry_fetch_errors: bool = True
     preview_features: bool | None = None
     preferred_editor: str | None = None
+    stdin_timeout: float = 30
     session_retention: SessionRetention = SessionRetention()
     checkpointing: CheckpointingSettings = CheckpointingSettings()
 
@@ -321,20 +323,21 @@ class AdvancedSettings(Section, frozen=True, kw_only=True):
     bug_command: BugCommand | None = None
 
 
-LONG_PROMPT = 200_000
-"""Tokens of a prompt above which some models cost more."""
-
-
 class PriceSettings(Section, frozen=True, kw_only=True):
     """`model.prices.NAME.*`: US dollars for a million tokens. The long prices apply to requests
-    with more than LONG_PROMPT tokens; None means the regular price."""
+    with more than `long_from` tokens; None means the regular price. `cache_write` and
+    `cache_write_hour` are those of input that is written to a cache, for five minutes and for an
+    hour; None means 1.25 and 2 times the price of input."""
 
     input: float
     output: float
     cached: float | None = None
+    cache_write: float | None = None
+    cache_write_hour: float | None = None
     long_input: float | None = None
     long_output: float | None = None
     long_cached: float | None = None
+    long_from: Annotated[int, msgspec.Meta(ge=1)] = 200_000
 
 
 class BudgetSettings(Section, frozen=True, kw_only=True):
@@ -359,7 +362,8 @@ class ModelSettings(Section, frozen=True, kw_only=True):
     share of the context window at which a conversation is compressed, 0 for never;
     `context_window`: its size in tokens, None for the known size of the model. `loop_check_turns`:
     number of turns of a prompt after which a model checks for loops, 0 for never. `prices` are by
-    model name, which may end in `*`. `service_tier`: the class of service of all requests. Unless
+    model name, which may end in `*`. `service_tier`: the class of service of all requests.
+    `prompt_cache`: how long Anthropic's service keeps prompts for the next request. Unless
     `skip_next_speaker_check`, a model says whether an answer without calls is complete."""
 
     name: str | None = None
@@ -376,6 +380,7 @@ class ModelSettings(Section, frozen=True, kw_only=True):
         default_factory=dict[str, "SummarySettings"]
     )
     service_tier: Literal["flex", "standard", "priority"] | None = None
+    prompt_cache: Literal["5m", "1h", "off"] = "5m"
 
 
 def with_tier(settings: "Settings", tier: str | None) -> "Settings":

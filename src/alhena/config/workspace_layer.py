@@ -17,7 +17,12 @@ from alhena.config.reference_keys import known_keys
 
 FREE = frozenset(
     {
-        *("general.maxAttempts", "general.retryFetchErrors", "output.format"),
+        *(
+            "general.maxAttempts",
+            "general.retryFetchErrors",
+            "general.stdinTimeout",
+            "output.format",
+        ),
         *("context.importFormat", "context.maxImportDepth", "context.discoveryMaxDirs"),
         *("context.loadMemoryFromIncludeDirectories", "context.includeDirectoryTree"),
         *("tools.truncateToolOutputThreshold", "tools.shell.inactivityTimeout"),

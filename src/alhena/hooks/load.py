@@ -285,7 +285,7 @@ def blocking_command(reason: str) -> str:
 
 
 def _in_group(entry: Any) -> Any:
-    """A hook without a group, in one of its own."""
+    """A group of one hook that the list of an event has without a group."""
     if not isinstance(entry, dict) or "hooks" in entry or "command" not in entry:
         return cast("Any", entry)
     hook = dict(cast("dict[str, Any]", entry))

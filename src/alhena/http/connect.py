@@ -422,16 +422,34 @@ async def _end_attempts(running: "set[asyncio.Task[Channel]]") -> None:
 
 def tls_context(environ: Mapping[str, str]) -> "SSLContext":
     """A context for outgoing connections, which are always verified: against the system's
-    certificates, or those in SSL_CERT_FILE or SSL_CERT_DIR.
+    certificates, or those in SSL_CERT_FILE and SSL_CERT_DIR, and those that MORE_CERTIFICATES name.
 
     Raises ConfigError when these are unreadable.
     """
+    context = _base_context(environ)
+    for name in MORE_CERTIFICATES:
+        if environ.get(name):
+            _load_certificates(context, name, environ[name])
+    return context
+
+
+MORE_CERTIFICATES = ("NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+"""Variables of other programs that name certificates to trust, here in addition to the others."""
+
+
+def _base_context(environ: Mapping[str, str]) -> "SSLContext":
     import ssl
     import sys
+    from pathlib import Path
 
     file, directory = environ.get("SSL_CERT_FILE"), environ.get("SSL_CERT_DIR")
+    if directory and not Path(directory).is_dir():
+        raise _unusable("SSL_CERT_DIR", directory, "no directory")
     if file or directory:
-        return _named_context(file or None, directory if not file else None)
+        try:
+            return ssl.create_default_context(cafile=file or None, capath=directory or None)
+        except OSError as error:
+            raise _unusable("SSL_CERT_FILE", file or "", error.strerror or str(error)) from error
     if sys.platform in {"darwin", "win32"}:
         import truststore
 
@@ -442,22 +460,24 @@ def tls_context(environ: Mapping[str, str]) -> "SSLContext":
     return context
 
 
-def _named_context(file: str | None, directory: str | None) -> "SSLContext":
-    import ssl
+def _load_certificates(context: "SSLContext", name: str, path: str) -> None:
+    """Trusts the certificates in the file or directory that a variable names."""
     from pathlib import Path
 
+    folder = Path(path).is_dir()
+    try:
+        context.load_verify_locations(None if folder else path, path if folder else None)
+    except OSError as error:
+        raise _unusable(name, path, error.strerror or str(error)) from error
+
+
+def _unusable(name: str, path: str, reason: str) -> "ConfigError":
     from alhena.errors import ConfigError
 
-    try:
-        if directory is not None and not Path(directory).is_dir():
-            raise NotADirectoryError(20, "no directory", directory)
-        return ssl.create_default_context(cafile=file, capath=directory)
-    except OSError as error:
-        name = "SSL_CERT_FILE" if file else "SSL_CERT_DIR"
-        raise ConfigError(
-            f"{name} ({file or directory}) cannot be used: {error.strerror or error}.",
-            remedy="Let it name PEM certificates, or unset it.",
-        ) from error
+    return ConfigError(
+        f"{name} ({path}) cannot be used: {reason}.",
+        remedy="Let it name PEM certificates, or unset it.",
+    )
 
 
 def _add_bundle(context: "SSLContext") -> None:

@@ -1,5 +1,6 @@
 """HTTP transports for servers: the SDK's two transports over a client with bounded input."""
 
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ import msgspec
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
+from alhena.http.connect import tls_context
 from alhena.mcp.connection import refusal_body, scope_words, wanted_scopes
 from alhena.mcp.message_guard import MAX_MESSAGE, readable
 
@@ -186,6 +188,7 @@ def _client(
     hook: Callable[[httpx2.Response], object] = answers.feed
     host = urlsplit(access.url).hostname or ""
     return httpx2.AsyncClient(
+        verify=tls_context(os.environ),
         trust_env=host not in LOOPBACK,  # no proxy reaches this machine's own servers
         headers={**headers, "Accept-Encoding": "identity"},
         timeout=timeout or httpx2.Timeout(OPERATION_S),

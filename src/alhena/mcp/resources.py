@@ -85,10 +85,14 @@ def _piece(content: dict[str, Any]) -> str | Part | None:
         return None
     mime: object = content.get("mimeType")
     kind = mime if isinstance(mime, str) and mime else "application/octet-stream"
-    media = takes_media(kind) and not kind.startswith("text/")
-    if media and len(blob) <= MAX_MEDIA and is_base64(blob):
-        return Part(inline_data=Blob(mime_type=kind, data=blob))
-    return f"[Binary Data ({kind})]"
+    if kind.startswith("text/") or len(blob) > MAX_MEDIA or not is_base64(blob):
+        return f"[Binary Data ({kind})]"
+    from alhena.tools.media import correct_blob
+
+    found = correct_blob(Blob(mime_type=kind, data=blob))
+    if isinstance(found, str):
+        return f"[Binary Data ({kind}): {found}]"
+    return Part(inline_data=found) if takes_media(found.mime_type) else f"[Binary Data ({kind})]"
 
 
 class ListMcpResources(DeclarativeTool):

@@ -378,7 +378,8 @@ def below(request: MemoryRequest, known: Iterable[Identity]) -> Iterator[Path]:
     for root in request.roots:
         if not request.trust(root).trusted:
             continue
-        queue = deque([(str(root), IgnoreRules(root, environ=request.environ).rules_of(root))])
+        top = IgnoreRules(root, tracked=False, environ=request.environ).rules_of(root)
+        queue = deque([(str(root), top)])
         while queue and left > 0:
             left -= 1
             path, rules = queue.popleft()

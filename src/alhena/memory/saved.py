@@ -138,7 +138,8 @@ def save(path: Path, fact: str, cancellation: threading.Event | None = None) -> 
         real.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise from_os_error(error, real.parent, writing=True) from error
-    with exclusive(real.with_name(f".{real.name}.lock"), cancellation=cancellation):
+    lock = real.with_name(f".{real.name}.lock")
+    with exclusive(lock, beside=real, cancellation=cancellation):
         change = propose_change(real, fact)
         if change is not None:
             replace_file(

@@ -53,6 +53,11 @@ class SignatureError(RequestRejectedError):
     """The service refused a thought signature of the conversation, or misses one (400)."""
 
 
+class MediaRefusedError(RequestRejectedError):
+    """The service refused media of the conversation: broken, too large, or of a type that the model
+    does not take (400)."""
+
+
 class ValidationRequiredError(CredentialsError):
     """The account has to be verified first (403). `link` leads to it, `learn_more` explains it."""
 

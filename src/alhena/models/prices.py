@@ -1,46 +1,51 @@
 """Prices of models: the table of this version and the user's own."""
 
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
 import msgspec
 
-from alhena.config.settings import LONG_PROMPT, PriceSettings
+from alhena.config.settings import PriceSettings
 from alhena.errors import ConfigError
-from alhena.models.catalogue import resolved_name, today, with_usual_prefix
+from alhena.models.catalogue import foreign_name, resolved_name, today, with_usual_prefix
 
-_TABLE = Path(__file__).parent / "prices.toml"
+_TABLE = Path(__file__).parent / "prices.json"
 _MILLION = 1_000_000
 
 
 class DatedPrice(PriceSettings, frozen=True, kw_only=True):
-    """A price until a day (YYYY-MM-DD), and the one after it, if they are announced."""
+    """A price from a day (YYYY-MM-DD) on."""
 
-    until: str = ""
-    then: PriceSettings | None = None
-
-    def on(self, day: str) -> PriceSettings:
-        """The price on a day."""
-        return self.then if self.then is not None and day > self.until else self
+    since: str = ""
 
 
 class PriceTable(msgspec.Struct, frozen=True):
-    """`prices.toml`: the source and date of the prices, and the prices by model name."""
+    """`prices.json`, which `scripts/prices.py` makes: the source and date of the prices, and the
+    prices by pattern of model names, each with those that follow it; none for models of images and
+    sound, whose tokens cost differently."""
 
     source: str
     date: str
-    models: dict[str, DatedPrice]
+    models: dict[str, tuple[DatedPrice, ...]]
+
+    def price(self, pattern: str, day: str) -> PriceSettings | None:
+        """The price on a day."""
+        return next((each for each in reversed(self.models[pattern]) if each.since <= day), None)
 
 
 class Tokens(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of tokens. `cached` are part of `prompt`; thinking is part of `output`. `tier` is the
-    service tier of their requests, "" for the usual one."""
+    """Numbers of tokens. `cached` and `written` (to a cache, `written_hour` of them for an hour)
+    are part of `prompt`; thinking is part of `output`. `tier` is the service tier of their
+    requests, "" for the usual one."""
 
     prompt: int = 0
     cached: int = 0
     output: int = 0
     tier: str = ""
+    written: int = 0
+    written_hour: int = 0
 
 
 TIER_FACTORS = {"flex": 0.5, "priority": 2.0}
@@ -69,27 +74,30 @@ class Prices:
         return self._found[model]
 
     def _search(self, model: str) -> PriceSettings | None:
-        bare = resolved_name(model).rpartition("/")[2]
+        bare = foreign_name(resolved_name(model)).rpartition("/")[2]
         for name in (model, with_usual_prefix(model), bare):
             if (found := _longest(self._own, name)) is not None:
                 return self._own[found]
-        table = price_table().models
-        found = _longest(table, bare)
-        return None if found is None else table[found].on(today())
+        table = price_table()
+        found = _longest(table.models, bare)
+        return None if found is None else table.price(found, today())
 
-    def cost(self, model: str, tokens: Tokens, *, long: bool | None = None) -> float | None:
-        """Cost in US dollars; None if the price is unknown. `long`: the prompt had more than
-        LONG_PROMPT tokens, if `tokens` cover several requests."""
+    def cost(self, model: str, tokens: Tokens, *, size: int | None = None) -> float | None:
+        """Cost in US dollars; None if the price is unknown. `size`: the tokens of each prompt, if
+        `tokens` cover several requests."""
         price = self.of(model)
         if price is None:
             return None
-        fresh, cached, output = rates(price, tokens.prompt > LONG_PROMPT if long is None else long)
-        amount = (tokens.prompt - tokens.cached) * fresh + tokens.cached * cached
-        amount += tokens.output * output
+        size = tokens.prompt if size is None else size
+        fresh, cached, output = rates(price, long=size > price.long_from)
+        written, hour = write_rates(price, fresh)
+        amount = max(0, tokens.prompt - tokens.cached - tokens.written) * fresh
+        amount += tokens.cached * cached + tokens.output * output
+        amount += (tokens.written - tokens.written_hour) * written + tokens.written_hour * hour
         return amount * TIER_FACTORS.get(tokens.tier, 1.0) / _MILLION
 
 
-def rates(price: PriceSettings, long: bool) -> tuple[float, float, float]:
+def rates(price: PriceSettings, *, long: bool) -> tuple[float, float, float]:
     """Prices of input, cached input and output; of `long` requests with their surcharge."""
     fresh, cached, output = price.input, price.cached, price.output
     if long:
@@ -99,18 +107,25 @@ def rates(price: PriceSettings, long: bool) -> tuple[float, float, float]:
     return fresh, fresh if cached is None else cached, output
 
 
+def write_rates(price: PriceSettings, fresh: float) -> tuple[float, float]:
+    """Prices of input written to a cache, for five minutes and for an hour, where input costs
+    `fresh`; a long request raises them as much."""
+    raised = fresh / price.input if price.input else 1.0
+    short = 1.25 * price.input if price.cache_write is None else price.cache_write
+    hour = 2 * price.input if price.cache_write_hour is None else price.cache_write_hour
+    return short * raised, hour * raised
+
+
 @cache
 def price_table() -> PriceTable:
     """The table included in this version."""
-    return msgspec.toml.decode(_TABLE.read_bytes(), type=PriceTable)
+    return msgspec.json.decode(_TABLE.read_bytes(), type=PriceTable)
 
 
 def _longest(patterns: Iterable[str], name: str) -> str | None:
-    """The longest of the patterns that fit."""
-    return max((each for each in patterns if _fits(each, name)), key=len, default=None)
+    """The pattern that fits and says most of the name."""
+    fitting = (each for each in patterns if fnmatchcase(name, each))
+    return max(fitting, key=lambda each: len(each.translate(_WILD)), default=None)
 
 
-def _fits(pattern: str, name: str) -> bool:
-    if pattern.endswith("*"):
-        return name.startswith(pattern[:-1])
-    return pattern == name
+_WILD = str.maketrans("", "", "*?")

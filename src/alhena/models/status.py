@@ -8,6 +8,7 @@ from alhena.models.errors import (
     CapacityError,
     CredentialsError,
     DailyQuotaError,
+    MediaRefusedError,
     ModelNotFoundError,
     QuotaError,
     RateLimitError,
@@ -67,6 +68,11 @@ _NOT_SERVED = re.compile(
     r"no longer available|not available to new|has been (?:retired|shut down)", re.IGNORECASE
 )
 _SIGNATURE = re.compile(r"signature|invalid_encrypted_content|of type 'reasoning'", re.IGNORECASE)
+_MEDIA = re.compile(
+    r"\b(?:images?|pdfs?|documents?|audio|video|media|mime[ _]?types?|inline_?data|multimodal"
+    r"|vision|payload size|request_too_large)\b|invalid_(?:image|base64)|image_too_large",
+    re.IGNORECASE,
+)
 _WAIT = "Wait a while, or choose another model with -m."
 _QUOTA_WORDS: dict[type[QuotaError], tuple[str, str]] = {
     QuotaError: ("Quota for {model} exceeded", _WAIT),
@@ -197,6 +203,8 @@ def _by_code(code: int, api: ApiStatus, asked: RequestDetails, said: str) -> Mod
             remedy="Begin a new session, or choose another model with -m.",
             status=code,
         )
+    if code in {400, 413} and _MEDIA.search(" ".join((api.message, *api.words))):
+        return MediaRefusedError(f"{asked.service} rejected the request ({said}).", status=code)
     return RequestRejectedError(f"{asked.service} rejected the request ({said}).", status=code)
 
 

@@ -31,7 +31,7 @@ from alhena.shell.languages.sed_awk import MAX_SCRIPTS, script_length
 from alhena.shell.options import first_operands
 from alhena.shell.parse.analysis import analyse
 from alhena.shell.parse.model import Analysis, Doubt, Effect, Part, Word
-from alhena.shell.prefix import Match, allows, prefix_words, restricts, unreached
+from alhena.shell.prefix import Match, allows, explain_unreached, prefix_words, restricts
 from alhena.shell.reach import Reach, Reached, reach
 from alhena.shell.readonly import changes_directory, folder_may_run, is_inert, not_read_only
 from alhena.shell.tables import global_options, program
@@ -356,7 +356,7 @@ class _Conditions:
                 break
             spelled += 1
         length = spelled - len(part.assignments)
-        if length < 0 or (part.words and unreached(part.words, length) is not None):
+        if length < 0 or (part.words and explain_unreached(part.words, length) is not None):
             return None
         return tuple(word.text for word in part.words[:length])
 

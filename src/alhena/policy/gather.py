@@ -76,8 +76,7 @@ def load_filter(
 
 def unread_restrictions(folder: Path, known: Collection[str]) -> tuple[str, ...]:
     """The problems of the policies in the folder of an extension: runs continue without those
-    rules, so what they would restrict is not restricted. `known` are the names of the built-in
-    tools."""
+    rules, so what they would restrict is not restricted. `known`: the names of built-in tools."""
     loaded = with_slips(load_directory(folder / "policies", Tier.USER), known)
     return tuple(
         f"{str(each).rstrip('.')}. What it would restrict is not restricted."

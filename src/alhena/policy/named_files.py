@@ -9,6 +9,7 @@ from itertools import islice
 from alhena.policy.conditions import SECRETS, TouchedPaths
 from alhena.policy.files_read import file_words, leaves_workspace, searched_secrets
 from alhena.policy.surroundings import Surroundings
+from alhena.shell.languages.reading_checks import SCRIPTS
 from alhena.shell.options import base_name, is_console
 from alhena.shell.parse.expansion import NAME, PLACE, STAR, UnknownError, Variables
 from alhena.shell.parse.model import Part, Redirection, Word
@@ -209,7 +210,7 @@ def _takes_code(name: str) -> bool:
         or is_console(name)
         or name in listed("mentioning")
         or name in listed("code_runners")
-        or (table is not None and table.check in ("awk", "jq", "sed"))
+        or (table is not None and table.check in SCRIPTS)
     )
 
 

@@ -34,18 +34,19 @@ def save_rule(rule: PolicyRule, path: Path) -> None:
     """
     from alhena.system.errors import FileError, MissingFileError
     from alhena.system.files import exclusive, read_whole
+    from alhena.system.private_files import keep_line_ends
     from alhena.system.replacement import replace_file
 
     place = Path(os.path.realpath(path))
     try:
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with exclusive(place.parent / LOCK_NAME):
+        with exclusive(place.parent / LOCK_NAME, beside=place):
             try:
                 data, found = read_whole(place, MAX_FILE_BYTES)
             except MissingFileError:
                 data, found = b"", None
-            text = _with_rule(rule, data, place)
-            if text is not None:
+            text = keep_line_ends(data, lambda plain: _with_rule(rule, plain, place) or b"")
+            if text:
                 replace_file(place, text, expected=found, limit=MAX_FILE_BYTES)
     except (FileError, OSError) as error:
         raise _unsaved(f"{path}: {str(error).rstrip('.')}") from error

@@ -133,7 +133,7 @@ class _Walk:
 
         root = self.facts.root_of(path) or path
         if root not in self.rules:
-            self.rules[root] = IgnoreRules(root, gemini=False)
+            self.rules[root] = IgnoreRules(root, gemini=False, tracked=False)
         return self.rules[root].rules_of(Path(path))
 
     def _is_private(self, path: str) -> bool:

@@ -1,7 +1,7 @@
 """The message bus: subscriptions, and requests that always get an answer (SCHED-09).
 
-A request has a correlation id, which its response repeats. `refused` makes the negative response
-that a request gets when there is no answer.
+A request has a correlation id, which its response repeats. `make_refusal` makes the negative
+response that a request gets when there is no answer.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ class Request(Protocol[R_co]):
         """The id that the response repeats."""
         ...
 
-    def refused(self, reason: str) -> R_co:
+    def make_refusal(self, reason: str) -> R_co:
         """Makes the negative response, with this reason."""
         ...
 
@@ -176,7 +176,7 @@ class MessageBus:
         opened = self._open[message.correlation_id] = _Open(message, answer)
         late: asyncio.TimerHandle | None = None
         if timeout_s is not None:
-            refused = cast("Message", message.refused(_describe_timeout(timeout_s)))
+            refused = cast("Message", message.make_refusal(_describe_timeout(timeout_s)))
             late = asyncio.get_running_loop().call_later(timeout_s, opened.settle, refused)
         try:
             self._ask(opened)
@@ -202,7 +202,7 @@ class MessageBus:
         started = self._start(cast("Message", opened.request))
         opened.listeners.update(started)
         if not started:
-            opened.settle(opened.request.refused("nothing listens"))
+            opened.settle(opened.request.make_refusal("nothing listens"))
         for subscription, task in started.items():
             task.add_done_callback(partial(_remove_failed, opened, subscription))
 
@@ -221,7 +221,7 @@ class MessageBus:
         if not isinstance(message, _RESPONSES):
             return False
         opened = self._open.get(message.correlation_id)
-        if opened is None or type(opened.request.refused("")) is not type(message):
+        if opened is None or type(opened.request.make_refusal("")) is not type(message):
             return False
         return opened.settle(message)
 
@@ -254,4 +254,4 @@ def _remove_failed(opened: _Open, subscription: _Subscription, task: asyncio.Tas
 
 def _remove_listener(opened: _Open, subscription: _Subscription, why: str) -> None:
     if opened.listeners.pop(subscription, None) is not None and not opened.listeners:
-        opened.settle(opened.request.refused(why))
+        opened.settle(opened.request.make_refusal(why))

@@ -156,7 +156,7 @@ def _add_warnings(
 ) -> ConfirmationDetails:
     match details:
         case ExecConfirmation():
-            return _describe_command(details) if call.asked(entry).is_shell else details
+            return _describe_command(details) if call.policy_call(entry).is_shell else details
         case EditConfirmation():
             warnings = (*details.warnings, *_check_change(details))
             return msgspec.structs.replace(details, warnings=warnings)
@@ -314,7 +314,7 @@ def build_request(
         call.invocation, EditInvocation
     )
     alone = asked.by_hook or applies_once(details)
-    lasting = () if alone else asking.offers(call.asked(entry))
+    lasting = () if alone else asking.offers(call.policy_call(entry))
     why = msgspec.structs.replace(
         asked.why,
         reason=scrub(asked.why.reason),

@@ -81,7 +81,9 @@ class AnswerWait:
                 return None
             call.emit(question.event)
             question.opened()
-            found = await self._leash.held(call, self._wait_answer(call, request, by_hook=by_hook))
+            found = await self._leash.run_work(
+                call, self._wait_answer(call, request, by_hook=by_hook)
+            )
         finally:
             call.close_question()
         if isinstance(found, asyncio.CancelledError):
@@ -319,7 +321,7 @@ class Asker:
     async def _save(self, call: TrackedCall, update: UpdatePolicy) -> bool:
         """Applies a saved approval, whose failure is a warning; False if the call has ended."""
         work = partial(self._asking.save, update)
-        found = await self._executor.leash.held(call, at_boundary(work))
+        found = await self._executor.leash.run_work(call, at_boundary(work))
         if isinstance(found, Boundary) and found.failure is not None:
             text = f"the approval holds for this call only: {one_line(found.failure)}"
             call.emit(WarningEvent(message=text))
@@ -344,7 +346,7 @@ class Asker:
                 raise TypeError(f"the tool returned {kind} instead of what to confirm")
             return None if found is None else refine_details(found, call, entry)
 
-        said = await self._executor.leash.held(call, at_boundary(say))
+        said = await self._executor.leash.run_work(call, at_boundary(say))
         if isinstance(said, Boundary):
             said = fail_unasked("nothing" if said.failure is None else one_line(said.failure))
         elif isinstance(said, asyncio.CancelledError):
@@ -411,7 +413,7 @@ class Asker:
         context = self._executor.context(call)
         content = answer.payload.new_content
         work = partial(change_edit, invocation, content, self._asking.edit, context)
-        made = await self._executor.leash.held(call, at_boundary(work))
+        made = await self._executor.leash.run_work(call, at_boundary(work))
         if isinstance(made, Boundary):
             return ToolFailure(one_line(made.failure) if made.failure else "Nothing came of it.")
         if isinstance(made, asyncio.CancelledError):

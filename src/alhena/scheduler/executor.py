@@ -13,10 +13,10 @@ import msgspec
 from alhena.errors import AlhenaError
 from alhena.events import OutputTruncatedEvent, ToolOutputEvent
 from alhena.scheduler.states import (
+    CallStatus,
     CompletedToolCall,
     ExecutingToolCall,
     ScheduledToolCall,
-    Status,
     plain,
 )
 from alhena.scheduler.tracked_call import Clock, TrackedCall
@@ -71,7 +71,7 @@ class Leash:
         await self.stop(task)
         return True
 
-    async def held(
+    async def run_work(
         self, call: TrackedCall, work: Awaitable[T]
     ) -> T | asyncio.CancelledError | None:
         """The result of `work`; None if the call was stopped first. Work that cancels itself gives
@@ -187,7 +187,7 @@ class Executor:
         scheduled = call.state
         if not isinstance(scheduled, ScheduledToolCall):
             return
-        if not await self._kept(call, scheduled):
+        if not await self._take_snapshot(call, scheduled):
             return
         call.start(self.clock())
         call.enter(
@@ -200,7 +200,7 @@ class Executor:
                 outcome=scheduled.outcome,
             )
         )
-        if not await self._recorded(call, scheduled):
+        if not await self._wait_for_disk(call, scheduled):
             return
         context = self.context(call, live=scheduled.tool.can_update_output)
         task = asyncio.create_task(self._execution(call, scheduled, context))
@@ -211,7 +211,7 @@ class Executor:
             raise
         self._finish(call, task, stopped=stopped)
 
-    async def _kept(self, call: TrackedCall, scheduled: ScheduledToolCall) -> bool:
+    async def _take_snapshot(self, call: TrackedCall, scheduled: ScheduledToolCall) -> bool:
         """Takes the snapshot; False if the call ended meanwhile."""
         if self.keep is None or scheduled.tool.kind in HARMLESS_KINDS:
             return True
@@ -224,7 +224,7 @@ class Executor:
         call.set_checkpoint(task.result())
         return True
 
-    async def _recorded(self, call: TrackedCall, scheduled: ScheduledToolCall) -> bool:
+    async def _wait_for_disk(self, call: TrackedCall, scheduled: ScheduledToolCall) -> bool:
         """Waits until everything so far is on disk; False if the call ended meanwhile."""
         matters = scheduled.tool.kind not in HARMLESS_KINDS or scheduled.outcome is not None
         if self.durable is not None and matters and call.cancel_reason is None:
@@ -244,7 +244,7 @@ class Executor:
         replacements = call.replacements
 
         def output(text: str, screen: bool = False) -> None:
-            at_work = call.status is Status.EXECUTING and call.replacements == replacements
+            at_work = call.status is CallStatus.EXECUTING and call.replacements == replacements
             if live and at_work:
                 call_id = call.current.call_id
                 call.emit(ToolOutputEvent(call_id=call_id, text=plain(text), screen=screen))
@@ -284,14 +284,14 @@ class Executor:
             if isinstance(said, ToolFailure):
                 return said
             if not isinstance(said, str):
-                return self._replaced(call, result, said)
-            beside = await self._discovered(call, scheduled, result)
-            made = self._bounded(call, scheduled.tool.name, result, said)
+                return self._replace_call(call, result, said)
+            beside = await self._discover_memory(call, scheduled, result)
+            made = self._bound_result(call, scheduled.tool.name, result, said)
             return msgspec.structs.replace(made, parts=(*made.parts, *beside), beside=beside)
         reason = "unknown" if boundary.failure is None else one_line(boundary.failure)
         return ToolFailure(reason, ToolErrorType.UNHANDLED_EXCEPTION)
 
-    async def _discovered(
+    async def _discover_memory(
         self, call: TrackedCall, scheduled: ScheduledToolCall, result: ToolResult
     ) -> tuple[Part, ...]:
         """Memory for the locations of this call. Cancelled meanwhile: none, but the finished tool's
@@ -305,7 +305,7 @@ class Executor:
             return ()
         return (Part(text=scrub(told)),) if told else ()
 
-    def _replaced(self, call: TrackedCall, result: ToolResult, tail: "TailCall") -> Execution:
+    def _replace_call(self, call: TrackedCall, result: ToolResult, tail: "TailCall") -> Execution:
         """The result of a call that a hook replaced: the model never gets it."""
         request = call.request
         result = msgspec.structs.replace(result, display=bounded_display(result.display))
@@ -313,7 +313,9 @@ class Executor:
         plain(result.display)
         return Execution(result, parts, plain(result.data), tail=tail)
 
-    def _bounded(self, call: TrackedCall, tool: str, result: ToolResult, said: str) -> Execution:
+    def _bound_result(
+        self, call: TrackedCall, tool: str, result: ToolResult, said: str
+    ) -> Execution:
         """Truncates the result and appends the notices of its hooks."""
         request = call.request
         truncation: Truncation | None = None
@@ -394,7 +396,7 @@ def _end(
         else:
             call.fail(outcome.message, outcome.type)
     elif outcome.tail is None:
-        call.enter(_ended(call, outcome, reason, stopped=stopped))
+        call.enter(_end_call(call, outcome, reason, stopped=stopped))
     elif stopped:
         call.end_cancelled(reason)
     elif call.replacements >= MAX_REPLACEMENTS:
@@ -404,17 +406,19 @@ def _end(
             ToolErrorType.EXECUTION_FAILED,
         )
     else:
-        ended = _ended(call, outcome, reason, stopped=False)
+        ended = _end_call(call, outcome, reason, stopped=False)
         call.replace(outcome.tail.name, outcome.tail.args, ended)
 
 
-def _ended(call: TrackedCall, done: Execution, reason: str, *, stopped: bool) -> CompletedToolCall:
+def _end_call(
+    call: TrackedCall, done: Execution, reason: str, *, stopped: bool
+) -> CompletedToolCall:
     result = done.result
     if stopped:
-        return call.cancelled(reason, result.llm_content, result.display or None, done.beside)
+        return call.make_cancelled(reason, result.llm_content, result.display or None, done.beside)
     if result.error is None:
-        return call.succeeded(done.parts, result.display, done.data)
+        return call.make_success(done.parts, result.display, done.data)
     if result.error.type in (ToolErrorType.CANCELLED, ToolErrorType.CANCELLED_BY_USER):
         call.end_turn(ends=result.error.type is ToolErrorType.CANCELLED_BY_USER)
-        return call.cancelled(result.error.message)
-    return call.errored(result.error.message, result.error.type, result.display, done.data)
+        return call.make_cancelled(result.error.message)
+    return call.make_error(result.error.message, result.error.type, result.display, done.data)

@@ -165,7 +165,7 @@ class Gate:
 
     async def _run_hooks(self, call: TrackedCall, hooks: "ToolHooks") -> "HookVerdict | None":
         """The verdict of the BeforeTool hooks; None if the call was stopped first."""
-        said = await self._executor.leash.held(call, hooks.before(call))
+        said = await self._executor.leash.run_work(call, hooks.before(call))
         if isinstance(said, asyncio.CancelledError):
             call.fail(f"{BLOCKED}: its hooks gave up", ToolErrorType.EXECUTION_FAILED)
             return None
@@ -175,10 +175,10 @@ class Gate:
         self, call: TrackedCall, entry: RegisteredTool, said: "HookVerdict"
     ) -> bool:
         """Applies the verdict of the hooks. True if the call may run; otherwise it has ended."""
-        from alhena.scheduler.hooks import rebuilt, stopped
+        from alhena.scheduler.hooks import describe_stop, rebuilt
 
         if said.stop is not None:
-            call.fail(stopped(said.stop), ToolErrorType.STOP_EXECUTION)
+            call.fail(describe_stop(said.stop), ToolErrorType.STOP_EXECUTION)
             return False
         if said.block is not None:
             call.fail(f"{BLOCKED}: {said.block}", ToolErrorType.EXECUTION_FAILED)
@@ -209,7 +209,7 @@ class Gate:
         entry = call.entry
         if entry is None:
             return None
-        asked = call.asked(entry)
+        asked = call.policy_call(entry)
         call.consider()
         boundary = Boundary()
         decision: Decision | None = None
@@ -222,7 +222,7 @@ class Gate:
         if check is None or decision.outcome is PolicyOutcome.DENY:
             return decision
         work = at_boundary(partial(check, asked, decision))
-        found = await self._executor.leash.held(call, work)
+        found = await self._executor.leash.run_work(call, work)
         if isinstance(found, Boundary | asyncio.CancelledError):
             boundary = found if isinstance(found, Boundary) else None
             deny_failed(call, "the safety checkers", boundary)

@@ -78,7 +78,7 @@ class ToolHooks:
         )
         said = await self._fire(HookEvent.AFTER_TOOL, call, fields)
         if said.stop is not None:
-            return ToolFailure(stopped(said.stop), ToolErrorType.STOP_EXECUTION)
+            return ToolFailure(describe_stop(said.stop), ToolErrorType.STOP_EXECUTION)
         if said.block is not None:
             return ToolFailure(f"Tool result blocked: {said.block}", ToolErrorType.EXECUTION_FAILED)
         if said.tail_call is not None:
@@ -101,7 +101,7 @@ class ToolHooks:
     async def _fire(
         self, event: HookEvent, call: TrackedCall, fields: dict[str, Any]
     ) -> HookVerdict:
-        names = () if call.entry is None else call.asked(call.entry).names
+        names = () if call.entry is None else call.policy_call(call.entry).names
         later = (name for name in names if name in LATER_NAMES)
         told = (fields["tool_name"], *names[:1], *later, call.current.name, *names)
         async with self._room:
@@ -131,7 +131,7 @@ def tool_hooks(
     return ToolHooks(hooks, server) if any(map(hooks.has, events)) else None
 
 
-def stopped(reason: str) -> str:
+def describe_stop(reason: str) -> str:
     """The message to the model when a hook ends the run."""
     return f"Agent execution stopped by hook: {reason}"
 
@@ -185,11 +185,11 @@ def with_notice(result: ToolResult, notice: str) -> ToolResult:
     if error is not None:
         error = ToolFailure(f"{error.message}\n\n{notice}", error.type)
     return msgspec.structs.replace(
-        result, llm_content=_appended(result.llm_content, notice), error=error
+        result, llm_content=_append_notice(result.llm_content, notice), error=error
     )
 
 
-def _appended(content: LlmContent, notice: str) -> LlmContent:
+def _append_notice(content: LlmContent, notice: str) -> LlmContent:
     if isinstance(content, str):
         return f"{content}\n\n{notice}"
     items = (content,) if isinstance(content, Part) else content

@@ -69,7 +69,7 @@ class ToolConfirmationRequest(Message, frozen=True, kw_only=True, tag="tool-conf
     modifiable: bool = False
     problem: str = ""
 
-    def refused(self, reason: str) -> ToolConfirmationResponse:
+    def make_refusal(self, reason: str) -> ToolConfirmationResponse:
         """The response for no answer; the call does not run."""
         return ToolConfirmationResponse(
             correlation_id=self.correlation_id,
@@ -132,7 +132,7 @@ class AskUserRequest(Message, frozen=True, kw_only=True, tag="ask-user-request")
     correlation_id: str
     questions: tuple[dict[str, Any], ...]
 
-    def refused(self, reason: str) -> AskUserResponse:
+    def make_refusal(self, reason: str) -> AskUserResponse:
         """The response without answers."""
         del reason
         return AskUserResponse(correlation_id=self.correlation_id, cancelled=True)

@@ -18,10 +18,10 @@ import msgspec
 from alhena.scheduler.executor import INTERRUPTED, Executor
 from alhena.scheduler.gate import CallPolicy, Gate
 from alhena.scheduler.states import (
+    CallStatus,
     CompletedToolCall,
     ConfirmationError,
     SchedulerError,
-    Status,
     ToolCall,
     ValidatingToolCall,
 )
@@ -108,7 +108,7 @@ class Scheduler:
         given = [requests] if isinstance(requests, ToolCallRequestInfo) else requests
         if self._caller is not None:
             given = [self._caller.sign(request) for request in given]
-        clock, changed = self._executor.clock, self._view.changed
+        clock, changed = self._executor.clock, self._view.note_change
         batch = [TrackedCall(request, self._emit, clock, changed) for request in given]
         cancellations = self._cancellations
         try:
@@ -119,7 +119,7 @@ class Scheduler:
                     await self._run(batch)
         finally:
             self._end(batch, cancelled=cancellations != self._cancellations)
-        return [call.completed() for call in batch]
+        return [call.require_end() for call in batch]
 
     def confirm(
         self,
@@ -179,10 +179,10 @@ class Scheduler:
     async def _carry(self, call: TrackedCall) -> None:
         """Authorises and runs one call."""
         await self._gate.authorise(call)
-        if call.status is Status.SCHEDULED:
+        if call.status is CallStatus.SCHEDULED:
             await self._executor.run(call)
         if call.ended:
-            ended = call.completed()
+            ended = call.require_end()
             response = ended.response
             if ended.ends_turn:
                 self.cancel_all(CANCELLED_BY_USER)
@@ -193,7 +193,7 @@ class Scheduler:
         """Cancels all calls that have not started, including replacements made by hooks, because
         the run ends."""
         for call in self._batch:
-            if call is not stopped and (call.replaced or call.status is not Status.EXECUTING):
+            if call is not stopped and (call.replaced or call.status is not CallStatus.EXECUTING):
                 call.cancel(reason)
 
     def _end(self, batch: list[TrackedCall], *, cancelled: bool) -> None:
@@ -206,7 +206,7 @@ class Scheduler:
             self._view.settle()
             self._view.show(())
             self._batch = []
-        self._last = tuple(call.completed() for call in batch)
+        self._last = tuple(call.require_end() for call in batch)
 
     def _build(self, call: TrackedCall) -> None:
         if call.ended:

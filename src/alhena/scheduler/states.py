@@ -23,7 +23,7 @@ from alhena.wire.content import Part, ToolCallRequestInfo
 from alhena.wire.json_values import scrub
 
 
-class Status(StrEnum):
+class CallStatus(StrEnum):
     """Names of the states, as written in events and journals."""
 
     VALIDATING = "validating"
@@ -59,7 +59,7 @@ class CallBase(Value, frozen=True, kw_only=True):
 class ValidatingToolCall(CallBase, frozen=True, kw_only=True):
     """Built; not yet decided by the policy."""
 
-    status: ClassVar[Status] = Status.VALIDATING
+    status: ClassVar[CallStatus] = CallStatus.VALIDATING
     tool: Tool
     invocation: ToolInvocation
 
@@ -67,7 +67,7 @@ class ValidatingToolCall(CallBase, frozen=True, kw_only=True):
 class WaitingToolCall(CallBase, frozen=True, kw_only=True):
     """Waiting for a person's answer."""
 
-    status: ClassVar[Status] = Status.AWAITING_APPROVAL
+    status: ClassVar[CallStatus] = CallStatus.AWAITING_APPROVAL
     tool: Tool
     invocation: ToolInvocation
     decision: Decision
@@ -77,7 +77,7 @@ class WaitingToolCall(CallBase, frozen=True, kw_only=True):
 class ScheduledToolCall(CallBase, frozen=True, kw_only=True):
     """Approved, not started. `outcome` is None if no confirmation was needed."""
 
-    status: ClassVar[Status] = Status.SCHEDULED
+    status: ClassVar[CallStatus] = CallStatus.SCHEDULED
     tool: Tool
     invocation: ToolInvocation
     decision: Decision
@@ -87,7 +87,7 @@ class ScheduledToolCall(CallBase, frozen=True, kw_only=True):
 class ExecutingToolCall(CallBase, frozen=True, kw_only=True):
     """Running. `pid`: id of the child process, once there is one."""
 
-    status: ClassVar[Status] = Status.EXECUTING
+    status: ClassVar[CallStatus] = CallStatus.EXECUTING
     tool: Tool
     invocation: ToolInvocation
     decision: Decision
@@ -95,7 +95,7 @@ class ExecutingToolCall(CallBase, frozen=True, kw_only=True):
     pid: int | None = None
 
 
-class EndedCall(CallBase, frozen=True, kw_only=True):
+class FinishedToolCall(CallBase, frozen=True, kw_only=True):
     """Fields of the terminal states. `ends_turn`: a person refused the call without words, so that
     the next word is theirs: the rest of its batch is cancelled and the model is not asked."""
 
@@ -108,22 +108,22 @@ class EndedCall(CallBase, frozen=True, kw_only=True):
     ends_turn: bool = False
 
 
-class SuccessfulToolCall(EndedCall, frozen=True, kw_only=True):
+class SuccessfulToolCall(FinishedToolCall, frozen=True, kw_only=True):
     """Ended with a result."""
 
-    status: ClassVar[Status] = Status.SUCCESS
+    status: ClassVar[CallStatus] = CallStatus.SUCCESS
 
 
-class ErroredToolCall(EndedCall, frozen=True, kw_only=True):
+class ErroredToolCall(FinishedToolCall, frozen=True, kw_only=True):
     """Failed: could not be built, was denied, or its tool failed."""
 
-    status: ClassVar[Status] = Status.ERROR
+    status: ClassVar[CallStatus] = CallStatus.ERROR
 
 
-class CancelledToolCall(EndedCall, frozen=True, kw_only=True):
+class CancelledToolCall(FinishedToolCall, frozen=True, kw_only=True):
     """Cancelled before or while running."""
 
-    status: ClassVar[Status] = Status.CANCELLED
+    status: ClassVar[CallStatus] = CallStatus.CANCELLED
 
 
 ActiveToolCall = ValidatingToolCall | WaitingToolCall | ScheduledToolCall | ExecutingToolCall
@@ -153,39 +153,39 @@ class NoListenerError(ConfirmationError):
     """There is no person to ask."""
 
 
-TERMINAL = frozenset({Status.SUCCESS, Status.ERROR, Status.CANCELLED})
+TERMINAL = frozenset({CallStatus.SUCCESS, CallStatus.ERROR, CallStatus.CANCELLED})
 """States that a call never leaves."""
 
-TRANSITIONS: dict[Status | None, frozenset[Status]] = {
+TRANSITIONS: dict[CallStatus | None, frozenset[CallStatus]] = {
     # A call that cannot be built, or is cancelled in the queue, never validates.
-    None: frozenset({Status.VALIDATING, Status.ERROR, Status.CANCELLED}),
-    Status.VALIDATING: frozenset(
-        {Status.SCHEDULED, Status.AWAITING_APPROVAL, Status.ERROR, Status.CANCELLED}
+    None: frozenset({CallStatus.VALIDATING, CallStatus.ERROR, CallStatus.CANCELLED}),
+    CallStatus.VALIDATING: frozenset(
+        {CallStatus.SCHEDULED, CallStatus.AWAITING_APPROVAL, CallStatus.ERROR, CallStatus.CANCELLED}
     ),
     # A call changed by the person is confirmed again. A failed confirmation is an error.
-    Status.AWAITING_APPROVAL: frozenset(
-        {Status.AWAITING_APPROVAL, Status.SCHEDULED, Status.ERROR, Status.CANCELLED}
+    CallStatus.AWAITING_APPROVAL: frozenset(
+        {CallStatus.AWAITING_APPROVAL, CallStatus.SCHEDULED, CallStatus.ERROR, CallStatus.CANCELLED}
     ),
-    Status.SCHEDULED: frozenset({Status.EXECUTING, Status.CANCELLED}),
+    CallStatus.SCHEDULED: frozenset({CallStatus.EXECUTING, CallStatus.CANCELLED}),
     # A running call enters its state again when its process id is known. The replacement that a
     # hook makes of a finished call is validated like any other.
-    Status.EXECUTING: frozenset(
+    CallStatus.EXECUTING: frozenset(
         {
-            Status.EXECUTING,
-            Status.VALIDATING,
-            Status.SUCCESS,
-            Status.ERROR,
-            Status.CANCELLED,
+            CallStatus.EXECUTING,
+            CallStatus.VALIDATING,
+            CallStatus.SUCCESS,
+            CallStatus.ERROR,
+            CallStatus.CANCELLED,
         }
     ),
-    Status.SUCCESS: frozenset(),
-    Status.ERROR: frozenset(),
-    Status.CANCELLED: frozenset(),
+    CallStatus.SUCCESS: frozenset(),
+    CallStatus.ERROR: frozenset(),
+    CallStatus.CANCELLED: frozenset(),
 }
 """Allowed transitions, from (None: new) to."""
 
 
-def advance(old: Status | None, new: Status) -> Status:
+def advance(old: CallStatus | None, new: CallStatus) -> CallStatus:
     """Returns `new` if it can follow `old`; raises TransitionError otherwise."""
     if new not in TRANSITIONS[old]:
         raise TransitionError(f"a tool call cannot go from {old or 'nothing'} to {new}")
@@ -197,7 +197,7 @@ def plain(value: object) -> Any:
 
     Raises what msgspec raises for values that have no plain form.
     """
-    return _scrubbed(value if isinstance(value, str) else msgspec.to_builtins(value))
+    return _scrub_value(value if isinstance(value, str) else msgspec.to_builtins(value))
 
 
 def proposal(details: ConfirmationDetails) -> FileDiff | None:
@@ -220,14 +220,14 @@ def _count(lines: list[str], sign: str) -> int:
     return sum(line.startswith(sign) and not line.startswith(sign * 3) for line in lines)
 
 
-def _scrubbed(value: Any) -> Any:
+def _scrub_value(value: Any) -> Any:
     match value:
         case str():
             return scrub(value)
         case dict():
             members = cast("dict[str, Any]", value)
-            return {scrub(key): _scrubbed(item) for key, item in members.items()}
+            return {scrub(key): _scrub_value(item) for key, item in members.items()}
         case list() | tuple():
-            return [_scrubbed(item) for item in cast("list[Any]", value)]
+            return [_scrub_value(item) for item in cast("list[Any]", value)]
         case _:
             return value

@@ -18,11 +18,11 @@ from alhena.events import (
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome
 from alhena.scheduler.states import (
     TERMINAL,
+    CallStatus,
     CancelledToolCall,
     CompletedToolCall,
     ErroredToolCall,
     ExecutingToolCall,
-    Status,
     SuccessfulToolCall,
     ToolCall,
     ToolCallResponseInfo,
@@ -156,7 +156,7 @@ class CallOnItsWay(CallFindings):
         self._shown: ToolCallState | None = None
 
     @property
-    def status(self) -> Status | None:
+    def status(self) -> CallStatus | None:
         """Name of the current state; None before the first."""
         return None if self.state is None else self.state.status
 
@@ -170,7 +170,7 @@ class CallOnItsWay(CallFindings):
         """The call in the form for views of a whole batch; None before its first state."""
         return self._shown
 
-    def asked(self, entry: RegisteredTool) -> PolicyCall:
+    def policy_call(self, entry: RegisteredTool) -> PolicyCall:
         """The call in the form the policy decides on."""
         names = called_names(entry.names, entry.server, self.params)
         return PolicyCall(names=names, args=self.params, server_name=entry.server)
@@ -226,7 +226,7 @@ class TrackedCall(CallOnItsWay):
         """Enters a state and emits events; raises TransitionError for an invalid transition."""
         advance(self.status, state.status)
         self.state = state
-        self.allowed = self.allowed or state.status is Status.SCHEDULED
+        self.allowed = self.allowed or state.status is CallStatus.SCHEDULED
         self._announce(state)
         if isinstance(state, SuccessfulToolCall | ErroredToolCall | CancelledToolCall):
             self.emit(self._response_event(state))
@@ -251,7 +251,7 @@ class TrackedCall(CallOnItsWay):
             scheduler_id=self.request.scheduler_id,
         )
 
-    def completed(self) -> CompletedToolCall:
+    def require_end(self) -> CompletedToolCall:
         """The terminal state. Raises TypeError for a call that has not ended."""
         state = self.state
         if not isinstance(state, SuccessfulToolCall | ErroredToolCall | CancelledToolCall):
@@ -262,11 +262,11 @@ class TrackedCall(CallOnItsWay):
         self, message: str, error_type: ToolErrorType, display: ToolDisplay | None = None
     ) -> None:
         """Ends the call with an error; `message` goes to the model."""
-        self.enter(self.errored(message, error_type, display))
+        self.enter(self.make_error(message, error_type, display))
 
     def end_cancelled(self, reason: str) -> None:
         """Ends the call as cancelled."""
-        self.enter(self.cancelled(reason))
+        self.enter(self.make_cancelled(reason))
 
     def replace(self, name: str, args: dict[str, Any], ended: CompletedToolCall) -> None:
         """Emits the response of the finished call and replaces it by another one, which must still
@@ -297,14 +297,14 @@ class TrackedCall(CallOnItsWay):
             )
         )
 
-    def succeeded(
+    def make_success(
         self, parts: tuple[Part, ...], display: ToolDisplay, data: dict[str, Any] | None
     ) -> SuccessfulToolCall:
         """Makes the terminal state of a successful call."""
         response = self._response(parts, display, data=data)
         return SuccessfulToolCall(**self._end(response))
 
-    def errored(
+    def make_error(
         self,
         message: str,
         error_type: ToolErrorType,
@@ -323,7 +323,7 @@ class TrackedCall(CallOnItsWay):
         )
         return ErroredToolCall(**self._end(response))
 
-    def cancelled(
+    def make_cancelled(
         self,
         reason: str,
         partial: LlmContent | None = None,
@@ -349,7 +349,7 @@ class TrackedCall(CallOnItsWay):
         self.cancel_reason = reason
         self.cancellation.set()
         self.stopping.set_result(None)
-        if self.status is not Status.EXECUTING:
+        if self.status is not CallStatus.EXECUTING:
             self.end_cancelled(reason)
 
     def _response(
@@ -464,7 +464,7 @@ class BatchView:
         """Sets the calls of the batch."""
         self._calls = tuple(calls)
 
-    def changed(self) -> None:
+    def note_change(self) -> None:
         """Notes that a call has changed."""
         if self._due is None:
             self._due = asyncio.get_running_loop().call_soon(self.tell)

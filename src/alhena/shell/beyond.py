@@ -2,16 +2,14 @@
 table, by which `hazards.Reading` walks over the arguments."""
 
 from alhena.shell.hazards import Reading, any_subcommand, fed, script_effect
-from alhena.shell.languages.sed_awk import could_be_awk
+from alhena.shell.languages.modules import inner_module, module_call, module_key, module_words
 from alhena.shell.options import (
     ANYTHING,
     base_name,
     command_keys,
     first_operands,
     inner_command,
-    inner_module,
     is_option,
-    module_words,
     options_in,
     split_settings,
     unknown_subcommand,
@@ -27,13 +25,6 @@ from alhena.shell.tables import (
     main_name,
     program,
 )
-
-
-def _hidden_program(words: tuple[Word, ...]) -> str | None:
-    """The effect of a word that some awk may take for its program."""
-    programs = (word for word in words if word.literal and could_be_awk(word.text))
-    return next(filter(None, (script_effect("awk", word) for word in programs)), None)
-
 
 _TOO_DEEP = 16
 
@@ -51,7 +42,7 @@ def hazard(part: Part, prefix: tuple[str, ...]) -> str | None:
         module = module_words(words)
         if module is not None:
             words, count = module, max(count - len(words) + len(module), 0)
-            key = f"python -m {words[0].text}"
+            key = module_key(words)
             table = program(key)
             found = _read(key, words, count, table, part) if table is not None else None
             if found is not None:
@@ -61,7 +52,7 @@ def hazard(part: Part, prefix: tuple[str, ...]) -> str | None:
             found = _hazard(words[:at], count)
             if found is not None:
                 return found
-            words, count = (Word("python"), *words[at:]), max(count - at + 1, 0)
+            words, count = module_call(words, at), max(count - at + 1, 0)
             continue
         inner = None if module else inner_command(words)
         if inner is None or not inner.starts:
@@ -94,10 +85,10 @@ def _hazard(words: tuple[Word, ...], count: int, part: Part | None = None) -> st
     unsure = unknown_subcommand(words)
     if unsure is not None and unsure >= count:
         return any_subcommand(words[unsure], name)
-    if name == "git":
-        from alhena.shell.languages.git_arguments import git_hazard
+    if name in listed("options_before"):
+        from alhena.shell.languages.git_arguments import HAZARDS
 
-        return git_hazard(words, count)
+        return HAZARDS[name](words, count)
     for key in command_keys(name, words):
         table = program(key)
         if table is not None and table.judged:
@@ -108,15 +99,15 @@ def _hazard(words: tuple[Word, ...], count: int, part: Part | None = None) -> st
 def _read(
     key: str, words: tuple[Word, ...], count: int, table: Program, part: Part | None
 ) -> str | None:
-    operand = None
+    operand, hidden = None, None
     if table.operand:
-        from alhena.shell.languages.operands import OPERANDS
+        from alhena.shell.languages.operands import HIDDEN, OPERANDS
 
-        operand = OPERANDS[table.operand]
+        operand, hidden = OPERANDS[table.operand], HIDDEN.get(table.operand)
     reading = Reading(key, words, count, table, operand)
     found = reading.hazard() or (_input(reading, part) if part else None)
-    if table.operand == "awk":
-        found = found or _hidden_program(words[max(count, 1) :])
+    if hidden is not None:
+        found = found or hidden(words[max(count, 1) :])
     behind = program(f"{key} --")
     if found is not None or behind is None:
         return found
@@ -146,7 +137,7 @@ def _tables_at(words: tuple[Word, ...], at: int) -> list[Program]:
         return []
     name = known_as(words[0].text)
     keys = command_keys(name, words)
-    if name == "git":
+    if name in listed("options_before"):
         first = next(iter(first_operands(words, global_options(name), 1)), len(words))
         keys = keys[:1] if at > first and len(keys) > 1 else [name]
     return [table for key in keys if (table := program(key)) is not None]

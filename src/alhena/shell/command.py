@@ -5,9 +5,10 @@ from enum import StrEnum
 
 import msgspec
 
-from alhena.shell.arguments import Argument, Kind, walk_arguments
+from alhena.shell.arguments import Argument, walk_arguments
 from alhena.shell.languages.builtins import one_word
 from alhena.shell.languages.interpreters import scripts_in
+from alhena.shell.languages.reading_checks import SCRIPTS
 from alhena.shell.options import (
     ANYTHING,
     base_name,
@@ -170,11 +171,7 @@ def plays(arguments: Arguments, role: FileRole) -> bool:
 
 
 def _pattern_role(table: Program) -> Role:
-    return Role.SCRIPT if table.check in _SCRIPTS else Role.PATTERN
-
-
-_SCRIPTS = ("awk", "jq", "sed")
-"""Values of `check` of programs whose pattern is code."""
+    return Role.SCRIPT if table.check in SCRIPTS else Role.PATTERN
 
 
 def _is_one(option: str, value: Word) -> bool:
@@ -196,10 +193,9 @@ def _read_widely(
     for argument in walk_arguments(program(name) or _PLAIN, words[: begin - 1]):
         options += roles.options(argument)  # options before the subcommand
     for argument in walk_arguments(table, words[begin - 1 :]):
-        if argument.kind is Kind.OPTION:
-            options += roles.options(argument)
-        elif argument.kind is Kind.OPERAND:
+        if argument.may_be_operand:
             operands.append(Operand(argument.word, roles.of(argument.word)))
+        options += roles.options(argument)
     return key, tuple(options), tuple(operands)
 
 

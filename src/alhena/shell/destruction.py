@@ -14,8 +14,15 @@ from typing import Protocol
 
 from alhena.shell.arguments import operand_words
 from alhena.shell.languages.git_commands import git_place
-from alhena.shell.languages.interpreters import awk_programs, sed_scripts
-from alhena.shell.languages.listings import lists_or_passes, search_roots, tells_name
+from alhena.shell.languages.interpreters import file_scripts
+from alhena.shell.languages.listings import (
+    Written,
+    cuts_names,
+    lists_or_passes,
+    search_roots,
+    tells_name,
+    written_directory,
+)
 from alhena.shell.languages.sed_awk import files_of_script
 from alhena.shell.options import (
     ANYTHING,
@@ -95,23 +102,23 @@ class Destruction:
         self._part = part
         self._words = {id(word) for word in (*part.words, *part.directories)}
         self._words |= {id(each.target) for each in part.redirections}
-        self._places = self._reached(part.directories)
+        self._places = self._follow_directories(part.directories)
         for redirection in (*part.redirections, *reach.redirections):
-            refusal = self._redirected(redirection)
+            refusal = self._judge_redirection(redirection)
             if refusal is not None:
                 return refusal
         for command in reach.commands:
-            self._places = self._reached(command.directories)
+            self._places = self._follow_directories(command.directories)
             refusal = self._of_command(command, part, reach)
             if refusal is not None:
                 return refusal
         return None
 
-    def _redirected(self, redirection: Redirection) -> str | None:
+    def _judge_redirection(self, redirection: Redirection) -> str | None:
         target = redirection.target
         if redirection.effect is not Effect.WRITE or target is None or redirection.operator == "<":
             return None
-        return self._refused(target, redirection.source, "writes to")
+        return self._refuse_path(target, redirection.source, "writes to")
 
     def _of_command(self, command: Reached, part: Part, reach: Reach) -> str | None:
         words = self._with_options(command.words)
@@ -165,15 +172,14 @@ class Destruction:
             if refusal is not None:
                 return refusal
         for each in known:
-            refusal = self._removed(each, key, behind, command, (part, reach))
+            refusal = self._judge_removal(each, key, behind, command, (part, reach))
             if refusal is not None:
                 return refusal
-        refusal = self._of_script(name, words) if name in {"awk", "sed"} else None
-        return refusal or (self._linked(words) if spoils else None)
+        return self._of_script(name, words) or (self._judge_links(words) if spoils else None)
 
     def _of_script(self, name: str, words: tuple[Word, ...]) -> str | None:
         """The reason why a script of sed or awk writes beyond the workspace."""
-        for script in sed_scripts(words) if name == "sed" else awk_programs(words):
+        for script in file_scripts(name, words):
             try:
                 texts = self._texts(script)
             except UnknownError:
@@ -181,7 +187,7 @@ class Destruction:
             for file in (file for text in texts for file in files_of_script(name, text)):
                 if file is None:
                     return f"{name} writes to a file that is only known when it runs"
-                refusal = self._refused(Word(file), name, "writes to")
+                refusal = self._refuse_path(Word(file), name, "writes to")
                 if refusal is not None:
                     return refusal
         return None
@@ -195,15 +201,15 @@ class Destruction:
             return None
         for each in reach.commands:
             if base_name(each.words[0].text) == via:
-                refusal = self._searched(each.words, f"{key} in {via}")
+                refusal = self._judge_search(each.words, f"{key} in {via}")
                 if refusal is not None:
                     return refusal
         return None
 
-    def _searched(self, words: tuple[Word, ...], shown: str) -> str | None:
+    def _judge_search(self, words: tuple[Word, ...], shown: str) -> str | None:
         if any(word.text in {"-L", "-follow", "--follow"} for word in words):
             return f"{shown} follows links, wherever they lead"
-        refusals = (self._refused(root, shown, "reaches") for root in search_roots(words))
+        refusals = (self._refuse_path(root, shown, "reaches") for root in search_roots(words))
         return next(filter(None, refusals), None)
 
     def _of_unknown(self, words: tuple[Word, ...]) -> str | None:
@@ -219,14 +225,14 @@ class Destruction:
     def _key(self, name: str, words: tuple[Word, ...]) -> tuple[str, tuple[Word, ...]]:
         """The program with its subcommands, as far as it is known to destroy with them, and the
         words from there; for git, the place becomes the one that it works in."""
-        if name == "git":
+        if name in listed("options_before"):
             given = [each for of in _GIT_PLACES for each in self._known_variables.values(of)]
-            self._places = self._moved((*git_place(words), *given))
+            self._places = self._follow_moves((*git_place(words), *given))
             if any(map(self._known_variables.sets, _GIT_SETTINGS)):
                 self._places = None
         return removing(name, words)
 
-    def _removed(
+    def _judge_removal(
         self,
         known: Removal,
         key: str,
@@ -240,13 +246,13 @@ class Destruction:
         if known.operands == "always":
             return f"{key} changes more than files of the workspace"
         if known.operands == "roots" and not known.here:
-            return self._searched(words, key)
+            return self._judge_search(words, key)
         for word in (each for each in known.targets(uses) if each.text != "-"):
             entry = known.entries and not word.source.endswith(("/", "/.", '/"', "/'"))
             refusal = self._target(word, key, command, around, entry=entry)
             if refusal is not None:
                 return refusal
-        return self._moved_away(uses.operands) if key == "mv" else None
+        return self._moved_away(key, uses.operands) if known.away else None
 
     def _target(
         self, word: Word, key: str, command: Reached, around: tuple[Part, Reach], *, entry: bool
@@ -261,19 +267,23 @@ class Destruction:
         if key.rsplit(" ", maxsplit=1)[-1] in listed("copies_remotely") and re.match(
             r"[^/]*:", word.text
         ):
-            deletes = key == "rsync" and any(w.text.startswith("--del") for w in command.words)
-            return f"rsync removes files at {word.text}" if deletes else None
-        return self._refused(word, key, "removes or overwrites", entry=entry)
+            deletes = key in listed("mirrors") and any(
+                w.text.startswith("--del") for w in command.words
+            )
+            return f"{key} removes files at {word.text}" if deletes else None
+        return self._refuse_path(word, key, "removes or overwrites", entry=entry)
 
     def _beside_found(self, word: Word, key: str) -> str | None:
         """The reason why a word that holds the name of a found file leads away from it."""
         before, mark, after = word.source.partition("{")
         if ".." in after.split("/"):
             return f"{key} removes {word.source}, which is only known when it runs"
-        return self._refused(Word(f"{before}{NAME}"), key, "removes") if mark and before else None
+        return (
+            self._refuse_path(Word(f"{before}{NAME}"), key, "removes") if mark and before else None
+        )
 
-    def _moved_away(self, operands: list[Word]) -> str | None:
-        """The reason why `mv` takes away more than a file of the user's own."""
+    def _moved_away(self, key: str, operands: list[Word]) -> str | None:
+        """The reason why a command takes away more than a file of the user's own."""
         for word in operands[:-1]:
             shown = word.source or word.text
             try:
@@ -285,21 +295,22 @@ class Destruction:
                 if self._is_outside(path, spelled, entry=True) and (
                     not own or os.path.isdir(path) or STAR in path
                 ):
-                    return f"mv takes away {shown}, outside the workspace"
+                    return f"{key} takes away {shown}, outside the workspace"
         return None
 
-    def _linked(self, words: tuple[Word, ...]) -> str | None:
+    def _judge_links(self, words: tuple[Word, ...]) -> str | None:
         """A link that the line makes may lead what is removed elsewhere."""
         for each in self._changes.commands:
-            if base_name(each[0].text) == "ln" and each != words:
-                operands = operand_words(program("ln") or Program(), each)
+            name = base_name(each[0].text)
+            if name in listed("links") and each != words:
+                operands = operand_words(program(name) or Program(), each)
                 for target in operands[:-1] or each[1:]:
-                    if self._refused(target, "ln", "links") is not None:
+                    if self._refuse_path(target, name, "links") is not None:
                         shown = target.source or target.text
                         return f"the line links to {shown}, outside the workspace"
         return None
 
-    def _refused(self, word: Word, shown: str, does: str, *, entry: bool = False) -> str | None:
+    def _refuse_path(self, word: Word, shown: str, does: str, *, entry: bool = False) -> str | None:
         written = word.source or word.text
         if shown.endswith(written):
             shown = shown.removesuffix(written).strip() or shown
@@ -404,13 +415,13 @@ class Destruction:
         tops = ("/".join(each.split("/")[: count + 1]) for each in (self._home, *self._roots))
         return any(fnmatchcase(top, glob) for top in tops)
 
-    def _reached(self, directories: tuple[Word, ...]) -> set[str] | None:
+    def _follow_directories(self, directories: tuple[Word, ...]) -> set[str] | None:
         """The directories a shell may be in after these changes, None when they are not known."""
         self._places = {self._start}
-        self._places = self._moved(directories)
+        self._places = self._follow_moves(directories)
         return self._places
 
-    def _moved(self, directories: tuple[Word, ...]) -> set[str] | None:
+    def _follow_moves(self, directories: tuple[Word, ...]) -> set[str] | None:
         for word in directories:
             here = self._places
             try:
@@ -449,24 +460,23 @@ class Destruction:
         if not found.complete or unsure or not words:
             raise UnknownError
         texts = [word.text for word in words if word.literal]
-        name = base_name(texts[0]) if texts else ""
         if len(found.parts) == 1:
-            if texts == ["pwd"]:
+            written = written_directory(texts)
+            if written is Written.PLACE:
                 return [PLACE]
-            if texts == ["git", "rev-parse", "--show-toplevel"]:
-                places = self._places or set()
-                return list(map(self._top, places))
-            if name == "mktemp" and not any("/" in text or "p" in text[:4] for text in texts[1:]):
+            if written is Written.REPOSITORY:
+                return list(map(self._top, self._places or set()))
+            if written is Written.TEMPORARY:
                 return [f"{_TEMPORARY[0]}{NAME}"]
-            if self._writes_name(name, words):
+            if self._writes_name(words):
                 return [NAME]
         if all(self._lists_inside(part) for part in found.parts):
             return [NAME]
         raise UnknownError
 
-    def _writes_name(self, name: str, words: tuple[Word, ...]) -> bool:
+    def _writes_name(self, words: tuple[Word, ...]) -> bool:
         """True when a command surely writes a name without slashes that is not `..`."""
-        if name == "basename":
+        if cuts_names(words):
             given = (text for word in words[1:] for text in self._known_variables.texts(word))
             return not any(".." in text or text == "/" for text in given)
         return tells_name(words)
@@ -495,9 +505,9 @@ class Destruction:
             return found
         words, name = part.words, base_name(part.words[0].text)
         before, self._places = self._places, {self._start}
-        self._places = self._moved(part.directories)
+        self._places = self._follow_moves(part.directories)
         roots = search_roots(words)
-        found = all(self._refused(root, name, "reaches") is None for root in roots)
+        found = all(self._refuse_path(root, name, "reaches") is None for root in roots)
         self._places = before
         return found
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from alhena.shell.arguments import Argument, Kind, walk_arguments
-from alhena.shell.languages.sed_awk import strange_awk, strange_sed
+from alhena.shell.languages.sed_awk import STRANGE
 from alhena.shell.options import is_option, options_in
 from alhena.shell.parse.model import Part, Word
 from alhena.shell.tables import (
@@ -108,12 +108,11 @@ def script_effect(name: str, word: Word) -> str | None:
     """The effect of the code that a program is given, as a sentence."""
     if not word.literal:
         return f"the {name} script holds {word.source or word.text}, which may be any command"
-    if name not in {"sed", "awk"}:
+    if name not in STRANGE:
         if stays_inside(name, word.text):
             return None
         return f"the commands for {name} may run, write or load something else"
-    read = strange_sed if name == "sed" else strange_awk
-    strange = read(word.text, by_rule=True)
+    strange = STRANGE[name](word.text, by_rule=True)
     if strange is None:
         return None
     return f"{strange!r} in the {name} script may write, run or load something"
@@ -223,7 +222,7 @@ class Reading:
         return describe_excess(shown, Effect.PLAIN)
 
     def _may_become(self, word: Word) -> str | None:
-        effects = (option.effect for option in self.table.options.values() if option.effect)
+        effects = (each.effect for each in self.table.options.values() if each.may_surprise)
         effect = next(effects, None)
         return describe_unknown(word, self.name, effect) if effect and self.beyond else None
 
@@ -234,9 +233,9 @@ class Reading:
             return describe_excess(shown, "may change the target")
         if option in self.table.hands or effect is Effect.CODE:
             return self._code(option, value) if value and self.end >= self.count else None
-        if not effect or (value is not None and self._spared(option, effect, value)):
+        if not effect or (value is not None and self._is_harmless(option, effect, value)):
             return None
-        elsewhere = effect is Effect.ELSEWHERE
+        elsewhere = effect in _PATHS
         if value is None and elsewhere and self.table.takes_next(option):
             return None  # no path is given
         # To name an option that runs a program is not yet to name the program.
@@ -259,16 +258,16 @@ class Reading:
         found = Reading(self.name, words, 1, table).hazard()
         return found or next(_open_effects(option, words[-1], table), None)
 
-    def _spared(self, option: str, effect: Effect, value: Word) -> bool:
+    def _is_harmless(self, option: str, effect: Effect, value: Word) -> bool:
         """Is there no harm in this value?"""
         text = value.text
         if effect is Effect.WRITES and value.literal and text in SINKS:
             return True
         harmless = self.table.harmless.get(option)
         if harmless is not None:
-            secret = effect is Effect.ELSEWHERE and is_secret(value)
+            secret = effect in _PATHS and is_secret(value)
             return value.literal and matches(harmless, text) and not secret
-        if effect is Effect.ELSEWHERE:
+        if effect in _PATHS:
             # `-f=../x` is a spelling of `-f ../x` for some.
             out = leads_out(value) or is_secret(value)
             return not (out or leads_out(Word(text.removeprefix("="), value.kind)))
@@ -289,7 +288,8 @@ def _open_effects(option: str, word: Word, table: Program) -> Iterator[str]:
                 yield describe_excess(f"{option} {word.text}", effect)
 
 
-_NAMING = (Effect.RUNS, Effect.ELSEWHERE, Effect.PLAIN, Effect.SETTINGS)
+_PATHS = (Effect.ELSEWHERE, Effect.LISTS)
+_NAMING = (Effect.RUNS, *_PATHS, Effect.PLAIN, Effect.SETTINGS)
 
 
 TARGET = " target"

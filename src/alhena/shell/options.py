@@ -320,7 +320,7 @@ def inner_command(words: tuple[Word, ...]) -> Inner | None:
     name = base_name(head.text)
     known = wrapper(name)
     if known is not None:
-        if name == "command" and len(words) > 1 and _only_describes(words[1]):
+        if name in listed("describes") and len(words) > 1 and _only_describes(words[1]):
             return None
         return _Search(words, name, known, 1).inner()
     paths = _runner_paths(name)
@@ -333,34 +333,6 @@ def inner_command(words: tuple[Word, ...]) -> Inner | None:
             if begin is not None:
                 return _Search(words, " ".join((name, *path)), runner, begin).inner()
     return None
-
-
-def module_words(words: tuple[Word, ...]) -> tuple[Word, ...] | None:
-    """The module and its arguments in `python -m MODULE …`, whatever options come before."""
-    name = interpreter(base_name(words[0].text))
-    table = program(name) if name in {"python", "pypy"} else None
-    known = table.language if table and table.language else None
-    at = 1
-    while known is not None and at < len(words) and is_option(words[at]) and words[at].literal:
-        text = words[at].text
-        letters = "" if text.startswith("--") else text[1:]
-        stop = next((i for i, c in enumerate(letters) if c in f"{known.letters}{known.code}m"), -1)
-        if stop >= 0 and letters[stop] == "m":
-            rest = (Word(letters[stop + 1 :]), *words[at + 1 :])
-            rest = rest if rest[0].text else rest[1:]
-            return rest if rest and rest[0].literal else None
-        if stop >= 0 and letters[stop] in known.code:
-            return None
-        at += 1 + (takes(text, known) is Takes.NEXT)
-    return None
-
-
-def inner_module(words: tuple[Word, ...]) -> int | None:
-    """The index of `-m` among the arguments of a module that runs another, such as coverage."""
-    if base_name(words[0].text) not in listed("module_runners"):
-        return None
-    places = range(1, len(words) - 1)
-    return next((at for at in places if words[at].literal and words[at].text == "-m"), None)
 
 
 def _only_describes(word: Word) -> bool:
@@ -385,7 +357,7 @@ def is_console(name: str) -> bool:
 
 def takes_code(name: str) -> bool:
     """May the program of this (base) name run what it reads from its standard input?"""
-    shell = name in listed("shells") or name == "ssh"
+    shell = name in listed("shells") or name in listed("remote_shells")
     return shell or is_console(name) or interpreter(name) is not None
 
 
@@ -445,7 +417,7 @@ class _Search:
                 pass
 
 
-def wrapped(words: tuple[Word, ...]) -> Iterator[Runs]:
+def wrapper_runs(words: tuple[Word, ...]) -> Iterator[Runs]:
     """The commands that the wrapper at the head of `words` runs."""
     inner = inner_command(words)
     name = base_name(words[0].text)
@@ -454,12 +426,12 @@ def wrapped(words: tuple[Word, ...]) -> Iterator[Runs]:
     if inner is None:
         return
     via = inner.via
-    if via in {"env", "genv"}:
+    if via in listed("splits_text"):
         yield from _split_string(words, inner)
     if not inner.certain:
         yield Runs(via=via)
     if via in listed("adds_input"):
-        words = (*with_unknown(words, _replaced(words)), ANYTHING)
+        words = (*with_unknown(words, _find_marks(words)), ANYTHING)
     sure = not inner.wrapper.remote
     for start, likely in inner.starts:
         rest = words[start:]
@@ -501,7 +473,7 @@ def _split_string(words: tuple[Word, ...], inner: Inner) -> Iterator[Runs]:
         yield Runs(via=inner.via, code=tuple(w for w in blanks if w.text or not w.literal))
 
 
-def _replaced(words: tuple[Word, ...]) -> set[str]:
+def _find_marks(words: tuple[Word, ...]) -> set[str]:
     """The marks that stand for the input in the command of `xargs -I` or `parallel`."""
     marks = {"{}"}
     for word, following in zip(words, (*words[1:], Word("")), strict=True):

@@ -54,7 +54,7 @@ class Removal(msgspec.Struct, frozen=True):
     unless an option gives the script), none, always (the program spoils more than files); `needs`:
     only with one of these options; `unless`: not with these; `table`: the options of the program,
     those that name what is written with this effect. `entries`: a link is removed itself. `here`:
-    also files of the directory that it works in."""
+    also files of the directory that it works in. `away`: the other operands are gone then."""
 
     operands: str
     needs: frozenset[str]
@@ -62,6 +62,7 @@ class Removal(msgspec.Struct, frozen=True):
     table: Program
     entries: bool = False
     here: bool = False
+    away: bool = False
 
     def read(self, words: tuple[Word, ...]) -> Uses:
         """Tells the words of a command apart, by the table."""
@@ -72,10 +73,10 @@ class Removal(msgspec.Struct, frozen=True):
             found.surely.update(*(each.names for each in argument.options if len(each.names) == 1))
         for argument in walk_arguments(self.table, words):
             found.given.update(*(each.names or (each.shown,) for each in argument.options))
-            found.written.extend(self._written(argument))
+            found.written.extend(self._find_written(argument))
         return found
 
-    def _written(self, argument: Argument) -> Iterator[Word]:
+    def _find_written(self, argument: Argument) -> Iterator[Word]:
         for each in argument.options:
             if any(self.table.effect_of(name) is Effect.WRITES for name in each.names):
                 value = each.value or each.following
@@ -91,9 +92,9 @@ class Removal(msgspec.Struct, frozen=True):
     def targets(self, uses: Uses) -> list[Word]:
         """The words that are removed or overwritten."""
         place = [Word(".")] if self.here else []
-        return [*place, *self._chosen(uses), *uses.written]
+        return [*place, *self._choose_operands(uses), *uses.written]
 
-    def _chosen(self, uses: Uses) -> list[Word]:
+    def _choose_operands(self, uses: Uses) -> list[Word]:
         operands = uses.operands
         match self.operands:
             case "archive" if uses.given & {f"-{letter}" for letter in _ARCHIVE_CHANGES}:
@@ -156,7 +157,9 @@ def _read(text: str, table: Program) -> Removal:
     options = {name: Option(each.arity, Effect.WRITES) for name, each in known.items()}
     marked: dict[str, list[str]] = {"?": [], "!": [], ">": [], "-": []}
     # The same option may have a value and decide.
-    for each in sorted((word for word in rest if word != "here"), key=lambda word: word[0] in "?!"):
+    for each in sorted(
+        (word for word in rest if word[0] in "?!>-"), key=lambda word: word[0] in "?!"
+    ):
         bare = each.lstrip("?!>").rstrip(":=")
         name = option_name(bare, style) if style in ONE_DASH or bare[:2] == "--" else bare
         marked[each[0]].append(name)
@@ -179,6 +182,7 @@ def _read(text: str, table: Program) -> Removal:
         ),
         entries=kind.endswith("/"),
         here="here" in rest,
+        away="away" in rest,
     )
 
 

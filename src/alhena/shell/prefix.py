@@ -21,7 +21,7 @@ from alhena.shell.options import (
     option_values,
     split_settings,
     takes,
-    wrapped,
+    wrapper_runs,
 )
 from alhena.shell.parse.model import Part, Word, WordKind
 from alhena.shell.reach import Reached, program_name, program_runs
@@ -97,10 +97,10 @@ def useless_prefix(prefix: str) -> str | None:
         return "it is more than literal words, and only those are compared"
     if not divided.words:
         return f"it names no program, only {' '.join(divided.settings)}"
-    return unreached(tuple(Word(text) for text in divided.words), len(divided.words))
+    return explain_unreached(tuple(Word(text) for text in divided.words), len(divided.words))
 
 
-def unreached(words: tuple[Word, ...], length: int) -> str | None:
+def explain_unreached(words: tuple[Word, ...], length: int) -> str | None:
     """The reason why the first `length` words, all literal, do not yet say what `words` run; None
     when they do."""
     start = 0
@@ -138,7 +138,7 @@ def _code(words: tuple[Word, ...]) -> set[tuple[Word, ...]]:
     table = known_program(name)
     if not name or (table is not None and (table.judged or table.subcommands)):
         return set()
-    runs = (*wrapped(words), *program_runs(words, Part(text="", words=words)))
+    runs = (*wrapper_runs(words), *program_runs(words, Part(text="", words=words)))
     return {each.code for each in runs if each.code and each.sure}
 
 
@@ -147,7 +147,7 @@ def _actions_reach(words: tuple[Word, ...], length: int) -> str | None:
     for at, word in enumerate(words[:length]):
         if word.text in listed("find_actions"):
             left = length - at - 1
-            found = unreached((*words[at + 1 :], ANYTHING), left)
+            found = explain_unreached((*words[at + 1 :], ANYTHING), left)
             if found is not None or left < 1:
                 return found or f"{word.text} runs a command that the prefix does not name"
     return None
@@ -584,7 +584,7 @@ def allows(prefix: str, part: Part) -> bool:
             return False
     if not _same_settings(settings, part):
         return False
-    return unreached(part.words, len(wanted)) is None
+    return explain_unreached(part.words, len(wanted)) is None
 
 
 def _same_settings(settings: tuple[str, ...], part: Part) -> bool:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from alhena.shell.languages.interpreters import (
-    evaluated,
+    evaluator_runs,
     possible_words,
     shell_runs,
 )
@@ -18,11 +18,11 @@ from alhena.shell.options import (
     base_name,
     inner_command,
     is_wrapper,
-    option_values,
-    wrapped,
+    values_of,
+    wrapper_runs,
 )
 from alhena.shell.parse.model import Effect, Part, Redirection, Word
-from alhena.shell.tables import listed
+from alhena.shell.tables import Valued, listed, program
 
 MAX_COMMANDS = 64
 MAX_GUESSES = 512
@@ -32,6 +32,8 @@ MAX_DEPTH = 8
 MAX_CODE = 64 * 1024
 MAX_READINGS = 64
 _GUESS_WORDS = 8
+MOVES = Valued("", frozenset({"chdir", "cwd", "wd", "working-directory", "directory"}))
+"""Options of wrappers that name the directory in which they start their command."""
 
 
 class Reached(msgspec.Struct, frozen=True, gc=False):
@@ -211,13 +213,13 @@ class _Unfolding:
 
     def _all_runs(self, name: str, command: Reached, part: Part) -> Iterator[Runs]:
         words = command.words
-        yield from wrapped(words)
-        if name.startswith(("pwsh", "powershell")) and any(map(is_encoded, words)):
+        yield from wrapper_runs(words)
+        if name in listed("encoded_code") and any(map(is_encoded, words)):
             yield Runs(via=name)
         if name in listed("shells"):
             yield from shell_runs(words, part)
         elif name in listed("evaluators"):
-            yield from evaluated(words)
+            yield from evaluator_runs(words)
         elif name in listed("opaque"):
             if len(words) > 1:
                 yield Runs(via=name)
@@ -283,6 +285,9 @@ def _changed_directories(name: str, words: tuple[Word, ...]) -> Iterator[Word]:
     """The directories in which a wrapper starts its command, by its options."""
     inner = inner_command(words) if is_wrapper(name) else None
     if inner is not None and inner.starts:
-        before = words[: inner.starts[0][0]]
-        letters = "CD" if name in {"env", "genv", "sudo"} else ""
-        yield from option_values(before, letters, "chdir cwd wd working-directory directory")
+        start = inner.starts[0][0]
+        table = program(name)
+        moves = table.moves if table is not None and table.moves is not None else MOVES
+        yield from values_of(words[:start], moves)
+        if inner.wrapper.enters:
+            yield words[start - 1]

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from alhena.shell.languages.git_reading import refuse_git
-from alhena.shell.languages.reading_checks import CHECKS, LANGUAGES
+from alhena.shell.languages.reading_checks import CHECKS, FOLDERS_RUN, LANGUAGES, SUBCOMMANDS
 from alhena.shell.parse.model import Effect, Part, Word
 from alhena.shell.strict_reading import Given, read_words, refuse_by_patterns
 from alhena.shell.tables import (
@@ -71,9 +70,7 @@ def folder_may_run(part: Part) -> str | None:
     git that depends on whether there is a repository (`policy.working_directory`)."""
     words = part.words
     name = program_name(words[0].text) if words and words[0].literal else None
-    if name == "go":
-        return "go fetches and runs the toolchain that go.mod names"
-    return None
+    return FOLDERS_RUN.get(name or "")
 
 
 def program_name(text: str) -> str | None:
@@ -97,8 +94,9 @@ def refuse_program(name: str, words: Sequence[Word]) -> str | None:
     if isinstance(found, str):
         return found
     refusal = refuse_by_patterns(found.table, found.given)
-    if refusal is None and found.key.startswith("git "):
-        refusal = refuse_git(found.key, found.given)
+    judge = SUBCOMMANDS.get(name)
+    if refusal is None and judge is not None and found.key != name:
+        refusal = judge(found.key, found.given)
     check = found.table.check
     return refusal or (CHECKS[check](found.given) if check else None)
 

@@ -18,31 +18,22 @@ NAMES = frozenset(
 _VARIANTS = (".env.local", ".env.production", ".env.development.local")
 _BEGINNINGS = ("id_rsa", "id_dsa", "id_ecdsa", "id_ed25519")
 _ENDINGS = (".pem", ".p12", ".pfx", ".key")
+_FIRST = frozenset(each for word in (*NAMES, *_BEGINNINGS) for each in (word[0], word[0].upper()))
 _VARIABLES = re.compile(r"\.env[^a-z].*")
 _PUBLIC = re.compile(r"\.env\b.*[._-](?:example|sample|template|dist)|cacert\.pem")
-
-GLOBS = (
-    *NAMES,
-    *(f"**/{name}/**" for name in NAMES),
-    ".env*",
-    *(f"{name}*" for name in _BEGINNINGS),
-    *(f"*{name}" for name in _ENDINGS),
-    "**/.git/config",
-)
-"""Globs that match these files, and some others."""
 
 
 def is_secret_name(name: str) -> bool:
     """True for the name of a file or directory that may hold secrets."""
+    if name[:1] not in _FIRST and name[-4:].lower() not in _ENDINGS:
+        return False  # as nearly all are: searches ask about each file
     lowered = name.lower()
-    if _PUBLIC.fullmatch(lowered):
-        return False
     return (
         lowered in NAMES
         or lowered.startswith(_BEGINNINGS)
         or lowered.endswith(_ENDINGS)
-        or _VARIABLES.fullmatch(lowered) is not None
-    )
+        or (lowered.startswith(".env") and _VARIABLES.fullmatch(lowered) is not None)
+    ) and not _PUBLIC.fullmatch(lowered)
 
 
 def may_match_secret(name: str) -> bool:

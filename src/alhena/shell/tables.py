@@ -41,6 +41,7 @@ class Effect(StrEnum):
     SETTINGS = "takes its settings from elsewhere"
     CHANGES = "changes more than it shows"
     ELSEWHERE = "leads out of the working directory"
+    LISTS = "reads names of files from elsewhere"
     CONNECTS = "connects to another host"
     PLAIN = "may name a file or a program"
     CODE = "contains commands"
@@ -86,6 +87,11 @@ class Option(msgspec.Struct, frozen=True):
     reads: bool = False
 
     @property
+    def may_surprise(self) -> bool:
+        """Does a word that may turn out to be this option need a person's yes?"""
+        return bool(self.effect) and self.effect is not Effect.LISTS
+
+    @property
     def takes_next(self) -> bool:
         """May its value be the next word?"""
         return self.arity not in (Arity.FLAG, Arity.ATTACHED)
@@ -105,7 +111,8 @@ class Valued(msgspec.Struct, frozen=True, array_like=True):
 class Wrapper(msgspec.Struct, frozen=True):
     """A command that ends in another command: its options, how many operands stand before the
     other, and how many more may. `code`: the rest is joined with blanks and is shell code.
-    `settings`: `NAME=value` may stand before the other. `remote`: it runs on another machine."""
+    `settings`: `NAME=value` may stand before the other. `remote`: it runs on another machine.
+    `enters`: its operand is the directory in which the other starts."""
 
     options: Valued = Valued()
     operands: int = 0
@@ -113,6 +120,7 @@ class Wrapper(msgspec.Struct, frozen=True):
     settings: bool = False
     code: bool = False
     remote: bool = False
+    enters: bool = False
 
 
 class Console(msgspec.Struct, frozen=True):
@@ -144,11 +152,13 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     `letter_groups`: those of several letters behind one dash, in a style of letters. `script`:
     what follows the first operand is for the program that it names, but for operands like this
     pattern.
-    `commands`: options whose value is shell code or a program. `before`: options before the
-    subcommand. `always`: a clause on what a subcommand does without any option. `beside`:
-    options that ask where the rule names an operand. `unknown`: the harmless values of options that
-    the table does not have. `files`: options by the part they play in which files are read
-    (`FileRole`), `*` when no option is needed. `letters` and `long`: one-letter options with a
+    `commands`: options whose value is shell code or a program; `moves`: those of a wrapper that
+    name the directory in which it starts its command; `own`: its subcommands, where it runs a
+    program of any other name. `before`: options before the subcommand. `always`: a clause on what
+    a subcommand does without any option. `beside`: options that ask where the rule names an
+    operand. `unknown`: the harmless values of options that the table does not have. `files`:
+    options by the part they play in which files are read (`FileRole`), `*` when no option is
+    needed. `letters` and `long`: one-letter options with a
     value in any subcommand, and long names of letters. `operand` and `check` name the functions
     that judge operands. `subcommands`: those with a table; `deeper`: the
     beginnings of these that have two words or more (`az vm`).
@@ -174,6 +184,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     commands: Valued | None = None
     before: Valued | None = None
     wraps: Wrapper | None = None
+    moves: Valued | None = None
+    own: str = ""
     language: Valued | None = None
     letters: str | None = None
     long: dict[str, str] = {}
@@ -205,8 +217,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_effects(self) -> bool:
-        """Has some option an effect?"""
-        return any(option.effect for option in self.options.values())
+        """Has some option an effect that a word may turn out to have?"""
+        return any(option.may_surprise for option in self.options.values())
 
 
 class _Tables(msgspec.Struct, frozen=True):
@@ -276,11 +288,11 @@ def removal(name: str) -> str | None:
 
 def matches(pattern: str, text: str, *, known: bool = True) -> bool:
     """Does the pattern match the whole text? A NUL replaces what is not `known` at its end."""
-    return _compiled(pattern).fullmatch(text if known else f"{text}\0") is not None
+    return _compile_pattern(pattern).fullmatch(text if known else f"{text}\0") is not None
 
 
 @lru_cache(maxsize=256)
-def _compiled(pattern: str) -> "re.Pattern[str]":
+def _compile_pattern(pattern: str) -> "re.Pattern[str]":
     import re
 
     return re.compile(pattern, re.DOTALL)
@@ -323,13 +335,9 @@ _NONE = Valued()
 
 def wrapper(name: str) -> Wrapper | None:
     """The way a program of this (base) name wraps another."""
-    found = program("ld.so" if is_loader(name) else name)
+    loader = next(filter(name.startswith, listed("loaders")), name)
+    found = program(loader)
     return found.wraps if found else None
-
-
-def is_loader(name: str) -> bool:
-    """Is this the dynamic loader, which runs the program it is given?"""
-    return name.startswith(("ld-linux", "ld-musl", "ld.so"))
 
 
 @lru_cache(maxsize=256)

@@ -150,11 +150,15 @@ def front_matter(text: str) -> dict[str, str]:
         if match is None:
             raise InputError(f"no key and value at line {start + 2}")
         more: list[str] = []
-        while at < len(lines) and (not lines[at].strip() or lines[at][0] in " \t"):
+        while at < len(lines) and (not lines[at].strip() or lines[at].startswith(_CONTINUED)):
             more.append(lines[at].strip())
             at += 1
         found[match[1]] = _value((match[2] or "").strip(), more, start + 2)
     return found
+
+
+_CONTINUED = (" ", "\t", "- ")
+"""Beginnings of lines that belong to the key above them."""
 
 
 def _value(first: str, more: list[str], line: int) -> str:
@@ -164,6 +168,8 @@ def _value(first: str, more: list[str], line: int) -> str:
     text = " ".join(part for part in (first, *more) if part)
     if text[:1] not in ("'", '"'):
         return re.sub(r"(^|\s)#.*", "", text).strip()
+    if len(text) > 1 and text[-1] != text[0] and text[0] in text[1:]:
+        return text  # it begins with a quotation
     if len(text) < 2 or text[-1] != text[0]:
         raise InputError(f"a quote without end at line {line}")
     if text[0] == "'":

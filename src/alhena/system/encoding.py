@@ -236,7 +236,7 @@ def _shorten_line(line: str) -> str:
     return line if len(line) <= LINE_LENGTH else line[:LINE_LENGTH] + _CUT
 
 
-LONGEST_LINE = 1_000_000
+LONGEST_LINE = 20_000_000
 """Characters of a line that `lines_of` gives."""
 WHOLE = 2 << 20
 """Maximum size of files whose encoding `lines_of` detects from all bytes."""
@@ -245,9 +245,12 @@ _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | os.O_NOFOLLOW
 
 
 def lines_of(
-    path: str, lacks: Callable[[bytes | str], bool] = lambda _content: False
+    path: str,
+    lacks: Callable[[bytes | str], bool] = lambda _content: False,
+    cut: Callable[[int], None] = lambda _number: None,
 ) -> Iterator[tuple[int, str]]:
-    """The lines of a file with their numbers from 1, of at most `LONGEST_LINE` characters.
+    """The lines of a file with their numbers from 1, of at most `LONGEST_LINE` characters. `cut`
+    gets the number of a longer one.
 
     None of a binary file, of one that is not regular, of a symlink, or when `lacks` is true of its
     content, as bytes if that is ASCII, else as text. Lines end at a line feed; a carriage return
@@ -278,6 +281,9 @@ def lines_of(
         number = 1
         while line := source.readline(LONGEST_LINE):
             yield number, line.removesuffix("\n").removesuffix("\r")
-            while line and not line.endswith("\n"):
-                line = source.readline(LONGEST_LINE)
+            if len(line) == LONGEST_LINE and not line.endswith("\n"):
+                if line := source.readline(LONGEST_LINE):
+                    cut(number)
+                while line and not line.endswith("\n"):
+                    line = source.readline(LONGEST_LINE)
             number += 1

@@ -142,7 +142,7 @@ class SearchTimeoutError(SearchError):
 
 
 _SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
+PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def from_os_error(error: OSError, path: str | Path, *, writing: bool = False) -> FileError:
@@ -155,7 +155,7 @@ def from_os_error(error: OSError, path: str | Path, *, writing: bool = False) ->
         )
     if error.errno == errno.EISDIR:
         return DirectoryTargetError(f"Path is a directory, not a file: {shown} (EISDIR).")
-    if error.errno in _PERMISSION:
+    if error.errno in PERMISSION:
         verb = "writing to" if writing else "reading"
         return FilePermissionError(
             f"Permission denied {verb} file: {shown} ({code}).",

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from alhena.system.errors import (
+    PERMISSION,
     ChangedFileError,
     DirectoryTargetError,
     FileError,
@@ -298,20 +299,27 @@ _STEP_S = 0.01
 
 @contextmanager
 def exclusive(
-    path: Path, *, cancellation: threading.Event | None = None, patience_s: float = 10.0
+    path: Path,
+    *,
+    beside: Path | None = None,
+    cancellation: threading.Event | None = None,
+    patience_s: float = 10.0,
 ) -> Generator[int | None]:
     """Holds the lock file at `path`, in an existing directory, for a block, which gets the
     descriptor of the lock.
 
     The system releases the lock when this process and the children that got the descriptor have
-    ended. On a file system without locks the block runs unlocked. Blocks its thread. Raises
-    FileError: LockHeldError when the lock is not available within `patience_s` seconds,
-    WriteFailureError when `cancellation` is set before that.
+    ended. On a file system without locks the block runs unlocked, and so it does where nothing can
+    be put `beside` an existing file: it is then written in place, under a lock of its own. Blocks
+    its thread. Raises FileError: LockHeldError when the lock is not available within `patience_s`
+    seconds, WriteFailureError when `cancellation` is set before that.
     """
     try:
         held = _acquire_lock(path, cancellation or threading.Event(), patience_s)
     except OSError as error:
-        raise from_os_error(error, path, writing=True) from error
+        if beside is None or error.errno not in PERMISSION or not beside.exists():
+            raise from_os_error(error, path, writing=True) from error
+        held = None
     try:
         yield held
     finally:

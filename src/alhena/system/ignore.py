@@ -3,17 +3,21 @@
 Rules follow git: the .gitignore of every directory from the top of the work tree down, then
 `.git/info/exclude`, then the user's core.excludesFile; the last matching line of the closest file
 decides, and files in an ignored directory cannot be re-included. A .gitignore applies even without
-a repository. `.geminiignore` is read at the root only.
+a repository. What git tracks it does not ignore. `.geminiignore` is read at the root only.
 """
 
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from alhena.system.errors import from_os_error
 from alhena.system.files import read_small_text
 from alhena.system.wildcard import BadPatternError, name_regex, path_regex
+
+if TYPE_CHECKING:
+    from alhena.system.tracked_files import TrackedFiles
 
 _MAX_INCLUDES = 10
 _NUL = "\0"
@@ -147,21 +151,13 @@ class IgnoreFile:
         for line in text.split("\n"):
             self._add(_byte_per_character(line))
         # For other entries, and for directories; last lines first, as they decide.
-        self._checks = [
+        self.checks = [
             [c for block in reversed(self._blocks) for c in block.checks(directories=directories)]
             for directories in (False, True)
         ]
 
     def __bool__(self) -> bool:
         return bool(self._blocks)
-
-    def verdict(self, prefix: str, name: str, is_dir: bool) -> bool | None:
-        """True to ignore, False to keep, None without a matching line; the path is `prefix` +
-        `name`."""
-        for negated, by_name, fullmatch in self._checks[is_dir]:
-            if fullmatch(name if by_name else prefix + name):
-                return not negated
-        return None
 
     def _add(self, line: str) -> None:
         if line.startswith("#"):
@@ -205,10 +201,11 @@ class DirectoryRules:
     """The rules for the entries of one directory; made by `IgnoreRules.rules_of` and `below`.
 
     `layers` are ignore files, closest first, each with this directory's path below its own ("" or
-    ending in a slash).
+    ending in a slash). `ignored`: the directory itself is, so that everything below is but for what
+    is `tracked`.
     """
 
-    __slots__ = ("_directory", "_gemini", "_layers", "_owner", "ignored")
+    __slots__ = ("_directory", "_gemini", "_layers", "_owner", "_tracked", "ignored")
 
     def __init__(
         self,
@@ -216,6 +213,7 @@ class DirectoryRules:
         directory: str,
         layers: list[tuple[str, IgnoreFile]],
         gemini: list[tuple[str, IgnoreFile]],
+        tracked: "TrackedFiles | None" = None,
         *,
         ignored: bool = False,
     ) -> None:
@@ -223,33 +221,50 @@ class DirectoryRules:
         self._directory = directory
         self._layers = layers
         self._gemini = gemini
+        self._tracked = tracked
         self.ignored = ignored
 
     def ignores(self, name: str, is_dir: bool) -> bool:
         """True when the entry `name` of this directory is ignored."""
-        if self.ignored or (name == _GIT and self._owner.git):
+        if name == _GIT and self._owner.git:
             return True
         plain = name if name.isascii() else _byte_per_character(name)
-        return _apply_rules(self._layers, plain, is_dir) or _apply_rules(
-            self._gemini, plain, is_dir
-        )
+        ignored = self._matches(plain, is_dir) and not self._tracks(name, is_dir)
+        return ignored or (bool(self._gemini) and self.closes(name, is_dir))
+
+    def closes(self, name: str, is_dir: bool) -> bool:
+        """True when .geminiignore names an entry."""
+        plain = name if name.isascii() else _byte_per_character(name)
+        return _apply_rules(self._gemini, plain, is_dir)
 
     def below(self, name: str) -> "DirectoryRules":
         """The rules for the entries of the subdirectory `name`."""
         directory = f"{self._directory.rstrip('/')}/{name}"
         if self.ignores(name, is_dir=True):
             return DirectoryRules(self._owner, directory, [], [], ignored=True)
-        step = f"{_byte_per_character(name)}/"
-        gemini = [(prefix + step, rules) for prefix, rules in self._gemini]
-        layers = [(prefix + step, rules) for prefix, rules in self._layers]
-        return DirectoryRules(self._owner, directory, self._owner.layers(directory, layers), gemini)
+        plain = _byte_per_character(name)
+        gemini = [(f"{prefix}{plain}/", rules) for prefix, rules in self._gemini]
+        inner = self._owner.tracked_by(directory)
+        if inner is None and self._matches(plain, is_dir=True):
+            return DirectoryRules(self._owner, directory, [], gemini, self._tracked, ignored=True)
+        layers = [(f"{prefix}{plain}/", rules) for prefix, rules in self._layers]
+        layers = self._owner.layers(directory, layers)
+        return DirectoryRules(self._owner, directory, layers, gemini, inner or self._tracked)
+
+    def _matches(self, plain: str, is_dir: bool) -> bool:
+        """True when git ignores an entry that it does not track."""
+        return self.ignored or _apply_rules(self._layers, plain, is_dir)
+
+    def _tracks(self, name: str, is_dir: bool) -> bool:
+        path = f"{self._directory.rstrip('/')}/{name}"
+        return self._tracked is not None and self._tracked.holds(path, is_dir)
 
 
 def _apply_rules(layers: list[tuple[str, IgnoreFile]], name: str, is_dir: bool) -> bool:
     for prefix, rules in layers:
-        verdict = rules.verdict(prefix, name, is_dir)
-        if verdict is not None:
-            return verdict
+        for negated, by_name, fullmatch in rules.checks[is_dir]:
+            if fullmatch(name if by_name else prefix + name):
+                return not negated
     return False
 
 
@@ -257,7 +272,8 @@ class IgnoreRules:
     """The ignore rules of a workspace root, read from disk on demand and cached.
 
     `environ` (default: this process's) locates the user's git settings. `warnings` has a line for
-    every unreadable ignore file. Create a new object to see changed files.
+    every unreadable ignore file. Without `tracked` git is not asked for what it tracks, and the
+    rules alone decide. Create a new object to see changed files.
     """
 
     def __init__(
@@ -266,8 +282,10 @@ class IgnoreRules:
         *,
         git: bool = True,
         gemini: bool = True,
+        tracked: bool = True,
         environ: Mapping[str, str] | None = None,
     ) -> None:
+        self._asks = tracked and git
         self._environ: Mapping[str, str] = os.environ if environ is None else environ
         self.root = Path(root)
         self.git = git
@@ -281,6 +299,21 @@ class IgnoreRules:
         if located == self.root or not located.is_relative_to(self.root):
             return False
         return self.rules_of(located.parent).ignores(located.name, is_dir)
+
+    def covers(self, directory: Path) -> bool:
+        """True for a directory that is ignored itself, also when git tracks something in it."""
+        if directory == self.root or not directory.is_relative_to(self.root):
+            return False
+        return self.rules_of(directory).ignored
+
+    def tracked_by(self, top: str) -> "TrackedFiles | None":
+        """The tracked files of the repository at `top` that its rules match; None where there is no
+        repository, or it is not asked."""
+        if not self._asks or not os.path.lexists(f"{top}/{_GIT}"):
+            return None
+        from alhena.system.tracked_files import TrackedFiles
+
+        return TrackedFiles(top, self._environ, self.warnings)
 
     def rules_of(self, directory: Path) -> DirectoryRules:
         """The rules for the entries of a directory at or below the root."""
@@ -320,7 +353,7 @@ class IgnoreRules:
             current /= name
             step = f"{_byte_per_character(name)}/"
             layers = self.layers(str(current), [(prefix + step, f) for prefix, f in layers])
-        return DirectoryRules(self, str(directory), layers, gemini)
+        return DirectoryRules(self, str(directory), layers, gemini, self.tracked_by(str(top)))
 
     def _repository_layers(self, top: Path) -> list[tuple[str, IgnoreFile]]:
         git_dir = git_directory(top, self.warnings)

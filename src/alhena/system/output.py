@@ -1,14 +1,7 @@
-"""The output of a command as text: decoded, without terminal control, bounded, and stored in memory
-or in a file.
+"""The output of a command as text: decoded, as a screen shows it, bounded, and stored in memory or
+in a file."""
 
-Escape sequences (colours, cursor movement, titles) and control characters are removed; CR LF, a
-lone CR and NUL become line breaks, so that redrawn progress lines and `find -print0` stay legible.
-The text does not depend on the division of the bytes into chunks.
-"""
-
-import codecs
 import os
-import re
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -17,33 +10,6 @@ from typing import Protocol
 import msgspec
 
 from alhena.system.errors import FileError, from_os_error
-
-_ESCAPES = re.compile(
-    r"\x1b(?:\[[0-?]{0,256}[ -/]{0,16}[@-~]"
-    r"|\][^\x07\x1b\n]{0,4096}(?:\x07|\x1b\\)"
-    r"|[PX^_][^\x1b\n]{0,4096}\x1b\\"
-    r"|[ -/]{0,16}[0-~])"
-)
-_UNFINISHED_ESCAPE = re.compile(
-    r"\x1b(?:\[[0-?]{0,256}[ -/]{0,16}"
-    r"|\][^\x07\x1b\n]{0,4096}\x1b?"
-    r"|[PX^_][^\x1b\n]{0,4096}\x1b?"
-    r"|[ -/]{0,16})\Z"
-)
-_STRINGS = ("\x1b]", "\x1bP", "\x1bX", "\x1b^", "\x1b_")
-"""Starts of sequences that may contain any text."""
-
-_DELICATE = (*_STRINGS, "\r\x1b")
-"""Contexts in which an escape character without a sequence separates its neighbours."""
-
-_RUNS = ("\x1b" * 256, "\x1b" * 16, "\x1b" * 2)
-_DENSE = 8
-_MOST_KINDS = 4
-_SAMPLED = 4096
-_CONTROLS = [chr(code) for code in (*range(1, 9), 11, 12, *range(14, 32), *range(0x7F, 0xA0))]
-_CONTROL_BYTES = bytes([*range(9), *range(11, 32), 127])
-_C1_LEAD = 0xC2  # UTF-8 encodes U+0080 to U+009F after this byte
-_C1_TRAILS = frozenset(bytes([trail]) for trail in range(0x80, 0xA0))
 
 SNIFFED_BYTES = 4096
 # Control characters outside text: all of C0 except NUL (counted apart), BEL..CR and ESC.
@@ -60,79 +26,16 @@ def looks_binary(sample: bytes) -> bool:
     return nulls * 5 > len(sample) or (controls > 1 and controls * 20 > len(sample))
 
 
-def _may_have_controls(data: bytes) -> bool:
-    plain = len(data.translate(None, _CONTROL_BYTES)) == len(data)
-    return not plain or _C1_LEAD in data or data[:1] in _C1_TRAILS
-
-
-class TerminalText:
-    """Converts terminal output to plain text, piece by piece."""
-
-    def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._held = ""
-        self._after_escapes = ""
-
-    def feed(self, data: bytes, *, final: bool = False) -> str:
-        """Returns the text known after these bytes; `final` also returns pending text."""
-        held, self._held = self._held, ""
-        text = held + self._decoder.decode(data, final)
-        if not (held or self._after_escapes or _may_have_controls(data)):
-            return text
-        if not final and (unfinished := _unfinished_length(text)):
-            self._held = text[-unfinished:]
-            text = text[:-unfinished]
-        text = _without_escapes(self._after_escapes + text)
-        self._after_escapes = ""
-        if not final and text.endswith("\r"):
-            text, self._after_escapes = text[:-1], "\r"
-        text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\n")
-        for control in _CONTROLS:
-            if control in text:
-                text = text.replace(control, "")
-        return text
-
-
-def _unfinished_length(text: str) -> int:
-    """Length of an incomplete escape sequence at the end of the text, 0 without one."""
-    last = text.rfind("\x1b")
-    if last < 0:
-        return 0
-    # One that is ended by an escape character starts another.
-    found = _UNFINISHED_ESCAPE.search(text, max(0, text.rfind("\x1b", 0, last)))
-    return len(text) - found.start() if found else 0
-
-
-def _without_escapes(text: str) -> str:
-    """The text without escape sequences. A flood has few distinct sequences, and removing them one
-    by one is faster than examining each occurrence."""
-    count = text.count("\x1b")
-    if not count:
-        return text
-    kinds = {kind for kind in _ESCAPES.findall(text, 0, _SAMPLED) if _is_simple(kind)}
-    # No simple one is a prefix of another, so equal counts mean that there are no other sequences.
-    if len(kinds) <= _MOST_KINDS and count == sum(map(text.count, kinds)):
-        for kind in kinds:
-            text = text.replace(kind, "")
-        return text
-    if count * _DENSE > len(text) and not any(map(text.__contains__, _DELICATE)):
-        # These start no sequence; the escape character is removed with other controls.
-        text = text.replace("\x1b\n", "\n")
-        for run in _RUNS:
-            while run in text:
-                text = text.replace(run, "\x1b")
-    return _ESCAPES.sub("", text)
-
-
-def _is_simple(sequence: str) -> bool:
-    return sequence != "\x1b[" and not sequence.startswith(_STRINGS)
-
-
 class Converter(Protocol):
     """Converts bytes to text, piece by piece."""
 
     def feed(self, data: bytes, *, final: bool = False) -> str:
         """Returns the text known after these bytes; `final` also returns pending text."""
+        ...
+
+    @property
+    def pending(self) -> str:
+        """The text that may still change."""
         ...
 
 
@@ -158,8 +61,8 @@ class CapturedText(msgspec.Struct, frozen=True, kw_only=True):
 class OutputCapture:
     """Keeps the first `head` and the last `tail` characters of an output of any length.
 
-    `on_text` receives the text as it arrives, until the output turns out to be binary. `characters`
-    counts it. `converter` makes it of the bytes.
+    `on_text` receives the text once it does not change any more, until the output turns out to be
+    binary. `characters` counts it. `converter` makes it of the bytes.
     """
 
     converter: Converter
@@ -176,7 +79,9 @@ class OutputCapture:
         self._head_size = head
         self._tail_size = tail
         self._on_text = on_text
-        self.converter = TerminalText()
+        from alhena.system.screen_text import ScreenText
+
+        self.converter = ScreenText(pipe=True)
         self._sample = b""
         self._head = ""
         self._tail: deque[str] = deque()
@@ -200,12 +105,15 @@ class OutputCapture:
 
     def so_far(self) -> CapturedText:
         """The captured part of an output that continues."""
-        tail = "".join(self._tail)
+        pending = "" if self.binary else self.converter.pending
+        room = self._head_size - len(self._head)
+        head = self._head + pending[:room] if room > 0 else self._head
+        tail = "".join(self._tail) + pending[max(0, room) :]
         tail = tail[max(0, len(tail) - self._tail_size) :]
         return CapturedText(
-            head=self._head,
+            head=head,
             tail=tail,
-            omitted=self.characters - len(self._head) - len(tail),
+            omitted=self.characters + len(pending) - len(head) - len(tail),
             total_bytes=self.total_bytes,
             binary=self.binary,
         )
@@ -245,6 +153,7 @@ class LiveOutput:
     def __init__(
         self,
         emit: Callable[[str], None],
+        redraw: Callable[[str], None] | None = None,
         *,
         clock: Callable[[], float],
         call_later: Callable[[float, Callable[[], None]], Timer],
@@ -252,6 +161,7 @@ class LiveOutput:
         limit: int = 100_000,
     ) -> None:
         self._emit = emit
+        self._redraw = redraw or emit
         self._clock = clock
         self._call_later = call_later
         self._interval = interval
@@ -271,9 +181,9 @@ class LiveOutput:
             self._waiting = self._waiting[over:]
         self._soon()
 
-    def follow(self, shown: Callable[[], str], emit: Callable[[str], None]) -> None:
-        """From now on `emit` gets what is `shown`, and added text only says that it has changed."""
-        self._shown, self._emit = shown, emit
+    def follow(self, shown: Callable[[], str]) -> None:
+        """From now on `redraw` gets what is `shown`; added text only says that it has changed."""
+        self._shown, self._emit = shown, self._redraw
 
     def _soon(self) -> None:
         if self._timer is None:

@@ -27,7 +27,13 @@ from alhena.system.files import (
     synchronise_directory,
     write_all,
 )
-from alhena.system.replacement import remove_leftovers, replace_file, temporary_in
+from alhena.system.replacement import (
+    NOT_REPLACED,
+    overwrite,
+    remove_leftovers,
+    replace_file,
+    temporary_in,
+)
 
 LIMIT = 1024 * 1024
 """Default limit of bytes of a file."""
@@ -71,7 +77,7 @@ class PrivateFiles:
             )
         try:
             self._make_directory()
-            self._replace(Path(os.path.realpath(path)), data)
+            self._replace(Path(os.path.realpath(path)), data, limit)
         except OSError as error:
             raise from_os_error(error, path, writing=True) from error
 
@@ -106,15 +112,21 @@ class PrivateFiles:
     def _make_directory(self) -> None:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def _replace(self, path: Path, data: bytes) -> None:
+    def _replace(self, path: Path, data: bytes, limit: int) -> None:
         directory = os.open(path.parent, _DIRECTORY)
         try:
             remove_leftovers(directory)
-            with temporary_in(directory, 0o600) as (descriptor, temporary):
-                os.fchmod(descriptor, 0o600)
-                write_all(descriptor, data, threading.Event())
-                synchronise(descriptor)
-                os.replace(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
+            try:
+                with temporary_in(directory, 0o600) as (descriptor, temporary):
+                    os.fchmod(descriptor, 0o600)
+                    write_all(descriptor, data, threading.Event())
+                    synchronise(descriptor)
+                    os.replace(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
+            except OSError as error:
+                if error.errno not in NOT_REPLACED or not path.exists():
+                    raise
+                _, found = read_whole(path, limit)
+                overwrite(directory, path, data, found, limit, threading.Event())
             synchronise_directory(directory)
         finally:
             os.close(directory)
@@ -124,7 +136,8 @@ _ATTEMPTS = 5
 
 
 def change_file(path: Path, changed: Callable[[bytes], bytes], failure: str) -> None:
-    """Replaces a file's content by `changed(content)`; the content of a new file is b"".
+    """Replaces a file's content by `changed(content)`; the content of a new file is b"". A file
+    whose line ends are CRLF keeps them: the content has LF.
 
     A new file is readable by the user only, a symbolic link stays one. `failure` begins the message
     of the ConfigError raised when the file cannot be written; it is then unchanged. Raises the
@@ -186,7 +199,7 @@ def _lock_target(path: Path) -> Generator[Path]:
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise from_os_error(error, place.parent, writing=True) from error
-    with exclusive(place.parent / f".{place.name}.lock"):
+    with exclusive(place.parent / f".{place.name}.lock", beside=place):
         yield place
 
 
@@ -202,10 +215,18 @@ def _change(place: Path, changed: Callable[[bytes], bytes]) -> None:
         _make_file(place)
         data, found = read_whole(place, MAX_BYTES)
         if data:  # created meanwhile by another process
-            new = changed(data)
+            new = keep_line_ends(data, changed)
     else:
-        new = changed(data)
+        new = keep_line_ends(data, changed)
     replace_file(place, new, expected=found, limit=MAX_BYTES)
+
+
+def keep_line_ends(data: bytes, changed: Callable[[bytes], bytes]) -> bytes:
+    """`changed(data)`, where a text whose line ends are all CRLF is changed with LF ones."""
+    feeds = data.count(b"\n")
+    if not feeds or data.count(b"\r\n") != feeds:
+        return changed(data)
+    return changed(data.replace(b"\r\n", b"\n")).replace(b"\n", b"\r\n")
 
 
 def _make_file(place: Path) -> None:

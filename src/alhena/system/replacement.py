@@ -10,10 +10,11 @@ import stat
 import threading
 import time
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from alhena.system.errors import (
+    PERMISSION,
     ChangedFileError,
     DirectoryTargetError,
     FilePermissionError,
@@ -67,8 +68,7 @@ def overwrite(
             old = read_bytes(descriptor, limit + 1)
             if digest_of(old) != expected:
                 raise changed_since_read(path)
-            aside = f".alhena-{os.urandom(8).hex()}.old"
-            _put_aside(directory, aside, old, cancellation)
+            aside = _put_aside(directory, path, old, cancellation)
             try:
                 require_unchanged(path, expected, limit)
                 now = os.stat(path.name, dir_fd=directory, follow_symlinks=False)
@@ -76,22 +76,44 @@ def overwrite(
                     raise changed_since_read(path)
                 stop_if(cancellation)
             except BaseException:
-                remove_name(directory, aside)
+                aside.unlink(missing_ok=True)
                 raise
             try:
                 _fill(descriptor, data)
             except BaseException as error:
-                _put_back(descriptor, old, path, path.with_name(aside), error)
-                remove_name(directory, aside)
+                _put_back(descriptor, old, path, aside, error)
+                aside.unlink(missing_ok=True)
                 raise
             _keep_mode(descriptor, status)
-            remove_name(directory, aside)
+            aside.unlink(missing_ok=True)
     finally:
         os.close(descriptor)
     return status.st_nlink - 1
 
 
-def _put_aside(directory: int, name: str, content: bytes, cancellation: threading.Event) -> None:
+def _put_aside(directory: int, path: Path, content: bytes, cancellation: threading.Event) -> Path:
+    """Saves the old content of a file beside it, or in the directory for temporary files where
+    nothing can be put beside it."""
+    name = f".alhena-{os.urandom(8).hex()}.old"
+    try:
+        _save_copy(directory, name, content, cancellation)
+    except OSError as error:
+        if error.errno not in PERMISSION:
+            raise
+    else:
+        return path.with_name(name)
+    import tempfile
+
+    place = Path(os.path.realpath(tempfile.gettempdir()))
+    elsewhere = os.open(place, STEP)
+    try:
+        _save_copy(elsewhere, name, content, cancellation)
+    finally:
+        os.close(elsewhere)
+    return place / name
+
+
+def _save_copy(directory: int, name: str, content: bytes, cancellation: threading.Event) -> None:
     copy = os.open(name, CREATE, 0o600, dir_fd=directory)
     try:
         try:
@@ -192,6 +214,8 @@ def _remove_if_left(directory: int, name: str) -> None:
         os.close(descriptor)
 
 
+NOT_REPLACED = (errno.EBUSY, *PERMISSION)
+"""Errors of a file that can at most be written in place; EBUSY is that of a mount point."""
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
 
 
@@ -211,10 +235,12 @@ def replace_file(
     missing parent directories are created, and removed again on failure. Raises FileError.
 
     A file with further hard links is written in place, so that all its names show the new content;
-    so is a file that is a mount point and cannot be replaced. That is not atomic, so the old
-    content is first saved beside the file (`.alhena-*.old`). It is restored when writing fails; a
-    crash in between leaves the saved copy. Temporary files (`.alhena-*.tmp`) of killed processes
-    are removed by the next write in the directory. Returns the number of further names.
+    so is a file that cannot be replaced: a mount point, one in a directory that this user cannot
+    write, and one whose owner or group would change. That is not atomic, so the old content is
+    first saved beside the file (`.alhena-*.old`), or where temporary files are. It is restored when
+    writing fails; a crash in between leaves the saved copy. Temporary files (`.alhena-*.tmp`) of
+    killed processes are removed by the next write in the directory. Returns the number of further
+    names.
 
     Of two processes that start from the same content, by whatever names, one writes and the other
     finds the file changed, if the file system has locks. Changes by other programs are noticed up
@@ -238,8 +264,10 @@ def replace_file(
 
 def _write_error(error: OSError, path: Path) -> Exception:
     if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+        code = errno.errorcode[error.errno]
         return WriteFailureError(
-            f"Error writing to file '{printable(path)}': a part of its path is not a directory.",
+            f"Error writing to file '{printable(path)}': a part of its path is not a directory "
+            f"({code}).",
             remedy="Check the path with list_directory.",
         )
     return from_os_error(error, path, writing=True)
@@ -289,10 +317,7 @@ def _replace_in(
     if old is not None and not os.access(
         path.name, os.W_OK, dir_fd=directory, effective_ids=os.access in os.supports_effective_ids
     ):
-        raise FilePermissionError(
-            f"Permission denied writing to file: {printable(path)} (EACCES).",
-            remedy="It is read-only; its owner has to change the permissions.",
-        )
+        raise _refusal(directory, path)
     if old is not None and expected is not None and old.st_nlink > 1:
         return _write_in_place(directory, path, data, expected, limit, cancellation)
     remove_leftovers(directory)
@@ -302,14 +327,16 @@ def _replace_in(
             write_all(descriptor, data, cancellation)
             if old is not None:
                 _keep_attributes(descriptor, directory, path, old)
+                kept = os.fstat(descriptor)
+                if (kept.st_uid, kept.st_gid) != (old.st_uid, old.st_gid):
+                    raise PermissionError(errno.EPERM, "its owner would change")
             synchronise(descriptor)
             with alone_in(directory, path, cancellation=cancellation):
                 require_unchanged(path, expected, limit)
                 stop_if(cancellation)
                 _put(directory, temporary, path, new=old is None)
     except OSError as error:
-        # A mount point, such as a single file in a container, cannot be replaced.
-        if expected is None or error.errno != errno.EBUSY:
+        if expected is None or error.errno not in NOT_REPLACED:
             raise
         return _write_in_place(directory, path, data, expected, limit, cancellation)
     synchronise_directory(directory)
@@ -324,9 +351,27 @@ def _write_in_place(
     limit: int,
     cancellation: threading.Event,
 ) -> int:
-
-    with alone_in(directory, path, cancellation=cancellation):
+    with ExitStack() as locks:
+        with suppress(PermissionError):  # the directory cannot be read: the file's own lock is left
+            locks.enter_context(alone_in(directory, path, cancellation=cancellation))
         return overwrite(directory, path, data, expected, limit, cancellation)
+
+
+def _refusal(directory: int, path: Path) -> FilePermissionError:
+    """The error for a file that cannot be written, with the reason that the system gives."""
+    code = "EACCES"
+    try:
+        os.close(os.open(path.name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory))
+    except OSError as error:
+        code = errno.errorcode.get(error.errno or 0, code)
+    remedy = (
+        "Its file system is mounted read-only; write to another place."
+        if code == "EROFS"
+        else "It is read-only; its owner has to change the permissions."
+    )
+    return FilePermissionError(
+        f"Permission denied writing to file: {printable(path)} ({code}).", remedy=remedy
+    )
 
 
 def _status(directory: int, path: Path) -> os.stat_result | None:

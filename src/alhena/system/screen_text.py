@@ -28,6 +28,8 @@ _TOKEN = re.compile(
 _UNFINISHED = re.compile(
     r"\x1b(?:\[[<-?]?[0-9;:]{0,256}[ -/]{0,16}|[\]PX^_][^\x1b\x07]{0,4096}\x1b?|[ -/]{0,16})?\Z"
 )
+_STRINGS = ("\x1b]", "\x1bP", "\x1bX", "\x1b^", "\x1b_")
+"""Starts of sequences that may contain any text."""
 TAB = 8
 PENDING = 1 << 16
 """Characters from which on appended text is given out, except for what the screen still shows."""
@@ -72,11 +74,60 @@ class _ScreenRow(msgspec.Struct):
         self.cells[at : at + len(cells)] = cells
 
 
+PIPE_ROWS, PIPE_COLUMNS = 100, 1_000
+"""Lines of a pipe that can still be redrawn, and characters of a line after which one breaks."""
+PIPE_PENDING = 2_048
+"""Characters of a pipe from which on lines that cannot be redrawn any more are given out."""
+_MEANINGLESS = re.compile(
+    r"\x1b(?:\[[0-9;:]{0,256}m"
+    r"|[\]PX^_][^\x1b\x07]{0,4096}(?:\x07|\x1b\\)"
+    r"|[()][0-9A-B]"
+    r"|\[[0-9;:]{0,256}[Hfdr]|\[[23]J|c|\[\?[0-9;]{0,256}[hl]"
+    r"|\[(?![<-?]?[0-9;:]{0,256}[ -/]{0,16}[@-~])|[\]PX^_]|(?![ -/]{0,16}[0-~]))"
+    r"|[\x00\x07\x0e\x0f]"
+)
+"""What has no meaning in a pipe: colours, titles, sequences that address a whole screen, broken
+ones. Taking them out makes no sequences of their neighbours."""
+_REPLACED_LINES = re.compile(r"(?:[^\n\x0b\x0c\x08\x1b]*\r\x1b\[[02]?K)+")
+_MANY_STATES = 16
+_NOT_ASCII_TEXT = re.compile(r"[^\t\r -~]")
+
+
+def _drop_states(text: str) -> str:
+    """The text without states of lines that later ones replace completely."""
+    if text.count("\r") < _MANY_STATES:
+        return text
+    text = _REPLACED_LINES.sub("\r\x1b[K", text)
+    return "\n".join(map(_drop_covered, text.split("\n")))
+
+
+def _drop_covered(line: str) -> str:
+    """A line without the states that a later one covers; the first continues what is there."""
+    first, *states = line.split("\r")
+    if len(states) < _MANY_STATES or "\t" in line or _NOT_ASCII_TEXT.search(line):
+        return line
+    kept: list[str] = []
+    covered = 0
+    for state in reversed(states):
+        if len(state) > covered:
+            kept.append(state)
+            covered = len(state)
+    if len(kept) < sum(map(bool, states)):
+        kept.append(" ")  # something was written over
+    return "\r".join([first, *reversed(kept)])
+
+
 class ScreenText:
     """The text of a screen of `rows` and `columns`. It does not depend on the division of the bytes
-    into chunks. `modes` are the private modes that are on."""
+    into chunks. `modes` are the private modes that are on, `redrawn` is true once anything was not
+    just appended. With `pipe` the output comes from a pipe: lines are redrawn as on a screen, but
+    there is no screen to clear or to write all over, and NUL ends a line."""
 
-    def __init__(self, rows: int, columns: int) -> None:
+    def __init__(
+        self, rows: int = PIPE_ROWS, columns: int = PIPE_COLUMNS, *, pipe: bool = False
+    ) -> None:
+        self.redrawn = False
+        self._pipe = pipe
         self.rows = max(rows, 1)
         self.columns = max(columns, 2)
         self.modes = set(_INITIAL)
@@ -99,6 +150,11 @@ class ScreenText:
             return self._drawing.text
         lines = self._text[-self.rows * self.columns :].split("\n")
         return "\n".join(lines[-self.rows :])
+
+    @property
+    def pending(self) -> str:
+        """The text that `feed` has not returned yet."""
+        return self._left + (self._drawing.text if self._draws else self._text)
 
     @property
     def at_margin(self) -> bool:
@@ -125,19 +181,26 @@ class ScreenText:
         """Returns the text that has left the screen; `final` also returns what is on it."""
         text = self._held + self._decoder.decode(data, final)
         self._held = ""
-        if unfinished := _unfinished_length(text):
+        unfinished = _unfinished_length(text)
+        if unfinished and final and self._pipe and text[-unfinished:].startswith(_STRINGS):
+            unfinished = 0  # the text of a string that never ends is text
+        if unfinished:
             text, self._held = text[:-unfinished], "" if final else text[-unfinished:]
         out = [self._left]
         self._left = ""
         if "\r" in text:
             text = text.replace("\r\n", "\n")
+        if self._pipe:
+            text = text.replace("\0", "\n")
+            text = _MEANINGLESS.sub("", text)
+            text = _drop_states(text)
         if not self._draws:
             text = self._append(text)
         if text:
             self._draw(text, out.append)
         if final:
             self._end(out.append)
-        elif len(self._text) > PENDING:
+        elif len(self._text) > (PIPE_PENDING if self._pipe else PENDING):
             self._give(out.append)
         return "".join(out)
 
@@ -153,6 +216,7 @@ class ScreenText:
         return text[found.start() :]
 
     def _draw(self, text: str, out: Callable[[str], object]) -> None:
+        self.redrawn = True
         if not self._draws:
             self._drawing.write(self._text, out)
             self._text, self._draws = "", True
@@ -185,13 +249,11 @@ class ScreenText:
 
 def _unfinished_length(text: str) -> int:
     """Length of what may be the beginning of a sequence or of a line break at the end."""
-    if text.endswith("\r"):
-        return 1
     last = text.rfind("\x1b")
-    if last < 0:
-        return 0
-    found = _UNFINISHED.search(text, max(0, text.rfind("\x1b", 0, last)))
-    return len(text) - found.start() if found else 0
+    found = None
+    if last >= 0:
+        found = _UNFINISHED.search(text, max(0, text.rfind("\x1b", 0, last)))
+    return len(text) - found.start() if found and found[0] else int(text.endswith("\r"))
 
 
 class _Drawing:

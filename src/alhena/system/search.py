@@ -1,40 +1,38 @@
 """Searches files for a regular expression, line by line, with context lines.
 
 This module decides the searched files (ignore rules, excluded directories, include patterns, no
-symlinks, no binaries), the matching lines and their display. ripgrep only saves reading: it lists
-the files that contain a text which every match contains. When it fails, all files are read.
+symlinks, no binaries), the matching lines and their display. A program (`text_finder`) only saves
+reading: it names the files that contain a text which every match contains. When it fails, all files
+are read.
 """
 
 import asyncio
 import os
 import re
-import signal
-import stat
-import subprocess
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from alhena.config.settings import FileFilteringSettings
-from alhena.shell.secret_files import GLOBS, left_out, may_hold_secrets
-from alhena.system.encoding import lines_of
+from alhena.shell.secret_files import is_secret_name, left_out, may_hold_secrets
+from alhena.system.encoding import LONGEST_LINE, lines_of
 from alhena.system.errors import (
     PatternError,
-    ProcessStartError,
     SearchError,
     SearchTimeoutError,
     from_os_error,
     printable,
 )
-from alhena.system.files import is_temporary
 from alhena.system.ignore import IgnoreRules
+from alhena.system.unicode_forms import compose, origin_of
 from alhena.system.walk import (
     EXCLUDED_DIRECTORIES,
+    VERSION_CONTROL,
+    LeftOut,
     WalkLimits,
     WalkTally,
     literal,
@@ -46,15 +44,14 @@ from alhena.system.wildcard import BadPatternError, name_regex, path_regex
 if TYPE_CHECKING:
     from regex import Pattern
 
+_NAMES = {"rg": "ripgrep"}
 MAX_MATCHES = 20_000
 MAX_LINE = 2_000
 TIME_LIMIT = 30.0
 LONGEST_PATTERN = 2_000
 LINE_SECONDS = 2.0
 
-_STEP = 0.05
 _BETWEEN_CHECKS = 2_000
-_VERSION_CONTROL = frozenset({".git", ".hg", ".svn"})
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +63,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     path that git would ignore is searched when it is named; `filtering` says whether ignore files
     count at all. `no_ignore` applies that to the whole
     search: only .geminiignore counts. `max_per_file` is 0 for no limit. `environ` (default: this
-    process's) locates the user's git settings, and is passed to ripgrep without secrets.
+    process's) locates the user's git settings, and is passed to the program without secrets.
     """
 
     pattern: str
@@ -83,32 +80,36 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LineMatch(msgspec.Struct, frozen=True):
-    """A matching line: its file, its number from 1, its text (at most 2,000 characters)."""
+    """A matching line: its file, its number from 1, its text. Of a line with more than 2,000
+    characters the text is the part around the match, whose first character is number `column`, from
+    1; 0 for a line that is shown whole."""
 
     path: Path
     line: int
     text: str
+    column: int = 0
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """Matches by path (as bytes) and line. `limited`: there are more than `max_matches`;
-    `cut_files` have more than `max_per_file`. `notes` report failures. `backend` names the search
-    program.
+    `cut_files` have more than `max_per_file`. `left_out` counts what was not searched, `notes`
+    report failures. `backend` names the search program.
     """
 
     matches: tuple[LineMatch, ...]
     limited: bool
     cut_files: int = 0
+    left_out: LeftOut = LeftOut()
     notes: tuple[str, ...]
     backend: str
 
 
 class FileSearch:
-    """Searches files, with ripgrep if `program` is its path."""
+    """Searches files, with ripgrep or GNU grep if `program` is its path."""
 
     def __init__(self, program: str = "", *, time_limit: float = TIME_LIMIT) -> None:
         self.program = program
-        self.name = "ripgrep" if program else "python"
+        self.name = _NAMES.get(os.path.basename(program), "grep") if program else "python"
         self._time_limit = time_limit
 
     async def search(
@@ -121,7 +122,8 @@ class FileSearch:
         def is_stopped() -> bool:
             return stop.is_set() or (cancellation is not None and cancellation.is_set())
 
-        work = _FileSearch(query, self.program, Deadline(self._time_limit, is_stopped)).run
+        deadline = Deadline(self._time_limit, is_stopped)
+        work = _FileSearch(query, (self.program, self.name), deadline).run
         running = asyncio.get_running_loop().run_in_executor(None, work)
         try:
             return await asyncio.shield(running)
@@ -138,12 +140,12 @@ def choose_search(
     roots: Iterable[Path] = (),
     time_limit: float = TIME_LIMIT,
 ) -> FileSearch:
-    """A search with ripgrep if it is on the PATH of `environ` (default: this process's), outside
-    the `roots` of the workspace."""
-    from alhena.system.own_programs import find_program
+    """A search with a program on the PATH of `environ` (default: this process's) that reads
+    faster, if there is one outside the `roots` of the workspace."""
+    from alhena.system.text_finder import find_reader
 
-    found = find_program("rg", os.environ if environ is None else environ, roots)
-    return FileSearch(found or "", time_limit=time_limit)
+    found = find_reader(os.environ if environ is None else environ, roots)
+    return FileSearch(found, time_limit=time_limit)
 
 
 class Deadline:
@@ -172,132 +174,101 @@ class Deadline:
 
 
 class _FileSearch:
-    def __init__(self, query: Query, program: str, deadline: Deadline) -> None:
+    def __init__(self, query: Query, program: tuple[str, str], deadline: Deadline) -> None:
         self._query = query
-        self._program = program
+        self._program, self._name = program
         self._deadline = deadline
         self._files = FileChoice(query)
-        self._literals = required_literals(query.pattern)
+        self._literals = required_literals(compose(query.pattern))
+        self._tally = WalkTally()
         self._secrets = 0
         self._notes: list[str] = []
         self._backend = "python"
+        self._matcher = self._make_matcher()
 
     def run(self) -> SearchResult:
         """Runs the search."""
         path = self._query.path
-        directory = os.path.isdir(path)
-        if self._files.rules.is_ignored(path, directory):
+        if self._files.rules.is_ignored(path, os.path.isdir(path)):
             self._notes.append(f"{printable(path)} is left out by .geminiignore.")
             return self._result([], limited=False)
+        if not os.path.isdir(path):
+            return self._read([str(path)])
+        result = self._read(self._choose_names())
+        if result.matches or path == self._query.root or not result.left_out.has_ignored:
+            return result
+        # It was named, so its content counts, also when an ignore file names that.
+        self._files.open_all()
+        self._tally, self._secrets = WalkTally(), 0
+        self._notes.append(f"What git ignores in {printable(path)} was searched too.")
+        return self._read(self._choose_names())
+
+    def _read(self, names: list[str]) -> SearchResult:
+        """Searches these files."""
         found: list[LineMatch] = []
         cut_files = 0
-        names, matcher = self._list_files() if directory else ([str(path)], self._matcher())
-        if names is None:
-            names = list(self._walk_files())
         most = self._query.max_matches
         per_file = self._query.max_per_file
         for name in sorted(names, key=os.fsencode):
-            lines = self._lines(matcher, name, min(per_file or most, most) + 1)
-            if per_file and len(lines) > per_file:
+            matches = self._matches(name, min(per_file or most, most) + 1)
+            if per_file and len(matches) > per_file:
                 cut_files += 1
-                del lines[per_file:]
-            located = Path(name)
-            found += [LineMatch(located, number, shown_line(line)) for number, line in lines]
+                del matches[per_file:]
+            found += matches
             if len(found) > most:
                 del found[most:]
                 return self._result(found, limited=True, cut_files=cut_files)
         return self._result(found, limited=False, cut_files=cut_files)
 
-    def _lines(self, matcher: "LineMatcher", path: str, most: int) -> list[tuple[int, str]]:
+    def _matches(self, path: str, most: int) -> list[LineMatch]:
         try:
-            return matcher.matches(path, most)
+            found = self._matcher.matches(path, most)
         except OSError as error:
             self._notes.append(str(from_os_error(error, path)))
             return []
+        cut, self._matcher.cut_lines = self._matcher.cut_lines, []
+        self._notes += [
+            f"Of line {number:,} of {printable(path)} only the first {LONGEST_LINE:,} characters "
+            "were searched."
+            for number in cut
+        ]
+        return found
 
-    def _matcher(self) -> "LineMatcher":
+    def _make_matcher(self) -> "LineMatcher":
         query, case = self._query, self._query.case_sensitive
         pattern = compile_pattern(query.pattern, case_sensitive=case)
         exclude = compile_pattern(query.exclude, case_sensitive=case) if query.exclude else None
         return LineMatcher(pattern, exclude, self._literals, self._deadline)
 
-    def _list_files(self) -> "tuple[list[str] | None, LineMatcher]":
-        """The files that ripgrep lists, None when all have to be read; and the matcher, which is
-        made meanwhile."""
-        usual = self._query.filtering.respect_git_ignore
-        if not self._program or not self._literals or self._files.named or not usual:
-            return None, self._matcher()
-        texts = ("--files-with-matches", "--text", "--ignore-case", "--fixed-strings",
-                 *(f"--regexp={each}" for each in self._literals))  # fmt: skip
-        # Listed apart from the pattern, so that their number tells nothing about their content.
-        secrets = ("--files", *(f"--iglob={each}" for each in GLOBS))
-        listed: list[list[str]] = []
-        with ExitStack() as ends:
-            processes = [self._start(texts), self._start(secrets)]
-            for process in filter(None, processes):
-                ends.enter_context(_killed_on_failure(process))
-            matcher = self._matcher()
-            for process in processes:
-                output = None if process is None else self._output(process)
-                if process is None or output is None or process.returncode not in {0, 1}:
-                    return None, matcher  # 1: no file contains it
-                listed.append(self._names(output))
-        self._backend = "ripgrep"
-        found, secret = listed
-        self._secrets = sum(not self._files.is_open(each) for each in secret)
-        return [each for each in found if self._files.is_open(each)], matcher
-
-    def _names(self, output: bytes) -> list[str]:
-        top = str(self._query.path).rstrip("/")
-        names = [os.fsdecode(name).removeprefix("./") for name in output.split(b"\0")[:-1]]
-        paths = [f"{top}/{name}" for name in names]
-        return [path for path in paths if self._files.belongs(path)]
-
-    def _start(self, wanted: tuple[str, ...]) -> "subprocess.Popen[bytes] | None":
-        from alhena.system.environment import child_environment, shield_memory
+    def _choose_names(self) -> list[str]:
+        """The files to read: all, or those in which a program finds a required text."""
+        if not self._program or not self._literals:
+            return list(self._walk_files())
+        from alhena.system.text_finder import TextFinder
 
         query = self._query
-        options = [f"--glob=!{name}/" for name in sorted(EXCLUDED_DIRECTORIES)]
-        if not any(os.path.exists(above / ".git") for above in (query.path, *query.path.parents)):
-            # Without a repository it would read rules up to "/", above the workspace root.
-            options.append("--no-ignore-parent")
-        argv = (self._program, "--no-config", "--null", "--hidden", "--no-messages",
-                "--color=never", "--no-ignore-dot", "--no-require-git", *wanted, *options, "--",
-                ".")  # fmt: skip
         environ = os.environ if query.environ is None else query.environ
-        place = environ.get("XDG_CONFIG_HOME")  # it locates ignore rules
-        extra = {"XDG_CONFIG_HOME": place} if place else {}
-        try:
-            shield_memory()
-            return subprocess.Popen(
-                argv,
-                cwd=str(query.path),
-                env=child_environment(environ, extra=extra).variables,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        except (OSError, ValueError, ProcessStartError):
-            return None
-
-    def _output(self, process: "subprocess.Popen[bytes]") -> bytes:
-        while True:
-            with suppress(subprocess.TimeoutExpired):
-                return process.communicate(timeout=min(_STEP, self._deadline.remaining_seconds()))[
-                    0
-                ]
+        wait = self._deadline.remaining_seconds
+        with TextFinder(self._program, self._literals, environ, wait) as finder:
+            for name in self._walk_files():
+                finder.look_into(name)
+            found = finder.finish()
+        if not finder.failed:
+            self._backend = self._name
+        return found
 
     def _walk_files(self) -> Iterator[str]:
-        tally = WalkTally()
+        is_included, is_open = self._files.is_included, self._files.is_open
         limits = WalkLimits(enter=self._go_on, excluded=self._files.excluded)
-        for entry in walk(self._query.path, self._files.rules, tally, limits):
-            if self._files.is_included(entry.path) and not entry.is_symlink():
-                if self._files.is_open(entry.path):
-                    yield entry.path
-                else:
-                    self._secrets += 1
-        self._notes.extend(tally.unreadable)
+        for entry in walk(self._query.path, self._files.rules, self._tally, limits):
+            path = entry.path
+            if not is_included(path) or entry.is_symlink():
+                continue
+            if is_open(path):
+                yield path
+            else:
+                self._secrets += 1
+        self._notes.extend(self._tally.unreadable)
 
     def _go_on(self, _directory: str) -> bool:
         self._deadline.remaining_seconds()
@@ -310,21 +281,10 @@ class _FileSearch:
             matches=tuple(found),
             limited=limited,
             cut_files=cut_files,
+            left_out=self._tally.count(self._files.is_included),
             notes=notes,
             backend=self._backend,
         )
-
-
-@contextmanager
-def _killed_on_failure(process: "subprocess.Popen[bytes]") -> Generator[None]:
-    """Waits for a process; kills it when its output is not wanted any more."""
-    with process:
-        try:
-            yield
-        except BaseException:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            raise
 
 
 class FileChoice:
@@ -336,45 +296,44 @@ class FileChoice:
 
     def __init__(self, query: Query) -> None:
         inside = query.path.relative_to(query.root).parts
-        environ = query.environ
-        gemini = query.filtering.respect_gemini_ignore
-        git = query.filtering.respect_git_ignore
-        rules = IgnoreRules(query.root, git=git, gemini=gemini, environ=environ)
-        git_only = IgnoreRules(query.root, gemini=False, environ=environ)
+        self._query = query
+        git, gemini = query.filtering.respect_git_ignore, query.filtering.respect_gemini_ignore
+        rules = IgnoreRules(query.root, git=git, gemini=gemini, environ=query.environ)
+        open_only = IgnoreRules(query.root, git=False, gemini=gemini, environ=query.environ)
         self.named = (
             query.no_ignore
             or bool(EXCLUDED_DIRECTORIES.intersection(inside))
-            or git_only.is_ignored(query.path, os.path.isdir(query.path))
+            or rules.covers(query.path)
+            or (rules.is_ignored(query.path, is_dir=False) and not os.path.isdir(query.path))
         )
-        if self.named:
-            rules = IgnoreRules(query.root, git=False, gemini=gemini, environ=environ)
-        self.rules = rules
+        self.rules = open_only if self.named else rules
         self.excluded: frozenset[str] = EXCLUDED_DIRECTORIES
         if self.named:
-            self.excluded = _VERSION_CONTROL if query.no_ignore else frozenset[str]()
+            self.excluded = VERSION_CONTROL if query.no_ignore else frozenset[str]()
         self._base = len(str(query.path).rstrip("/")) + 1
         self._include = _include_regexes(query.path, query.include) if query.include else None
+        self._opened = ("", True)
 
-    def belongs(self, path: str) -> bool:
-        """True when a file listed by ripgrep belongs to the query."""
-        *above, name = path[self._base :].split("/")
-        if self.excluded.intersection(above) or is_temporary(name) or not self.is_included(path):
-            return False
-        try:
-            regular = stat.S_ISREG(os.lstat(path).st_mode)
-        except OSError:  # it has been deleted
-            return False
-        return regular and not self.rules.is_ignored(Path(path), is_dir=False)
+    def open_all(self) -> None:
+        """Applies git's rules no more."""
+        gemini = self._query.filtering.respect_gemini_ignore
+        environ = self._query.environ
+        self.rules = IgnoreRules(self._query.root, git=False, gemini=gemini, environ=environ)
 
     def is_open(self, path: str) -> bool:
         """False for a file below the query's path that may hold secrets."""
-        return not may_hold_secrets(path[self._base :])
+        above, _, name = path.rpartition("/")
+        if self._opened[0] != above:  # most files follow others of their directory
+            self._opened = (above, not may_hold_secrets(above[self._base :]))
+        if not self._opened[1] or is_secret_name(name):
+            return False
+        return name.lower() != "config" or not may_hold_secrets(path[self._base :])
 
     def is_included(self, path: str) -> bool:
         """True when the file matches the include pattern, if any."""
         if self._include is None:
             return True
-        below = path[self._base :]
+        below = compose(path[self._base :])
         name = below.rpartition("/")[2]
         return any(regex.fullmatch(name if by_name else below) for regex, by_name in self._include)
 
@@ -385,7 +344,7 @@ def _include_regexes(path: Path, include: str) -> list[tuple[re.Pattern[str], bo
         options = options_of(include)
         if "\0" not in include and os.path.lexists(path / include.lstrip("/")):
             options.append(literal(include))
-        for pattern in options:
+        for pattern in map(compose, options):
             by_name = "/" not in pattern
             bare = pattern.removeprefix("./").removeprefix("/")
             source = name_regex(bare) if by_name else path_regex(bare)
@@ -405,7 +364,7 @@ def compile_pattern(pattern: str, *, case_sensitive: bool = False) -> "Pattern[s
             f"the limit is {LONGEST_PATTERN:,}."
         )
     try:
-        return regex.compile(pattern, 0 if case_sensitive else regex.IGNORECASE)
+        return regex.compile(compose(pattern), 0 if case_sensitive else regex.IGNORECASE)
     except RecursionError:
         reason = "too deeply nested"
     except (regex.error, ValueError, OverflowError) as error:
@@ -486,23 +445,26 @@ class LineMatcher:
         self._deadline = deadline
         self._literals = literals
         self._bytes = tuple(each.encode() for each in literals)
+        self.cut_lines: list[int] = []
         source = "|".join(map(re.escape, literals))
         self._texts = regex.compile(source, regex.IGNORECASE) if literals else None
 
-    def matches(self, path: str, most: int) -> list[tuple[int, str]]:
-        """Line numbers from 1 and text of up to `most` matching lines of a file. Raises OSError,
-        SearchTimeoutError, SearchError when stopped."""
+    def matches(self, path: str, most: int) -> list[LineMatch]:
+        """Up to `most` matching lines of a file; `cut_lines` then has the numbers of lines of which
+        only the beginning was looked at. Raises OSError, SearchTimeoutError, SearchError when
+        stopped."""
         self._deadline.remaining_seconds()
-        found: list[tuple[int, str]] = []
-        for number, line in lines_of(path, self._lacks):
+        located = Path(path)
+        found: list[LineMatch] = []
+        for number, line in lines_of(path, self._lacks, self.cut_lines.append):
             if number % _BETWEEN_CHECKS == 0:
                 self._deadline.remaining_seconds()
             if self._literals and line.isascii() and not self._says(line.lower()):
                 continue
             try:
-                fits = self._is_match(self._pattern, line) and not (
-                    self._exclude is not None and self._is_match(self._exclude, line)
-                )
+                span = self._find_match(self._pattern, line)
+                if span and self._exclude is not None and self._find_match(self._exclude, line):
+                    span = None
             except (TimeoutError, MemoryError) as error:
                 self._deadline.remaining_seconds()
                 raise SearchTimeoutError(
@@ -510,8 +472,9 @@ class LineMatcher:
                     remedy="Simplify nested or adjoining repetitions, such as (a+)+ or a*a*, or "
                     "leave the file out with path or include.",
                 ) from error
-            if fits:
-                found.append((number, line))
+            if span:
+                column = span[0] + 1 if len(line.rstrip()) > MAX_LINE else 0
+                found.append(LineMatch(located, number, shorten_line(line, span), column))
                 if len(found) == most:
                     break
         return found
@@ -527,21 +490,32 @@ class LineMatcher:
             return not any(map(content.lower().__contains__, self._bytes))
         return self._texts.search(content, concurrent=True) is None
 
-    def _is_match(self, pattern: "Pattern[str]", line: str) -> bool:
+    def _find_match(self, pattern: "Pattern[str]", line: str) -> tuple[int, int] | None:
         seconds = self._deadline.remaining_seconds()
-        return pattern.search(line, timeout=seconds, concurrent=True) is not None
+        found = pattern.search(line, timeout=seconds, concurrent=True)
+        if found is None and not line.isascii() and (composed := compose(line)) != line:
+            found = pattern.search(composed, timeout=seconds, concurrent=True)
+            return None if found is None else origin_of(found.span(), line)
+        return None if found is None else found.span()
 
 
-def shown_line(line: str) -> str:
-    """A line for results: without trailing white space, at most `MAX_LINE` long."""
+def shorten_line(line: str, match: tuple[int, int]) -> str:
+    """A line for results: without trailing white space, and of a long one `MAX_LINE` characters
+    around the `match`, with an ellipsis where there is more."""
     text = line.rstrip()
-    return text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}... [truncated]"
+    if len(text) <= MAX_LINE:
+        return text
+    begin, end = match
+    around = max(0, MAX_LINE - (end - begin)) // 2
+    start = max(0, min(begin - around, len(text) - MAX_LINE))
+    part = text[start : start + MAX_LINE]
+    return f"{'…' if start else ''}{part}{'…' if start + MAX_LINE < len(text) else ''}"
 
 
 def lines_around(path: str, numbers: list[int], before: int, after: int) -> dict[int, str]:
     """Context lines before and after the lines with these numbers, which are left out.
 
-    Ascending, truncated like matches. Raises OSError.
+    Ascending, of at most `MAX_LINE` characters. Raises OSError.
     """
     wanted = {near for n in numbers for near in range(max(1, n - before), n + after + 1)}
     wanted.difference_update(numbers)
@@ -551,5 +525,6 @@ def lines_around(path: str, numbers: list[int], before: int, after: int) -> dict
         if number > last:
             break
         if number in wanted:
-            found[number] = shown_line(line)
+            text = line.rstrip()
+            found[number] = text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}... [truncated]"
     return found

@@ -15,22 +15,94 @@ from alhena.system.files import is_temporary
 from alhena.system.ignore import DirectoryRules, IgnoreRules
 from alhena.system.wildcard import expand_braces, leading_regexes, path_regex
 
-EXCLUDED_DIRECTORIES = frozenset({".git", ".hg", ".svn", "bower_components", "node_modules"})
-"""Directories that are never searched."""
+VERSION_CONTROL = frozenset({".git", ".hg", ".svn"})
+EXCLUDED_DIRECTORIES = VERSION_CONTROL | {"bower_components", "node_modules"}
+"""Directories that are not searched."""
 
 _NAME = attrgetter("name")
 _ENTRIES_BETWEEN_CHECKS = 512
 
 
+class LeftOut(msgspec.Struct, frozen=True):
+    """Numbers of files and directories that git's rules or their names leave out of a search, and
+    of entries that .geminiignore leaves out."""
+
+    files: int = 0
+    directories: int = 0
+    closed: int = 0
+
+    def plus(self, other: "LeftOut") -> "LeftOut":
+        """The sums."""
+        return LeftOut(
+            self.files + other.files,
+            self.directories + other.directories,
+            self.closed + other.closed,
+        )
+
+    @property
+    def has_ignored(self) -> bool:
+        """True when git's rules leave out something."""
+        return bool(self.files or self.directories)
+
+    def describe(self, remedy: str) -> list[str]:
+        """Sentences for an empty result; the first ends with the `remedy`."""
+        counts = [(self.files, "file", "files"), (self.directories, "folder", "folders")]
+        parts = [f"{count} ignored {one if count == 1 else many}" for count, one, many in counts
+                 if count]  # fmt: skip
+        found: list[str] = []
+        if parts:
+            was = "was" if self.files + self.directories == 1 else "were"
+            found.append(f"{' and '.join(parts)} {was} not looked at; {remedy}.")
+        if self.closed:
+            entry = "1 entry" if self.closed == 1 else f"{self.closed} entries"
+            found.append(f".geminiignore leaves out {entry}.")
+        return found
+
+
 class WalkTally:
-    """Entries left out by a walk, by full path: ignored files and directories, special files
-    (FIFOs, sockets, devices, broken links); and a sentence for every unreadable directory."""
+    """Entries left out by a walk, by full path: ignored files and directories, those of them that
+    .geminiignore names, directories that are never entered, special files (FIFOs, sockets, devices,
+    broken links); and a sentence for every unreadable directory."""
 
     def __init__(self) -> None:
         self.ignored_files: list[str] = []
         self.ignored_directories: list[str] = []
+        self.closed: set[str] = set()
+        self.excluded: list[str] = []
         self.special: list[str] = []
         self.unreadable: list[str] = []
+
+    def leaves_out(
+        self,
+        entry: os.DirEntry[str],
+        rules: DirectoryRules | None,
+        excluded: frozenset[str] = frozenset(),
+        *,
+        is_dir: bool = False,
+    ) -> bool:
+        """True for an entry that the rules ignore, and for an excluded directory; keeps it."""
+        name = entry.name
+        if name in excluded:
+            if name not in VERSION_CONTROL:
+                self.excluded.append(entry.path)
+            return True
+        if rules is None or not rules.ignores(name, is_dir):
+            return False
+        if not is_dir:
+            self.ignored_files.append(entry.path)
+        elif name not in VERSION_CONTROL:
+            self.ignored_directories.append(entry.path)
+        if rules.closes(name, is_dir):
+            self.closed.add(entry.path)
+        return True
+
+    def count(self, is_meant: Callable[[str], bool] = lambda _path: True) -> LeftOut:
+        """The numbers of what was left out, of files those that are meant."""
+        files = [path for path in self.ignored_files if is_meant(path)]
+        closed = sum(path in self.closed for path in (*files, *self.ignored_directories))
+        open_files = sum(path not in self.closed for path in files)
+        directories = sum(path not in self.closed for path in self.ignored_directories)
+        return LeftOut(open_files, directories + len(self.excluded), closed)
 
 
 class WalkLimits:
@@ -82,21 +154,15 @@ def walk(
             except OSError:  # it has been deleted, or its target is inaccessible
                 directory = regular = False
             if regular:
-                if here is not None and here.ignores(name, False):
-                    tally.ignored_files.append(entry.path)
-                else:
+                if not tally.leaves_out(entry, here):
                     yield entry
             elif not directory:
                 tally.special.append(entry.path)
-            elif name not in limits.excluded:
-                below = f"{relative}{name}"
-                if not limits.enter(below):
-                    continue
-                if here is not None and here.ignores(name, True):
-                    tally.ignored_directories.append(entry.path)
-                else:
-                    inner = here.below(name) if here is not None else None
-                    deeper.append((entry.path, f"{below}/", inner))
+            elif limits.enter(below := f"{relative}{name}") and not tally.leaves_out(
+                entry, here, limits.excluded, is_dir=True
+            ):
+                inner = here.below(name) if here is not None else None
+                deeper.append((entry.path, f"{below}/", inner))
         pending.extend(reversed(deeper))
 
 
@@ -117,6 +183,7 @@ def _entries(path: str, tally: WalkTally, cancellation: threading.Event) -> list
 
 
 _BRACKETS = re.compile(r"\\.|[\[\]]", re.DOTALL)
+_WILD = re.compile(r"[*?\[{\\]")
 _WILDCARDS = re.compile(r"([*?\[\]{}\\])")
 
 
@@ -128,20 +195,25 @@ class GlobMatch(msgspec.Struct, frozen=True):
 
 
 class GlobPattern:
-    """A pattern for paths relative to a directory. Raises wildcard.BadPatternError."""
+    """A pattern for paths relative to a directory, in any Unicode form. Raises
+    wildcard.BadPatternError."""
 
     def __init__(self, pattern: str, *, case_sensitive: bool = False) -> None:
         flags = re.DOTALL if case_sensitive else re.DOTALL | re.IGNORECASE
-        options = options_of(pattern)
+        from alhena.system.unicode_forms import compose
+
+        self._compose = compose
+        options = options_of(compose(pattern))
         self._path = re.compile("|".join(f"(?:{path_regex(o)})" for o in options), flags)
         self._leading = [_Leading(option, flags) for option in options]
 
     def matches(self, relative: str) -> bool:
         """True when a file's relative path matches."""
-        return self._path.fullmatch(relative) is not None
+        return self._path.fullmatch(self._compose(relative)) is not None
 
     def may_enter(self, relative: str) -> bool:
         """True when a path below this directory can match."""
+        relative = self._compose(relative)
         return any(leading.allows(relative) for leading in self._leading)
 
 
@@ -162,6 +234,15 @@ class _Leading:
             return True
         start = "/".join(relative.split("/")[: len(self._levels)])
         return self._levels[-1].fullmatch(start) is not None
+
+
+def leading_directory(pattern: str) -> str:
+    """The directory that a pattern names before its first wildcard; "" if none."""
+    parts = pattern.removeprefix("./").split("/")
+    plain = 0
+    while plain < len(parts) - 1 and not _WILD.search(parts[plain]):
+        plain += 1
+    return "/".join(parts[:plain])
 
 
 def literal(path: str) -> str:

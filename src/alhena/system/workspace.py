@@ -100,12 +100,17 @@ class Workspace:
         """The absolute, normalised form of a path from a model; relative ones start at `cwd`.
 
         A leading "@" (as in "@src/a.py") is dropped unless a file has that exact name. Symlinks are
-        not followed here; `contains` follows them.
+        not followed here; `contains` follows them. What is missing under its name, but there under
+        a canonically equal one, is that.
         """
         cwd = str(self.cwd)
         joined = os.path.normpath(os.path.join(cwd, path))
         if path.startswith("@") and not os.path.lexists(joined):
             joined = os.path.normpath(os.path.join(cwd, path[1:]))
+        if not joined.isascii():
+            from alhena.system.unicode_forms import existing_form
+
+            joined = existing_form(joined)
         return Path(joined)
 
     def contains(self, path: Path, *, reading: bool = False) -> bool:

@@ -459,8 +459,17 @@ def _details(event: ApiResponseEvent | ApiErrorEvent) -> TelemetryRecord:
             "gen_ai.response.finish_reasons": reasons,
             "gen_ai.usage.input_tokens": event.input_tokens,
             "gen_ai.usage.output_tokens": event.output_tokens,
+            **cache_counts(event),
         }
     return TelemetryRecord(DETAILS, f"GenAI operation details of {event.model}.", attributes)
+
+
+def cache_counts(event: ApiResponseEvent) -> dict[str, int]:
+    """The tokens of a request that were read from the service's cache and written to it."""
+    return {
+        "gen_ai.usage.cache_read.input_tokens": event.cached_tokens,
+        "gen_ai.usage.cache_creation.input_tokens": event.cache_write_tokens,
+    }
 
 
 def _agent_finished(event: ToolCallResponseEvent, name: str) -> TelemetryRecord:

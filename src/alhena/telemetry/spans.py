@@ -25,7 +25,7 @@ from alhena.events import (
     ToolCallResponseEvent,
     ToolCallUpdateEvent,
 )
-from alhena.telemetry.records import DELEGATES, PROVIDER, first_word
+from alhena.telemetry.records import DELEGATES, PROVIDER, cache_counts, first_word
 
 SCOPE = "alhena"
 _OPERATION = "gen_ai.operation.name"
@@ -158,6 +158,7 @@ class Spans:
                     "gen_ai.response.model": event.model,
                     "gen_ai.usage.input_tokens": event.input_tokens,
                     "gen_ai.usage.output_tokens": event.output_tokens,
+                    **cache_counts(event),
                     "gen_ai.response.finish_reasons": [event.finish_reason.lower()],
                 }
             )

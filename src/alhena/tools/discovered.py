@@ -316,12 +316,12 @@ class DiscoveredInvocation(BaseInvocation):
         call = self._tool.call
         if held := await self._why_held():
             return ToolResult.failed(held, ToolErrorType.DISCOVERED_TOOL_EXECUTION_ERROR)
-        live = live_output(context.update_output)
+        live = live_output(context.update_output, context.update_screen)
         output = DiscoveredOutput(
             call.outputs,
             context.call_id,
             prefix="",
-            on_text=live.add,
+            live=live,
         )
         errors = OutputCapture(head=DIAGNOSTICS, tail=DIAGNOSTICS)
         limits = CommandLimits(inactivity=call.inactivity, total=CALL_SECONDS, output=MAX_OUTPUT)
@@ -329,7 +329,7 @@ class DiscoveredInvocation(BaseInvocation):
         try:
             ending = await run_process(
                 self._command(),
-                output.capture.feed,
+                output.feed,
                 limits=limits,
                 groups=call.groups,
                 started=context.report_pid,

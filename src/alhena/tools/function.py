@@ -30,8 +30,9 @@ from alhena.tools.contract import (
     ToolResult,
 )
 from alhena.tools.docstring import read_docstring
-from alhena.tools.params import convert_spellings, excerpt, validate
+from alhena.tools.params import convert_spellings, validate
 from alhena.tools.registry import is_declarable
+from alhena.tools.schema_errors import excerpt
 from alhena.tools.threads import Boundary, in_daemon_thread, one_line
 from alhena.tools.value_types import SUPPORTED, Types, default_of, value_to_json
 from alhena.values import Value

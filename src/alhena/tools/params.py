@@ -11,19 +11,16 @@ from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import msgspec
 
-from alhena.display_text import escaped
 from alhena.tools.contract import Kind, ToolFailure
 from alhena.values import Value
 
 if TYPE_CHECKING:
-    from jsonschema_rs import ValidationError, Validator
+    from jsonschema_rs import Validator
 
 
-ROOT = "params"
 MAX_DEPTH = 32
 MAX_CACHED = 512
 MAX_NUMBER = 2**63
-EXCERPT = 80
 
 _ANNOTATIONS = frozenset({"title", "description", "default", "examples", "format", "$schema"})
 _validators: dict[int, tuple[object, "Validator"]] = {}
@@ -49,7 +46,9 @@ def types_of(schema: object) -> frozenset[str]:
 
 
 def convert_spellings(schema: object, value: object, depth: int = 0) -> Any:
-    """Converts "true"/"false" to booleans and 3.0 to 3 where `schema` requires exactly that type.
+    """Converts other spellings of a value where `schema` requires a type that allows one reading
+    only: "true", "1", "[1]" and "{}" in text, 3.0 for 3, one text in place of a list of texts, and
+    null for an optional property that cannot be null.
 
     Follows properties and items; unchanged values are returned as they are, not copied.
     """
@@ -58,10 +57,12 @@ def convert_spellings(schema: object, value: object, depth: int = 0) -> Any:
     node = cast("dict[str, Any]", schema)
     match value:
         case str():
-            if value in {"true", "false"} and _wants(node, "boolean", instead_of="string"):
-                return value == "true"
+            types = types_of(node)
+            if types and "string" not in types:
+                return _read_text(node, types, value, depth)
         case float():
-            if value.is_integer() and _wants(node, "integer", instead_of="number"):
+            types = types_of(node)
+            if value.is_integer() and "integer" in types and "number" not in types:
                 return int(value)
         case dict():
             return _respelled_object(node, cast("dict[str, Any]", value), depth)
@@ -72,27 +73,77 @@ def convert_spellings(schema: object, value: object, depth: int = 0) -> Any:
     return value
 
 
-def _wants(schema: object, name: str, *, instead_of: str) -> bool:
-    types = types_of(schema)
-    return name in types and instead_of not in types
+_PYTHON_WORDS = {"True": True, "False": False}
+_ARRAY, _STRING = frozenset({"array"}), frozenset({"string"})
+_NUMBERS = frozenset({"integer", "number"})
+_TYPES: dict[type, frozenset[str]] = {
+    bool: frozenset({"boolean"}),
+    int: _NUMBERS,
+    float: _NUMBERS,
+    list: frozenset({"array"}),
+    dict: frozenset({"object"}),
+    type(None): frozenset({"null"}),
+}
+
+
+def _read_text(node: dict[str, Any], types: frozenset[str], text: str, depth: int) -> Any:
+    """The value of another type that a text spells as JSON; the text if that is none of `types`."""
+    try:
+        found = _PYTHON_WORDS.get(text)
+        found = msgspec.json.decode(text) if found is None else found
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        found = text
+    if isinstance(found, str):
+        items = _variant(node, "array").get("items")
+        alone = types == _ARRAY and types_of(items) == _STRING
+        return (
+            [text] if alone and text.strip() and not any(char in text for char in ",;[\n") else text
+        )
+    if found is None:
+        return None  # an optional parameter is left out, any other is refused as null
+    if isinstance(found, float) and "number" not in types and not found.is_integer():
+        return text
+    return convert_spellings(node, found, depth + 1) if types & _TYPES[type(found)] else text
+
+
+def _variant(node: dict[str, Any], name: str) -> dict[str, Any]:
+    """The schema itself, or the only one of its variants that allows a type."""
+    branches = [*node.get("anyOf", ()), *node.get("oneOf", ())] if "type" not in node else []
+    found = [branch for branch in branches if name in types_of(branch)]
+    return found[0] if len(found) == 1 else node
 
 
 def _respelled_object(node: dict[str, Any], value: dict[str, Any], depth: int) -> dict[str, Any]:
+    node = _variant(node, "object")
     properties: object = node.get("properties")
     if not isinstance(properties, dict):
         return value
     known = cast("dict[str, Any]", properties)
+    required: object = node.get("required")
     changed: dict[str, Any] = {}
     for name, item in value.items():
         if name in known:
             new = convert_spellings(known[name], item, depth + 1)
             if new is not item:
                 changed[name] = new
-    return {**value, **changed} if changed else value
+    kept = value if not changed else {**value, **changed}
+    if all(item is not None for item in kept.values()):
+        return kept
+    needed = frozenset(cast("list[str]", required) if isinstance(required, list) else ())
+    return {
+        name: item
+        for name, item in kept.items()
+        if item is not None or name in needed or not _refuses_null(known.get(name))
+    }
+
+
+def _refuses_null(schema: object) -> bool:
+    types = types_of(schema)
+    return bool(types) and "null" not in types
 
 
 def _respelled_array(node: dict[str, Any], value: list[Any], depth: int) -> list[Any]:
-    items: object = node.get("items")
+    items: object = _variant(node, "array").get("items")
     if not isinstance(items, dict):
         return value
     new = [convert_spellings(cast("object", items), item, depth + 1) for item in value]
@@ -111,6 +162,8 @@ def problem_with(
     """
     if plainly_valid(schema, params):
         return None
+    from alhena.tools.schema_errors import ROOT, describe_violation, shorten_message
+
     reason = _not_json(params)
     if reason is not None:
         return f"{ROOT} must be plain JSON: {reason}"
@@ -119,14 +172,14 @@ def problem_with(
     try:
         validator = _validator(schema)
     except (ValidationError, ValueError) as error:
-        return f"the tool's parameter schema cannot be used: {_one_line(str(error))}"
+        return f"the tool's parameter schema cannot be used: {shorten_message(str(error))}"
     try:
         validator.validate(params)
     except ValidationError as error:
-        return _sentence(error, params, aliases or {})
+        return describe_violation(error, params, aliases or {})
     except ValueError as error:
         # The validator gave up, as at unlimited nesting.
-        return f"{ROOT} cannot be checked: {_one_line(str(error))}"
+        return f"{ROOT} cannot be checked: {shorten_message(str(error))}"
     return None
 
 
@@ -140,7 +193,7 @@ def _not_json(params: object) -> str | None:
     except RecursionError:
         return "it is nested too deeply"
     except (TypeError, ValueError, OverflowError) as error:
-        return _one_line(str(error))
+        return " ".join(str(error).split())
     return None
 
 
@@ -252,111 +305,6 @@ _PLAIN: dict[str, Callable[[dict[str, Any], object, int], bool]] = {
 }
 
 
-_LIMITS = {
-    "minimum": "must be >= {}",
-    "maximum": "must be <= {}",
-    "exclusiveMinimum": "must be > {}",
-    "exclusiveMaximum": "must be < {}",
-    "multipleOf": "must be a multiple of {}",
-    "minItems": "must NOT have fewer than {} items",
-    "maxItems": "must NOT have more than {} items",
-    "minLength": "must NOT have fewer than {} characters",
-    "maxLength": "must NOT have more than {} characters",
-    "minProperties": "must NOT have fewer than {} properties",
-    "maxProperties": "must NOT have more than {} properties",
-    "pattern": "must match pattern {!r}",
-}
-
-
-def _sentence(
-    error: "ValidationError", params: dict[str, Any], aliases: Mapping[str, Sequence[str]]
-) -> str:
-    where = "/".join([ROOT, *map(str, error.instance_path)])
-    keyword = error.kind.name
-    if keyword == "required":
-        return f"{where} {_missing(error, params, aliases)}"
-    if keyword in _LIMITS:
-        expected = _LIMITS[keyword].format(error.kind.value)
-    elif keyword == "type":
-        expected = f"must be {' or '.join(error.kind.value)}"
-    elif keyword == "enum":
-        choices = ", ".join(_json(choice) for choice in error.kind.value)
-        expected = f"must be equal to one of the allowed values: {choices}"
-    elif keyword == "const":
-        expected = f"must be equal to {_json(error.kind.value)}"
-    elif keyword == "additionalProperties":
-        names = ", ".join(f"'{name}'" for name in error.kind.value)
-        return f"{where} must NOT have additional properties: {names}"
-    elif keyword in {"anyOf", "oneOf"}:
-        expected = _alternatives(error)
-    elif keyword == "falseSchema":
-        expected = "must NOT have further members"
-    else:
-        return f"{where}: {_one_line(error.message)}"
-    return f"{where} {expected}, got {excerpt(error.instance)}"
-
-
-def _missing(
-    error: "ValidationError", params: dict[str, Any], aliases: Mapping[str, Sequence[str]]
-) -> str:
-    name = str(error.kind.value)
-    accepted = aliases.get(name, ()) if not error.instance_path else ()
-    also = ", ".join(f"'{alias}'" for alias in accepted)
-    found = cast("dict[str, Any]", error.instance) if error.instance_path else params
-    given = ", ".join(f"'{key[:EXCERPT]}'" for key in list(found)[:10]) or "nothing"
-    return (
-        f"must have required property '{name}'"
-        + (f" (also accepted: {also})" if also else "")
-        + f", got {given}"
-    )
-
-
-def _alternatives(error: "ValidationError") -> str:
-    """Lists the types when every branch only rejects the type, else the messages of the
-    branches."""
-    branches: list[list[ValidationError]] = error.kind.value or []
-    first = [branch[0] for branch in branches if branch]
-    if first and all(item.kind.name == "type" for item in first):
-        names = dict.fromkeys(name for item in first for name in item.kind.value)
-        return f"must be {' or '.join(names)}"
-    reasons = "; or ".join(_one_line(item.message) for item in first)
-    return f"must match one of the allowed forms ({reasons})"
-
-
-def excerpt(value: object) -> str:
-    """A value's JSON type and enough of it to recognise it."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return f"boolean {str(value).lower()}"
-        case int():
-            return f"integer {value}" if abs(value) < 10**EXCERPT else "a huge integer"
-        case float():
-            return f"number {value}"
-        case str():
-            shown = value if len(value) <= EXCERPT else value[:EXCERPT] + "…"
-            return f"string {escaped(_json(shown))}"
-        case list() | tuple():
-            return f"array of {len(cast('list[object]', value))} items"
-        case dict():
-            return f"object with {len(cast('dict[str, object]', value))} properties"
-        case _:
-            return type(value).__name__
-
-
-def _json(value: object) -> str:
-    try:
-        return msgspec.json.encode(value).decode("utf-8")
-    except (UnicodeEncodeError, TypeError, ValueError, RecursionError):
-        return _one_line(ascii(value))
-
-
-def _one_line(text: str) -> str:
-    line = escaped(" ".join(text.split()))
-    return line if len(line) <= 4 * EXCERPT else line[: 4 * EXCERPT] + "…"
-
-
 _OBJECTIVE = ("objective", "query", "prompt")
 BUILT_IN = Path(__file__).with_name("builtin")
 
@@ -413,15 +361,16 @@ def normalise(
 ) -> dict[str, Any]:
     """Copies `params` to declared names; a declared name takes precedence over its aliases.
 
-    With `schema`, "true" and "false" become booleans and integral floats integers where it requires
-    those. An invalid line range is left unchanged.
+    With `schema`, values are converted as by `convert_spellings`. An invalid line range is left
+    unchanged. An object as the content of a JSON file becomes its text.
     """
     normal = dict(params)
     aliases, extras = _read_accepted(tool_name)
     for accepted, name in aliases.items():
         if accepted in normal:
             value = normal.pop(accepted)
-            normal.setdefault(name, value)
+            if normal.get(name) is None:
+                normal[name] = value
     if extras is not None:
         normal = convert_spellings(extras, normal)
     if schema is not None:
@@ -430,7 +379,23 @@ def normalise(
         normal = _with_window(normal)
     if tool_name == "read_many_files" and "paths" not in normal and "include" in normal:
         normal["paths"] = normal.pop("include")
+    if tool_name == "write_file":
+        normal = _with_json_text(normal)
     return normal
+
+
+def _with_json_text(params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of write_file with text in place of the object that a JSON file shall hold."""
+    path, content = params.get("file_path"), params.get("content")
+    if not isinstance(content, dict | list) or not str(path).lower().endswith(_JSON_FILES):
+        return params
+    if _not_json(cast("object", content)) is not None:
+        return params
+    text = msgspec.json.format(msgspec.json.encode(content), indent=2).decode("utf-8")
+    return params | {"content": f"{text}\n"}
+
+
+_JSON_FILES = (".json", ".ipynb", ".geojson", ".webmanifest", ".jsonc", ".json5")
 
 
 def with_aliases(

@@ -44,7 +44,7 @@ _BRANDS = {
 _ASF = bytes.fromhex("3026b2758e66cf11a6d900aa0062ce6c")
 
 
-def sniff_mime(sample: bytes, name: str) -> str | None:
+def sniff_mime(sample: bytes, name: str = "") -> str | None:
     """Detects the media type of a file from its first bytes; None for text and anything else.
 
     `name` only distinguishes audio from video in shared containers. SVG counts as text.
@@ -116,7 +116,9 @@ class UnwantedMedia(msgspec.Struct, frozen=True):
 
 
 class Binary(msgspec.Struct, frozen=True):
-    """A file that is neither text nor a supported media type."""
+    """A file that is neither text nor a medium that models take; `reason` says what is wrong."""
+
+    reason: str = "a binary file that cannot be shown"
 
 
 FileContent = TextWindow | Media | UnwantedMedia | Binary
@@ -149,7 +151,11 @@ def read_content(
     if mime is not None:
         if not media:
             return UnwantedMedia(mime)
-        return Media(mime, _whole(descriptor, data, size))
+        from alhena.tools.media import find_media_problem
+
+        media_data = _whole(descriptor, data, size)
+        problem = find_media_problem(mime, media_data)
+        return Media(mime, media_data) if problem is None else Binary(f"{mime}, but {problem}")
     if is_binary(sample):
         return Binary()
     return window_of_bytes(_whole(descriptor, data, size), lines.offset, lines.limit)

@@ -47,10 +47,10 @@ def response_parts(name: str, call_id: str, llm_content: LlmContent) -> tuple[Pa
     for item in content:
         data = None if isinstance(item, str) else item.inline_data or item.file_data
         part = _media_part(data) if data is not None else None
-        if part is not None:
+        if isinstance(part, str):
+            texts.append(part)
+        elif part is not None:
             media.append(part)
-        elif data is not None:
-            texts.append(_refusal_note(_mime(data)))
         else:
             texts.append(_item_text(item))
     output = _join_texts(texts) or SUCCEEDED
@@ -147,11 +147,10 @@ def _of_part(name: str, call_id: str, part: Part) -> tuple[Part, ...]:
     data = part.inline_data or part.file_data
     if data is None:
         return (_answer(name, call_id, {"output": SUCCEEDED}),)
-    mime = _mime(data)
     media = _media_part(data)
-    if media is None:
-        return (_answer(name, call_id, {"output": _refusal_note(mime)}),)
-    output = f"Binary content of type {mime} was processed."
+    if isinstance(media, str):
+        return (_answer(name, call_id, {"output": media}),)
+    output = f"Binary content of type {_mime(media.inline_data or data)} was processed."
     return (_answer(name, call_id, {"output": output}), media)
 
 
@@ -160,18 +159,22 @@ def _mime(data: Blob | FileData) -> str:
     return _OTHER_SPELLINGS.get(mime, mime) or "unknown"
 
 
-def _media_part(data: Blob | FileData) -> Part | None:
-    """The part that carries `data`; None when the API rejects its media type (conformance F13)."""
-    mime = _mime(data)
+def _media_part(data: Blob | FileData) -> Part | str:
+    """The part that carries `data`, or a note where services reject it (conformance F13)."""
     if isinstance(data, FileData):
         return Part(file_data=data)
-    if not takes_media(mime):
-        return None
-    return Part(inline_data=Blob(mime_type=mime, data=data.data))
+    from alhena.tools.media import correct_blob
 
-
-def _refusal_note(mime: str) -> str:
-    return f"Binary content of type {mime} was left out: models take no media of this type."
+    declared = _mime(data)
+    found = correct_blob(Blob(mime_type=declared, data=data.data))
+    if isinstance(found, str):
+        return f"Binary content of type {declared} was left out: {found}."
+    if not takes_media(found.mime_type):
+        return (
+            f"Binary content of type {found.mime_type} was left out: models take no media of this "
+            "type."
+        )
+    return Part(inline_data=found)
 
 
 def _convert_embedded(response: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,16 @@ from alhena.shell.secret_files import left_out, may_hold_secrets
 from alhena.system.errors import FileError, from_os_error, printable
 from alhena.system.files import kind_of, open_real
 from alhena.system.ignore import IgnoreRules
-from alhena.system.walk import EXCLUDED_DIRECTORIES, GlobPattern, WalkLimits, WalkTally, walk
+from alhena.system.unicode_forms import existing_form
+from alhena.system.walk import (
+    EXCLUDED_DIRECTORIES,
+    GlobPattern,
+    LeftOut,
+    WalkLimits,
+    WalkTally,
+    leading_directory,
+    walk,
+)
 from alhena.system.wildcard import expand_braces, name_regex, path_regex
 from alhena.system.workspace import Workspace, is_within
 from alhena.tools.base import real_location, root_of
@@ -39,6 +48,9 @@ _DEFAULT_SUFFIXES = (
     *(".bin", ".exe", ".dll", ".so", ".dylib", ".class", ".jar", ".war", ".pyc", ".pyo"),
     *(".zip", ".tar", ".gz", ".bz2", ".rar", ".7z"),
     *(".doc", ".docx", ".xls", ".xlsx", ".ppt", ".pptx", ".odt", ".ods", ".odp"),
+)
+_INCLUDE_IGNORED = (
+    "name it, or set `file_filtering_options.respect_git_ignore` and `useDefaultExcludes` to false"
 )
 _WILD = re.compile(r"[*?\[{\\]")
 
@@ -75,6 +87,7 @@ class Selection:
         self.secrets: set[str] = set()
         self.skipped: dict[str, str] = {}
         self.ignored: set[str] = set()
+        self.left_out = LeftOut()
         self.unsearched: dict[str, None] = {}
         self.warnings: dict[str, None] = {}
 
@@ -205,9 +218,23 @@ class Selector:
         real = real_location(self._workspace, base)
         if isinstance(real, ToolFailure) or not os.path.isdir(real):
             return
+        before = len(self.selection.files)
+        tally = self._take_below(base, real, pattern, item, self._rules_for(real))
+        named = real != root_of(self._workspace, real)
+        if named and tally.count().has_ignored and len(self.selection.files) == before:
+            # It was named, so its content counts, also when an ignore file names that.
+            rules = self._rules_of(root_of(self._workspace, real), git=False)
+            tally = self._take_below(base, real, pattern, item, rules)
+        self.selection.ignored.update(tally.ignored_files)
+        self.selection.unsearched.update(dict.fromkeys(tally.unreadable))
+        self.selection.left_out = self.selection.left_out.plus(tally.count())
+
+    def _take_below(
+        self, base: Path, real: Path, pattern: GlobPattern | None, item: str, rules: IgnoreRules
+    ) -> WalkTally:
+        """Adds those that the rules leave; returns what was left out."""
         start = len(str(real).rstrip("/")) + 1
         tally = WalkTally()
-        rules = self._rules_for(real)
         limits = WalkLimits(
             enter=self._enter(real, pattern),
             excluded=self._directories(),
@@ -231,8 +258,8 @@ class Selector:
         for path in tally.special:
             if meant(path):
                 self.selection.skip(f"{shown}/{path[start:]}", _special_at(path))
-        self.selection.ignored.update(filter(meant, tally.ignored_files))
-        self.selection.unsearched.update(dict.fromkeys(tally.unreadable))
+        tally.ignored_files = [path for path in tally.ignored_files if meant(path)]
+        return tally
 
     def _directories(self) -> frozenset[str]:
         return DEFAULT_DIRECTORIES if self._wanted.default_excludes else frozenset()
@@ -262,13 +289,8 @@ class Selector:
     def _rules_for(self, directory: Path) -> IgnoreRules:
         """The ignore rules below a directory; without git's if git ignores the directory itself."""
         root = root_of(self._workspace, directory)
-        git = self._wanted.git
-        if git and directory != root:
-            ignored = self._rules_of(root, git=True, gemini=False).is_ignored(
-                directory, is_dir=True
-            )
-            git = not ignored
-        return self._rules_of(root, git=git)
+        rules = self._rules_of(root, git=self._wanted.git)
+        return self._rules_of(root, git=False) if rules.covers(directory) else rules
 
     def _rules_of(self, root: Path, *, git: bool, gemini: bool = True) -> IgnoreRules:
         gemini = gemini and self._wanted.gemini
@@ -286,7 +308,7 @@ def places(workspace: Workspace, item: str) -> Iterator[Path]:
     if not os.path.isabs(item) and not os.path.lexists(first):
         for root in workspace.roots:
             if root != workspace.cwd:
-                yield Path(os.path.normpath(root / item))
+                yield Path(existing_form(os.path.normpath(root / item)))
 
 
 def beginning(workspace: Workspace, item: str) -> Path:
@@ -299,12 +321,10 @@ def beginning(workspace: Workspace, item: str) -> Path:
 
 def _split(item: str) -> tuple[str, str]:
     """Splits a glob into its literal directory and the rest."""
-    parts = item.removeprefix("./").split("/")
-    plain = 0
-    while plain < len(parts) - 1 and not _WILD.search(parts[plain]):
-        plain += 1
-    leading = "/".join(parts[:plain])
-    return leading or ("/" if os.path.isabs(item) else ""), "/".join(parts[plain:])
+    item = item.removeprefix("./")
+    leading = leading_directory(item)
+    rest = item[len(leading) :].removeprefix("/") if leading else item.removeprefix("/")
+    return leading or ("/" if os.path.isabs(item) else ""), rest
 
 
 def globs(workspace: Workspace, item: str) -> Iterator[tuple[Path, GlobPattern]]:
@@ -315,10 +335,10 @@ def globs(workspace: Workspace, item: str) -> Iterator[tuple[Path, GlobPattern]]
     leading, rest = _split(item)
     pattern = GlobPattern(rest)
     if os.path.isabs(item):
-        yield Path(os.path.normpath(leading)), pattern
+        yield Path(existing_form(os.path.normpath(leading))), pattern
         return
     for root in workspace.roots:
-        yield Path(os.path.normpath(root / leading)), pattern
+        yield Path(existing_form(os.path.normpath(root / leading))), pattern
 
 
 def named_files(item: str) -> tuple[str, ...]:
@@ -422,7 +442,9 @@ class Gathering:
                 f"{len(self.over)} files did not fit into one result: {named}"
                 f"{f', and {more} more' if more > 0 else ''}. Read them with a further call."
             )
-        if selection.ignored:
+        if not self.processed:
+            lines += selection.left_out.describe(_INCLUDE_IGNORED)
+        elif selection.ignored:
             lines.append(f"{len(selection.ignored)} files are left out by ignore files.")
         if selection.secrets:
             lines.append(left_out(len(selection.secrets)))
@@ -486,8 +508,8 @@ class Gathering:
                 reason = f"{mime}; name the file or its extension in `paths` to get it"
                 selection.skip(path, reason)
                 return
-            case Binary():
-                selection.skip(path, "a binary file that cannot be shown")
+            case Binary(reason):
+                selection.skip(path, reason)
                 return
             case _:
                 assert_never(content)

@@ -9,25 +9,28 @@ import msgspec
 from alhena.system.errors import printable
 from alhena.system.output import CapturedText, LiveOutput, OutputCapture, TextSpool
 from alhena.system.processes import BackgroundCommand, CommandLimits, Ending, Stop
+from alhena.system.screen_text import ScreenText
 from alhena.tools.contract import SpilledText
 from alhena.tools.output_store import OutputStore, ends
 
 UNSTORED_CHARACTERS = 40_000
 
 
-def live_output(update: Callable[[str], None]) -> LiveOutput:
-    """Passes output on as it arrives, by the clock of the running loop."""
+def live_output(update: Callable[[str], None], redraw: Callable[[str], None]) -> LiveOutput:
+    """Passes output on as it arrives, by the clock of the running loop; `redraw` gets text that
+    replaces all of it."""
     import asyncio
 
     loop = asyncio.get_running_loop()
-    return LiveOutput(update, clock=loop.time, call_later=loop.call_later)
+    return LiveOutput(update, redraw, clock=loop.time, call_later=loop.call_later)
 
 
 class CapturedOutput:
-    """Feed `capture` with the bytes. `size` characters are kept in memory (0: as many as `store`
-    says, 40,000 without one); a longer output goes to a file of `store` that begins with `prefix`
-    and has at most `most` bytes (0: unlimited), apart from the end of the text. `on_text` receives
-    the text as it arrives."""
+    """Takes the bytes by `feed`, or by `capture.feed` if nobody watches. `size` characters are kept
+    in memory (0: as many as `store` says, 40,000 without one); a longer output goes to a file of
+    `store` that begins with `prefix` and has at most `most` bytes (0: unlimited), apart from the
+    end of the text. `live` gets the text as it arrives, and follows the last lines as soon as one
+    is redrawn."""
 
     tool = "run_shell_command"
     """Prefix of the file name."""
@@ -40,18 +43,43 @@ class CapturedOutput:
         prefix: str,
         size: int = 0,
         most: int = 0,
-        on_text: Callable[[str], None] | None = None,
+        live: LiveOutput | None = None,
     ) -> None:
         size = size or (UNSTORED_CHARACTERS if store is None else store.memory_characters)
         self.spool: TextSpool | None = None
         if store is not None:
             self.spool = store.spool(self.tool, call_id, prefix=prefix, keep=size, most=most)
-        self.line_breaks = 0
+        self._line_breaks = 0
         self._prefix = prefix
         self._most = most
-        self._on_text = on_text
+        self._live = live
+        self._passed_on = 0
+        self._fresh: list[str] | None = None
         head, tail = ends(size)
         self.capture = OutputCapture(head=head, tail=tail, on_text=self._take)
+
+    @property
+    def line_breaks(self) -> int:
+        """The number of line breaks in the output so far."""
+        pending = "" if self.capture.binary else self.capture.converter.pending
+        return self._line_breaks + pending.count("\n")
+
+    def feed(self, data: bytes) -> None:
+        """Adds bytes of the output."""
+        self._fresh = fresh = list[str]()
+        self.capture.feed(data)
+        self._fresh = None
+        screen, live = self.capture.converter, self._live
+        if live is None or self.capture.binary or not isinstance(screen, ScreenText):
+            return
+        if screen.redrawn:
+            live.follow(lambda: screen.shown)
+            live.add("")
+            return
+        pending = screen.pending
+        passed_on, self._passed_on = self._passed_on, self.capture.characters + len(pending)
+        if self._passed_on > passed_on:
+            live.add(("".join(fresh) + pending)[passed_on - self._passed_on :])
 
     def store_whole(self, captured: CapturedText, suffix: str) -> SpilledText | None:
         """The whole text followed by `suffix` (from a line break on), when it is longer than the
@@ -87,11 +115,11 @@ class CapturedOutput:
             self.spool.discard()
 
     def _take(self, text: str) -> None:
-        self.line_breaks += text.count("\n")
+        self._line_breaks += text.count("\n")
+        if self._fresh is not None:
+            self._fresh.append(text)
         if self.spool is not None:
             self.spool.add(text)
-        if self._on_text is not None:
-            self._on_text(text)
 
 
 OUTPUT = "Output: "

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from alhena.config.settings import LONG_PROMPT
 from alhena.events import (
     ApiErrorEvent,
     ApiResponseEvent,
@@ -312,10 +311,12 @@ class _JournalReader:
             cached=min(event.cached_tokens, prompt),
             output=output,
             tier=event.service_tier,
+            written=event.cache_write_tokens,
+            written_hour=event.cache_write_hour_tokens,
         )
         step = self._add(StepKind.MODEL, event.duration_ms, event.parent_call_id, name=event.model)
-        long = event.input_tokens > LONG_PROMPT
-        step.tokens, step.cost = tokens, self._prices.cost(event.model, tokens, long=long)
+        cost = self._prices.cost(event.model, tokens, size=event.input_tokens)
+        step.tokens, step.cost = tokens, cost
         step.role, step.status = event.role, event.finish_reason
         if event.role == "main":
             self._answer = step

@@ -158,9 +158,10 @@ class GenerateContentRequest(Wire, Value, frozen=True, kw_only=True):
     """A request to a model. `contents` are already encoded: the body joins them.
 
     `prompt_id` and `session_id` identify the prompt and the session; only transports whose envelope
-    has fields for them send them. `continuation_token` asks for the rest of an answer that an
-    earlier request began. `pause` is called, and not sent, when the headers of the answer
-    say that a limit is used up, with the seconds until it is renewed.
+    has fields for them send them. `cache_key` is common to requests that begin alike, "" for those
+    of the session alone; services that keep prompts by such a key get it. `continuation_token` asks
+    for the rest of an answer that an earlier request began. `pause` is called, and not sent, when
+    the headers of the answer say that a limit is used up, with the seconds until it is renewed.
     """
 
     model: str
@@ -168,5 +169,6 @@ class GenerateContentRequest(Wire, Value, frozen=True, kw_only=True):
     config: GenerateContentConfig = GenerateContentConfig()
     prompt_id: str = ""
     session_id: str = ""
+    cache_key: str = ""
     continuation_token: str | None = None
     pause: Callable[[float], None] | None = None

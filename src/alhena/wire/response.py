@@ -15,6 +15,8 @@ COUNTS = (
     "cached_content_token_count",
     "thoughts_token_count",
     "tool_use_prompt_token_count",
+    "cache_write_token_count",
+    "cache_write_hour_token_count",
 )
 """The fields of UsageMetadata that count tokens."""
 
@@ -56,7 +58,8 @@ NO_REASON = "the stream ended without a finish reason"
 
 class UsageMetadata(Wire, frozen=True, kw_only=True):
     """Token counts from the server (WIRE-08). Negative ones become 0. `service_tier` is that of the
-    request, if known; it changes the price."""
+    request, if known; it changes the price. The two counts of cache writes are part of the prompt,
+    those kept for an hour part of both; only Anthropic's service has them."""
 
     prompt_token_count: int = 0
     candidates_token_count: int = 0
@@ -64,6 +67,8 @@ class UsageMetadata(Wire, frozen=True, kw_only=True):
     cached_content_token_count: int = 0
     thoughts_token_count: int = 0
     tool_use_prompt_token_count: int = 0
+    cache_write_token_count: int = 0
+    cache_write_hour_token_count: int = 0
     prompt_tokens_details: list[Any] | None = None
     cache_tokens_details: list[Any] | None = None
     candidates_tokens_details: list[Any] | None = None

@@ -10,9 +10,10 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from alhena.frontends.shared.mentions import (
+    Mention,
     attachment,
     existing,
-    mentioned_paths,
+    find_mentions,
     quoted_path,
     shell_note,
 )
@@ -52,7 +53,7 @@ from tests.support.each import for_each
     ],
 )
 def test_paths_behind_an_at_sign_are_found(prompt: str, paths: tuple[str, ...]):
-    assert mentioned_paths(prompt) == paths
+    assert tuple(each.path for each in find_mentions(prompt)) == paths
 
 
 @for_each(
@@ -84,7 +85,59 @@ def test_the_longest_beginning_that_names_a_file_is_meant(
                  "b{1}.txt"):  # fmt: skip
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).touch()
-    assert mentioned_paths(prompt, project) == paths
+    assert tuple(each.path for each in find_mentions(prompt, project)) == paths
+
+
+@for_each(
+    ("prompt", "mentions"),
+    [
+        ("@src/app/[locale]/page.tsx:12", [("src/app/[locale]/page.tsx", (12, 12))]),
+        (
+            "@a.txt:1-3, @a.txt#L3 @a.txt#L3-L5.",
+            [("a.txt", (1, 3)), ("a.txt", (3, 3)), ("a.txt", (3, 5))],
+        ),
+        ("在@a.txt:7里", [("a.txt", (7, 7))]),
+        ("(@a.txt:12:5)", [("a.txt", (12, 12))]),
+        (
+            '@"my file.txt":2-4 and @my\\ file.txt#L9',
+            [("my file.txt", (2, 4)), ("my file.txt", (9, 9))],
+        ),
+        ("`@a.txt:3`", [("a.txt", (3, 3))]),
+        ("@a.txt#L3C1-L5C9", [("a.txt", (3, 5))]),
+        ("@a.txt:9-4", [("a.txt", (4, 9))]),
+        ("@a.txt:0 @a.txt:12px", [("a.txt", None)]),
+        ("@a.txt::test_it", [("a.txt", None)]),
+        (
+            "@a.txt's **@a.txt** _@src/app_ ~~@src~~",
+            [("a.txt", None), ("src/app", None), ("src", None)],
+        ),
+        (
+            "@`my file.txt` and “@a.txt” «@src»",
+            [("my file.txt", None), ("a.txt", None), ("src", None)],
+        ),
+        (
+            "看@src里的代码、@src/。@src/app，然后",
+            [("src", None), ("src/", None), ("src/app", None)],
+        ),
+        ("@a.txt； @a.txt！ @src… @src?", [("a.txt", None), ("src", None)]),
+        ("@a.txt:3 and @a.txt", [("a.txt", (3, 3)), ("a.txt", None)]),
+        ("@v1:2 @v1", [("v1:2", None), ("v1", None)]),
+        ("josé@a.txt", []),
+        ("@src/app/[locale]/gone.tsx", [("src/app/[locale]/gone.tsx", None)]),
+        ("@src/[id]/gone.tsx.", [("src/[id]/gone.tsx", None)]),
+        ("(@src/(main)/x.ts)", [("src/(main)/x.ts", None)]),
+        ("@src+old/x @src#x @src=1", [("src+old/x", None), ("src#x", None), ("src=1", None)]),
+        ("@src/**/*.ts", [("src/**/*.ts", None)]),
+        ('@"no such.txt"', [("no such.txt", None)]),
+    ],
+)
+def test_lines_quotes_and_brackets_around_a_path_are_understood(
+    prompt: str, mentions: list[tuple[str, tuple[int, int] | None]], project: Path
+):
+    for name in ("src/app/[locale]/page.tsx", "a.txt", "my file.txt", "v1", "v1:2"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).touch()
+    assert [(each.path, each.lines) for each in find_mentions(prompt, project)] == mentions
 
 
 @given(
@@ -93,7 +146,7 @@ def test_the_longest_beginning_that_names_a_file_is_meant(
 def test_a_quoted_path_is_read_back_as_it_is(path: str):
     if path[-1] in ".:" or path.startswith('"'):
         return
-    assert mentioned_paths(f"see @{quoted_path(path)} there") == (path,)
+    assert find_mentions(f"see @{quoted_path(path)} there") == (Mention(path),)
 
 
 def test_what_is_not_there_stays_text(project: Path):

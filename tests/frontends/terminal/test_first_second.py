@@ -91,6 +91,13 @@ def test_leaving_at_once_leaves_in_good_order(server: ScriptedServer, keys: str)
         assert "unexpected" not in terminal.screen.text
 
 
+def type_line(terminal: Terminal, line: str) -> None:
+    """Types a line and Enter, not together with another, which would be a paste."""
+    terminal.send(line)
+    terminal.until(f"> {line.rstrip()}")
+    terminal.send(ENTER)
+
+
 def test_prompts_and_commands_typed_at_once_are_carried_out_in_order(
     server: ScriptedServer, project: Path
 ):
@@ -98,7 +105,8 @@ def test_prompts_and_commands_typed_at_once_are_carried_out_in_order(
     server.reply(sse(text("Read it.")))
     with at(server) as terminal:
         terminal.until(PLACEHOLDER)
-        terminal.send(f"look at @notes.txt {ENTER}/nosuchthing{ENTER}/quit{ENTER}")
+        for line in ("look at @notes.txt ", "/nosuchthing", "/quit"):
+            type_line(terminal, line)
         assert terminal.ended() == 0
         shown = terminal.screen.text
     assert shown.index("Read it.") < shown.index("Unknown command /nosuchthing.")
@@ -293,7 +301,9 @@ def test_a_slow_server_or_command_keeps_no_key(
     server.reply(sse(text("Hello.")))
     with at(server, "--skip-trust") as terminal:
         terminal.until(PLACEHOLDER)
-        terminal.send(f"hi{ENTER}/nosuchthing{ENTER}draft")
+        for line in ("hi", "/nosuchthing"):
+            type_line(terminal, line)
+        terminal.send("draft")
         if "tools" in settings:
             terminal.until("> draft")
             (project / "go").write_text("[]", encoding="utf-8")

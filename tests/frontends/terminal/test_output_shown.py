@@ -21,7 +21,7 @@ from alhena.frontends.terminal.drawing.call_result import (
 from alhena.frontends.terminal.drawing.lines import Line, plain
 from alhena.frontends.terminal.drawing.live_region import live
 from alhena.frontends.terminal.drawing.view import View, advance
-from alhena.system.output import TerminalText
+from alhena.system.screen_text import ScreenText
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.run_shell_command import RunShellCommand
 from tests.tools.files import call
@@ -82,7 +82,7 @@ def test_blank_and_wide_lines_count_as_the_others_do(made: list[str], ends: bool
 @given(st.binary(max_size=200), st.integers(1, 50))
 @settings(deadline=None, max_examples=200)
 def test_what_a_terminal_is_told_to_do_changes_no_count(data: bytes, at: int):
-    converter = TerminalText()
+    converter = ScreenText(pipe=True)
     text = converter.feed(data[:at]) + converter.feed(data[at:], final=True)
     shown, hidden = counted(ended_lines(ended(output_of(text))))
     assert len(shown) + hidden == text.count("\n") + bool(text and not text.endswith("\n"))

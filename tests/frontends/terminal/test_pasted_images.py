@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from alhena.frontends.terminal.entry import image_path
-from alhena.frontends.terminal.looks.clipboard import PNG, read_clipboard
+from alhena.frontends.terminal.looks.clipboard import read_clipboard
 from tests.frontends.terminal.session import ENTER, PLACEHOLDER, at, leave
 from tests.support.each import for_each
+from tests.support.media import png
 from tests.support.server import ScriptedServer, sse, text
 
-IMAGE = PNG + b"\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02\0\0\0\x90wS\xde"
+IMAGE = png()
 CTRL_V = "\x16"
 
 

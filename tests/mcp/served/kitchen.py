@@ -4,6 +4,7 @@ For the other two transports the port that was given is printed when it listens.
 """
 
 import asyncio
+import base64
 import os
 import sys
 from typing import Any, Literal, cast
@@ -20,6 +21,7 @@ from mcp_types import (
 )
 from pydantic import BaseModel
 
+SCAN = b"%PDF-1.7\nstartxref\n0\n%%EOF\n"
 DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 kitchen = MCPServer("kitchen", instructions="Say please before you use the echo tool.")
@@ -133,8 +135,12 @@ def plate() -> CallToolResult:
     return CallToolResult(
         content=[
             TextContent(type="text", text="first"),
-            Image(data=b"\x89PNG", format="png").to_image_content(),
-            AudioContent(type="audio", data="UklGRg==", mime_type="audio/wav"),
+            Image(data=base64.b64decode(DOT), format="png").to_image_content(),
+            AudioContent(
+                type="audio",
+                data=base64.b64encode(b"RIFF\x04\0\0\0WAVE").decode(),
+                mime_type="audio/wav",
+            ),
             EmbeddedResource(
                 type="resource",
                 resource=TextResourceContents(uri="kitchen://note", text="a note"),
@@ -142,7 +148,9 @@ def plate() -> CallToolResult:
             EmbeddedResource(
                 type="resource",
                 resource=BlobResourceContents(
-                    uri="kitchen://scan", blob="JVBERi0=", mime_type="application/pdf"
+                    uri="kitchen://scan",
+                    blob=base64.b64encode(SCAN).decode(),
+                    mime_type="application/pdf",
                 ),
             ),
             ResourceLink(type="resource_link", name="menu", uri="kitchen://menu"),
@@ -171,7 +179,7 @@ def menu() -> str:
 @kitchen.resource("kitchen://scan", mime_type="application/pdf")
 def scan() -> bytes:
     """A scan."""
-    return b"%PDF-"
+    return SCAN
 
 
 def main() -> None:

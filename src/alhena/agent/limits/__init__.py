@@ -2,10 +2,11 @@
 
 `budget` has those of tokens, time and money."""
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from alhena.config.settings import LONG_PROMPT, BudgetSettings, PriceSettings
+from alhena.config.settings import BudgetSettings, PriceSettings
 from alhena.errors import AlhenaError, ConfigError
 from alhena.events import ApiRequestEvent, ApiResponseEvent, Event, ToolCallResponseEvent
 from alhena.values import Limits, Value
@@ -158,8 +159,9 @@ def _turns(count: int, more: str = "") -> str:
 
 
 class Usage(Value, frozen=True, kw_only=True):
-    """Requests sent to models, the tokens they took, and tool calls. `input_tokens` include the
-    cached ones. `cost_usd` is None when the price of a model is not known."""
+    """Requests sent to models, the tokens they took, and tool calls. `input_tokens` include those
+    read from a cache (`cached_tokens`) and written to one (`cache_write_tokens`). `cost_usd` is
+    None when the price of a model is not known."""
 
     requests: int = 0
     input_tokens: int = 0
@@ -167,6 +169,7 @@ class Usage(Value, frozen=True, kw_only=True):
     output_tokens: int = 0
     thought_tokens: int = 0
     tool_calls: int = 0
+    cache_write_tokens: int = 0
     cost_usd: float | None = 0.0
 
     def __add__(self, other: "Usage") -> "Usage":
@@ -186,13 +189,23 @@ class Usage(Value, frozen=True, kw_only=True):
         return Usage(cost_usd=cost, **counts)
 
 
+SIZES = (100_000, 128_000, 199_999, 200_000, 272_000, 512_000)
+"""Sizes of prompts above which some models cost more."""
+
+
+def size_class(prompt_tokens: int) -> int:
+    """A number of tokens that costs as a prompt of this size does, the same for many sizes."""
+    at = bisect_left(SIZES, prompt_tokens)
+    return SIZES[at - 1] + 1 if at else 0
+
+
 class Spending:
     """Adds up the requests, tokens and tool calls of a session, its subagents included. `own` are
     the user's prices."""
 
     def __init__(self, own: Mapping[str, PriceSettings]) -> None:
         self._own = own
-        self._used: dict[tuple[str, bool, str], tuple[int, int, int]] = {}
+        self._used: dict[tuple[str, int, str], tuple[int, int, int, int, int]] = {}
         self._uncounted = False
         self._requests = self._calls = self._thoughts = 0
 
@@ -207,18 +220,20 @@ class Spending:
         self._thoughts += event.thoughts_tokens
         if not event.input_tokens:
             self._uncounted = True
-        key = event.model, event.input_tokens > LONG_PROMPT, event.service_tier
-        prompt, cached, output = self._used.get(key, (0, 0, 0))
+        key = event.model, size_class(event.input_tokens), event.service_tier
+        prompt, cached, output, written, hour = self._used.get(key, (0, 0, 0, 0, 0))
         self._used[key] = (
             prompt + event.input_tokens + event.tool_tokens,
             cached + event.cached_tokens,
             output + event.output_tokens + event.thoughts_tokens,
+            written + event.cache_write_tokens,
+            hour + event.cache_write_hour_tokens,
         )
 
     def usage(self) -> Usage:
         """The usage so far."""
-        prompt, cached, output = (
-            sum(each) for each in zip((0, 0, 0), *self._used.values(), strict=True)
+        prompt, cached, output, written, _hour = (
+            sum(each) for each in zip((0, 0, 0, 0, 0), *self._used.values(), strict=True)
         )
         return Usage(
             requests=self._requests,
@@ -227,6 +242,7 @@ class Spending:
             output_tokens=output - self._thoughts,
             thought_tokens=self._thoughts,
             tool_calls=self._calls,
+            cache_write_tokens=written,
             cost_usd=self.cost(),
         )
 
@@ -238,9 +254,16 @@ class Spending:
         from alhena.models.prices import Prices, Tokens
 
         prices, total = Prices(self._own), 0.0
-        for (model, long, tier), (prompt, cached, output) in self._used.items():
-            tokens = Tokens(prompt=prompt, cached=min(cached, prompt), output=output, tier=tier)
-            cost = prices.cost(model, tokens, long=long)
+        for (model, size, tier), (prompt, cached, output, written, hour) in self._used.items():
+            tokens = Tokens(
+                prompt=prompt,
+                cached=min(cached, prompt),
+                output=output,
+                tier=tier,
+                written=written,
+                written_hour=hour,
+            )
+            cost = prices.cost(model, tokens, size=size)
             if cost is None:
                 return None
             total += cost

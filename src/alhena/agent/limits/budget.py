@@ -16,7 +16,6 @@ from alhena.agent.limits import (
     wants_more,
 )
 from alhena.chat.estimates import config_tokens, content_tokens, part_tokens
-from alhena.config.settings import LONG_PROMPT
 from alhena.errors import AlhenaError, ConfigError
 from alhena.events import Event, RunFinishedEvent, RunStartedEvent, ToolCallUpdateEvent
 from alhena.models.generator import ContentGenerator
@@ -91,7 +90,7 @@ class Ledger:
         self._step = limits
         self._limits = msgspec.structs.asdict(limits)
         self._prices = prices
-        self._ask = None if ask is None else self.untimed(ask)
+        self._ask = None if ask is None else self.exclude_time(ask)
         self._clock = clock
         self._since: float | None = None
         self._before = 0.0
@@ -162,8 +161,7 @@ class Ledger:
         """A request took this."""
         tokens = tokens_of(usage)
         self.tokens += max(usage.total_token_count, tokens.prompt + tokens.output)
-        long = usage.prompt_token_count > LONG_PROMPT
-        self.cost += self._prices.cost(model, tokens, long=long) or 0.0
+        self.cost += self._prices.cost(model, tokens, size=usage.prompt_token_count) or 0.0
 
     def begin(self) -> None:
         """A run begins, unless one has."""
@@ -189,10 +187,10 @@ class Ledger:
             return
         self._set_clock()
 
-    def untimed(self, ask: "Ask") -> "Ask":
+    def exclude_time(self, ask: "Ask") -> "Ask":
         """The same way to ask, on time that does not count."""
 
-        async def asked(questions: "tuple[Question, ...]") -> "Answers | None":
+        async def ask_untimed(questions: "tuple[Question, ...]") -> "Answers | None":
             self._asking += 1
             self._set_clock()
             try:
@@ -201,7 +199,7 @@ class Ledger:
                 self._asking -= 1
                 self._set_clock()
 
-        return asked
+        return ask_untimed
 
     def _set_clock(self) -> None:
         """Starts the clock with the run and stops it at its end."""
@@ -278,7 +276,7 @@ class MeteredGenerator:
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """The whole answer in one piece. Raises what admitting does, too."""
-        number = await self._admit(request.model, lambda: _estimated(request))
+        number = await self._admit(request.model, lambda: _estimate_tokens(request))
         usage: UsageMetadata | None = None
         try:
             response = await self.inner.generate(request)
@@ -298,7 +296,7 @@ class MeteredGenerator:
         self, request: GenerateContentRequest
     ) -> AsyncGenerator[GenerateContentResponse, None]:
         """The answer chunk by chunk. Raises what admitting does, too."""
-        number = await self._admit(request.model, lambda: _estimated(request))
+        number = await self._admit(request.model, lambda: _estimate_tokens(request))
         usage: UsageMetadata | None = None
         output = 0.0
         taken = whole = False
@@ -367,7 +365,14 @@ def tokens_of(usage: UsageMetadata) -> Tokens:
     prompt = usage.prompt_token_count + usage.tool_use_prompt_token_count
     output = usage.candidates_token_count + usage.thoughts_token_count
     cached = min(usage.cached_content_token_count, prompt)
-    return Tokens(prompt=prompt, cached=cached, output=output, tier=usage.service_tier or "")
+    return Tokens(
+        prompt=prompt,
+        cached=cached,
+        output=output,
+        tier=usage.service_tier or "",
+        written=usage.cache_write_token_count,
+        written_hour=usage.cache_write_hour_token_count,
+    )
 
 
 def usage_of(
@@ -388,7 +393,7 @@ def usage_of(
     said = usage.candidates_token_count + usage.thoughts_token_count
     if not usage.prompt_token_count:
         rest = usage.total_token_count - said - usage.tool_use_prompt_token_count
-        prompt = rest if rest > 0 else _estimated(request)
+        prompt = rest if rest > 0 else _estimate_tokens(request)
         usage = msgspec.structs.replace(usage, prompt_token_count=prompt)
         if rest <= 0 and not said:
             usage = msgspec.structs.replace(usage, candidates_token_count=came)
@@ -401,12 +406,12 @@ def usage_of(
     )
 
 
-def _estimated(request: GenerateContentRequest) -> int:
+def _estimate_tokens(request: GenerateContentRequest) -> int:
     contents = sum(content_tokens(entry.content) for entry in request.contents)
     return contents + config_tokens(request.config)
 
 
-def budgeted(generator: ContentGenerator, ledger: Ledger) -> ContentGenerator:
+def limit_generator(generator: ContentGenerator, ledger: Ledger) -> ContentGenerator:
     """The generator within the ledger's limits; each attempt of one that asks again is a
     request."""
     if isinstance(generator, RetryingGenerator):

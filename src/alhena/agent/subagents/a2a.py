@@ -99,9 +99,9 @@ class RemoteConversation:
             async with asyncio.timeout(limit), self._http(traceparent) as http:
                 await self._converse(http, objective, reply)
         except TimeoutError:
-            return self._failed(f"it gave no result within {limit / 60:g} minutes.", reply)
+            return self._make_failure(f"it gave no result within {limit / 60:g} minutes.", reply)
         except _FAILURES as error:
-            return self._failed(_cause(error), reply)
+            return self._make_failure(_cause(error), reply)
         finally:
             self._context_id = reply.context_id or self._context_id
             self._task_id = reply.task_id if reply.state in _WAITING else ""
@@ -153,7 +153,7 @@ class RemoteConversation:
             },
             timeout=httpx.Timeout(OPERATION_S, read=self._agent.time_limit_s),
             verify=tls_context(self._environ),
-            event_hooks={"request": [_allowed], "response": [_bounded]},
+            event_hooks={"request": [_require_public], "response": [_bound_response]},
         )
 
     async def _read_card(self, http: httpx.AsyncClient) -> AgentCard:
@@ -201,10 +201,10 @@ class RemoteConversation:
                 )
             case _:
                 how = _ENDINGS.get(reply.state, "" if said else "it gave no reason.")
-                return self._failed(f"{how} {said}".strip(), reply)
+                return self._make_failure(f"{how} {said}".strip(), reply)
         return ToolResult(llm_content=told, display=text, data=self._data(reply))
 
-    def _failed(self, reason: str, reply: "_Reply") -> ToolResult:
+    def _make_failure(self, reason: str, reply: "_Reply") -> ToolResult:
         told = f"Remote agent '{self._agent.name}' failed: {reason}"
         before = [text for text in (reply.artifacts, reply.said) if text and text not in reason]
         if before:
@@ -337,12 +337,12 @@ class _Access(httpx.Auth):
             yield request
 
 
-async def _allowed(request: httpx.Request) -> None:
+async def _require_public(request: httpx.Request) -> None:
     if refused := refusal(request.url.host):
         raise RemoteError(refused)
 
 
-async def _bounded(response: httpx.Response) -> None:
+async def _bound_response(response: httpx.Response) -> None:
     if response.headers.get("content-encoding", "identity") != "identity":
         # The compressed size does not bound the unpacked size.
         raise RemoteError("its answer is compressed, which was not asked for.")

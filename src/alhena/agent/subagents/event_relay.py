@@ -45,9 +45,9 @@ class EventRelay:
         elif hasattr(event, "parent_call_id"):
             if isinstance(event, ToolCallUpdateEvent):
                 self._tell(event)
-            self._emit(self._renamed(event))
+            self._emit(self._rename_calls(event))
 
-    def _renamed(self, event: Any) -> Event:
+    def _rename_calls(self, event: Any) -> Event:
         """An event with a `parent_call_id` under the ids of the session."""
         changes: dict[str, Any] = {"parent_call_id": self._parent_of(event.parent_call_id)}
         for name in ("call_id", "replaces"):

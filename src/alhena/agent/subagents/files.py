@@ -139,8 +139,8 @@ class AgentFiles:
         for path in self._paths(source):
             try:
                 text, data = content(path, follows=source.follows)
-                agents, warnings = parsed(path, text)
-                found = [_found(source, path, each, data) for each in agents]
+                agents, warnings = parse_agents(path, text)
+                found = [_describe_agent(source, path, each, data) for each in agents]
             except AlhenaError as error:
                 self._problem(path, f"is not used: {error.message}")
                 continue
@@ -170,7 +170,7 @@ class AgentFiles:
         self.problems.append(f"agent {one_line(str(path))} {one_line(text, 400).rstrip('.')}.")
 
 
-def _found(
+def _describe_agent(
     source: AgentSource, path: Path, definition: AgentDefinition | RemoteAgent, data: bytes
 ) -> FoundAgent:
     """An agent of a file with this content; a project's starts servers only as it was accepted."""
@@ -337,7 +337,7 @@ def impossible_tools(agent: AgentDefinition | RemoteAgent) -> str:
     return f"agent {agent.name} gets no tool for {', '.join(map(one_line, odd))}: none is called so"
 
 
-def parsed(path: Path, text: str) -> tuple[list[AgentDefinition | RemoteAgent], list[str]]:
+def parse_agents(path: Path, text: str) -> tuple[list[AgentDefinition | RemoteAgent], list[str]]:
     """The agents of a file, and a warning for each unknown key. Raises InputError, which names the
     key or line."""
     documents = _from_toml(text) if path.suffix == ".toml" else _from_markdown(text)
@@ -345,11 +345,11 @@ def parsed(path: Path, text: str) -> tuple[list[AgentDefinition | RemoteAgent], 
     agents: list[AgentDefinition | RemoteAgent] = []
     for document, unknown in documents:
         warnings += (f"has an unknown key '{key}'" for key in unknown)
-        agents.append(_checked(document, path))
+        agents.append(_read_agent(document, path))
     return agents, warnings
 
 
-def _checked(document: dict[str, Any], path: Path) -> AgentDefinition | RemoteAgent:
+def _read_agent(document: dict[str, Any], path: Path) -> AgentDefinition | RemoteAgent:
     try:
         fields = read_value(document, _Fields)
     except msgspec.ValidationError as error:
@@ -476,15 +476,57 @@ def plain_front_matter(text: str) -> dict[str, Any] | None:
 
 
 def _from_yaml(text: str) -> Any:
+    """Front matter as YAML, or with quotes around the values that are no YAML: text with colons."""
     import yaml
 
     try:
-        return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  a safe loader
+        return _load_yaml(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
+        try:
+            return _load_yaml(quote_values(text))
+        except (yaml.YAMLError, RecursionError, ValueError):
+            pass
         mark: Any = getattr(error, "problem_mark", None)
         where = "" if mark is None else f" (at line {mark.line + 2})"
         problem = getattr(error, "problem", None) or "it cannot be read"
         raise InputError(f"no valid YAML: {problem}{where}") from error
+
+
+def _load_yaml(text: str) -> Any:
+    import yaml
+
+    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  a safe loader
+
+
+_NO_YAML = re.compile(r":(?:\s|$)|^[@`*&!%]|^[\[{].*[\]}]\s*[^\s\]}]")
+"""Texts that people do not quote: with a colon, or beginning with a character of YAML's."""
+_PLAIN_VALUE = re.compile(r"([ \t]*)([A-Za-z_][\w-]*):[ \t]+([^\s|>#].*)")
+
+
+def quote_values(text: str) -> str:
+    """Front matter with quotes around the values that are not valid YAML of their own."""
+    import yaml
+
+    lines = text.splitlines()
+    quoted: list[str] = []
+    at = 0
+    while at < len(lines):
+        found, end = _PLAIN_VALUE.fullmatch(lines[at]), at + 1
+        if found is not None:
+            deeper = f"{found[1]} ", f"{found[1]}\t"
+            while end < len(lines) and lines[end].startswith(deeper):
+                end += 1
+            try:
+                _load_yaml("\n".join((f"{found[2]}: {found[3]}", *lines[at + 1 : end])))
+            except (yaml.YAMLError, RecursionError, ValueError):
+                value = " ".join((found[3], *(line.strip() for line in lines[at + 1 : end])))
+                if _NO_YAML.search(value):
+                    escaped = value.strip().replace("'", "''")
+                    lines[at:end] = [f"{found[1]}{found[2]}: '{escaped}'"]
+                    end = at + 1
+        quoted += lines[at:end]
+        at = end
+    return "\n".join(quoted)
 
 
 def _of_front_matter(document: Any, body: str) -> tuple[dict[str, Any], list[str]]:

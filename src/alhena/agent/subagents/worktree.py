@@ -60,10 +60,10 @@ async def open_worktree(cwd: Path, environ: Mapping[str, str]) -> AsyncGenerator
     try:
         yield await asyncio.shield(made)
     finally:
-        await asyncio.shield(_removed(made))
+        await asyncio.shield(_remove_worktree(made))
 
 
-async def _removed(made: "asyncio.Future[Worktree]") -> None:
+async def _remove_worktree(made: "asyncio.Future[Worktree]") -> None:
     """Removes a worktree, also one that is still being made."""
     with suppress(InputError):
         await asyncio.to_thread((await made).remove)

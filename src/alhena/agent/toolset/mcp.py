@@ -156,7 +156,7 @@ class ServerControl:
         """Reconnects to all and lists their tools."""
         await self._patiently(self._servers.restart())
 
-    async def settled(self) -> None:
+    async def wait_for_servers(self) -> None:
         """Waits for connections under way, as long as the first prompt does."""
         await self._patiently(self._servers.wait_until_settled())
 
@@ -246,7 +246,7 @@ def open_servers(place: ServerPlace) -> "ServerControl":
     environ, settings = spec.place.environ, spec.place.settings
     kept = place.groups or ProcessGroups()
 
-    def changed() -> None:
+    def follow_changes() -> None:
         written = (rule for rule in place.rules() if not is_answer(rule, place.saved))
         for text in unknown_server_tools(written, _tool_names(servers)):
             if text not in place.warnings:
@@ -264,7 +264,7 @@ def open_servers(place: ServerPlace) -> "ServerControl":
         place.registry,
         Pins(PrivateFiles(config_home(environ)), warn),
         ServerOutlets(
-            warn=warn, changed=changed, directory=around.cwd, named=spec.place.name_secrets
+            warn=warn, changed=follow_changes, directory=around.cwd, named=spec.place.name_secrets
         ),
     )
 

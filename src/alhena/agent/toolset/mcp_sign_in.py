@@ -133,7 +133,7 @@ async def signed_in(
     ways = ways_from(environ)
     try:
         async with asyncio.timeout(ways.limit), AsyncExitStack() as stack:
-            browser = await _Browser.opened(stack, server, person, ways)
+            browser = await _Browser.open(stack, server, person, ways)
             try:
                 token = await sign_in(name, server, browser, token_file(environ))
             except BaseException:
@@ -159,7 +159,7 @@ class _Browser:
         self.callback: Callback
 
     @classmethod
-    async def opened(
+    async def open(
         cls, stack: AsyncExitStack, server: McpServer, person: Person, ways: LoginWays
     ) -> "_Browser":
         """Waits for the browser from now on, until the end of `stack`."""
@@ -199,7 +199,7 @@ class _Browser:
         self._person.tell("Sign in on this page, in a browser on this machine or on any other:")
         self._person.tell(url)
         back = asyncio.ensure_future(self.callback.code())
-        pasting = asyncio.ensure_future(self._pasted())
+        pasting = asyncio.ensure_future(self._ask_for_address())
         try:
             done, _ = await asyncio.wait({back, pasting}, return_when=asyncio.FIRST_COMPLETED)
             query = pasting.result() if pasting in done else None
@@ -208,7 +208,7 @@ class _Browser:
             back.cancel()
             pasting.cancel()
 
-    async def _pasted(self) -> str | None:
+    async def _ask_for_address(self) -> str | None:
         """The query of the address that the person pastes; None when there is none to be had."""
         question = "If it is another machine, paste the address that the browser ends at: "
         for _ in range(PASTE_ATTEMPTS):

@@ -129,7 +129,7 @@ class SessionMemory:
     def conversation(self) -> "Discover":
         """Returns the function that loads memory around the locations of a conversation's calls:
         the session's, or a subagent's."""
-        return _ConversationMemory(self).touched
+        return _ConversationMemory(self).discover
 
 
 class _ConversationMemory:
@@ -143,7 +143,7 @@ class _ConversationMemory:
         self._forgotten = 0
         self._place: TouchedMemory | None = None
 
-    async def touched(
+    async def discover(
         self, tool: str, locations: Iterable[ToolLocation], cancellation: threading.Event
     ) -> str:
         """Framed text of new memory files around these locations; "" for none."""

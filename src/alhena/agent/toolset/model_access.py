@@ -276,7 +276,7 @@ def _is_unknown(model: str) -> bool:
 FallbackMode = Literal["ask", "always", "never"]
 
 
-class Consent:
+class FallbackConsent:
     """Asks a person whether another model may answer. Who agreed once for a model is not asked for
     it again; conversations that fail side by side ask one after the other."""
 
@@ -288,14 +288,14 @@ class Consent:
 
         self._turn = asyncio.Lock()
 
-    async def given(self, model: str, other: str, reason: str) -> bool:
+    async def obtain(self, model: str, other: str, reason: str) -> bool:
         """True when `other` may answer instead of `model`."""
         async with self._turn:
-            if (model, other) not in self._agreed and await self._asked(model, other, reason):
+            if (model, other) not in self._agreed and await self._ask_person(model, other, reason):
                 self._agreed.add((model, other))
         return (model, other) in self._agreed
 
-    async def _asked(self, model: str, other: str, reason: str) -> bool:
+    async def _ask_person(self, model: str, other: str, reason: str) -> bool:
         from alhena.tools.builtin.ask_user import agrees
         from alhena.tools.contract import QuestionOption
 
@@ -320,7 +320,7 @@ class SessionFallback:
     def __init__(
         self,
         mode: FallbackMode,
-        consent: Consent,
+        consent: FallbackConsent,
         config: "Callable[[str], GenerateContentConfig]",
         chosen: set[str],
         renewal: "Callable[[], ModelRenewal] | None" = None,
@@ -367,7 +367,7 @@ class SessionFallback:
         if other is None or not self.offers(model, error):
             return None
         asks = self._mode == "ask"
-        if asks and not await self._consent.given(model, other, error.message):
+        if asks and not await self._consent.obtain(model, other, error.message):
             return None
         return Substitute(traits=traits_of(other), config=self._config(other), asked=asks)
 

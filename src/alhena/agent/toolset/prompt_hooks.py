@@ -119,7 +119,7 @@ class PromptHooks:
         if said.clear_context:
             chat.replace_history(self._opening)
         if said.stop is not None:
-            raise stopped(said.stop)
+            raise make_stop(said.stop)
         if said.block is not None:
             if self._blocked == MAX_CONTINUATIONS:
                 raise TurnLimitError(
@@ -199,11 +199,11 @@ def hook_context(text: str) -> str:
 def require_passage(said: HookVerdict) -> None:
     """Raises HookStopError or HookBlockedError when hooks do not let something pass."""
     if said.stop is not None:
-        raise stopped(said.stop)
+        raise make_stop(said.stop)
     if said.block is not None:
         raise HookBlockedError(f"Agent execution blocked: {said.block}")
 
 
-def stopped(reason: str) -> HookStopError:
+def make_stop(reason: str) -> HookStopError:
     """The end of a run that a hook asked for."""
     return HookStopError(f"Agent execution stopped by hook: {reason}")

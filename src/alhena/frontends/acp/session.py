@@ -304,7 +304,7 @@ class EditorSession:
         from alhena.frontends.shared.session_lists import SESSION_LISTS, OpenSession
 
         if name == "mcp" and (control := self.toolset.server_control) is not None:
-            await control.settled()
+            await control.wait_for_servers()
         session = OpenSession(self.toolset, self.folder, self.prompts)
         return as_markdown(SESSION_LISTS[name](session, rest))
 

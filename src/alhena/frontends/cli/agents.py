@@ -13,7 +13,7 @@ from alhena.agent.subagents.files import (
     FoundAgent,
     content,
     impossible_tools,
-    parsed,
+    parse_agents,
 )
 from alhena.agent.subagents.remote import RemoteAgent
 from alhena.config.environment import own_environment
@@ -183,7 +183,7 @@ def _command_line(entry: dict[str, Any]) -> str:
 def _validate(path: Path) -> int:
     where = one_line(str(path))
     try:
-        agents, warnings = parsed(path, content(path)[0])
+        agents, warnings = parse_agents(path, content(path)[0])
     except AlhenaError as error:
         raise InputError(f"{where}: {error.message.rstrip('.')}.") from error
     tell([f"{where} {each}." for each in warnings])

@@ -242,7 +242,7 @@ def _try_settings(place: Place) -> "Trial":
     import asyncio
 
     from alhena.agent.toolset.options import Permissions, SessionSpec
-    from alhena.agent.trial import Trial, tried
+    from alhena.agent.trial import Trial, try_session
     from alhena.policy.model import ApprovalMode
 
     roots, missing = workspace_roots(place, ())
@@ -251,7 +251,7 @@ def _try_settings(place: Place) -> "Trial":
         place=msgspec.structs.replace(place, directories=roots),
         permissions=Permissions(approval_mode=mode),
     )
-    trial = asyncio.run(tried(options))
+    trial = asyncio.run(try_session(options))
     return Trial(trial.errors, (*missing, *trial.warnings))
 
 

@@ -7,6 +7,7 @@ import select
 import signal
 import stat
 import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -116,35 +117,71 @@ def _duration(milliseconds: float) -> str:
 
 
 MAX_BYTES = 8 * 1024 * 1024
-WAIT_SECONDS = 0.5
+PIECE = 1 << 16
+ANNOUNCED_AFTER_S = 2.0
 
 
-def piped_text(stream: BinaryIO | None, *, required: bool) -> tuple[str, str | None]:
+def piped_text(
+    stream: BinaryIO | None, limit_s: float | None, announce: Callable[[str], object]
+) -> tuple[str, str | None]:
     """The text on standard input and a warning, when part of it was left out.
 
-    A terminal is never read. With a prompt at hand (`required` false) a pipe that stays silent for
-    half a second is taken as empty: unattended jobs often inherit one without a writer. None
-    is a closed standard input, and empty too.
+    A terminal is never read, and None is a closed standard input. Input without a byte for
+    `limit_s` is left out: unattended jobs often inherit a pipe that nobody writes to; None waits.
+    `announce` gets a line once a wait is long.
     """
     if stream is None:
         return "", None
     try:
-        descriptor = stream.fileno()
         if stream.isatty():
             return "", None
-        patient = required or stat.S_ISREG(os.fstat(descriptor).st_mode)
-        if not patient and not select.select([descriptor], [], [], WAIT_SECONDS)[0]:
-            return "", None
-        data = stream.read(MAX_BYTES + 1)
+        if limit_s is None or stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            data = stream.read(MAX_BYTES + 1)
+        else:
+            data = _read_pipe(stream.fileno(), limit_s, announce)
     except (OSError, ValueError) as error:
         raise InputError(
             f"cannot read standard input: {error}.", remedy="Pipe text in, or use </dev/null."
         ) from error
+    if data is None:
+        return "", (
+            f"standard input is open but sent nothing in {limit_s:g} s; it was left out. Use "
+            "</dev/null where there is none, or raise general.stdinTimeout to wait longer."
+        )
     warning = None
     if len(data) > MAX_BYTES:
         data = data[:MAX_BYTES]
         warning = f"standard input is longer than {MAX_BYTES} bytes; the rest was left out."
-    return data.decode("utf-8", errors="replace"), warning
+    if data.isascii():
+        return data.decode("ascii").replace("\r\n", "\n"), warning
+    from alhena.system.encoding import decode_text
+
+    return decode_text(data).shown, warning
+
+
+def _read_pipe(descriptor: int, limit_s: float, announce: Callable[[str], object]) -> bytes | None:
+    """All that is written to a pipe or socket, up to MAX_BYTES and some; None where it stays
+    silent for that many seconds, 0 for no limit."""
+    begun = time.monotonic()
+    due: float | None = begun + ANNOUNCED_AFTER_S
+    end = begun + limit_s if limit_s > 0 else None
+    data = bytearray()
+    while len(data) <= MAX_BYTES:
+        times = [moment for moment in (due, None if data else end) if moment is not None]
+        wait = max(0.0, min(times) - time.monotonic()) if times else None
+        if not select.select([descriptor], [], [], wait)[0]:
+            now = time.monotonic()
+            if due is not None and now >= due:
+                due = None
+                announce("waiting for the end of standard input; use </dev/null to skip it.")
+            if not data and end is not None and now >= end:
+                return None
+            continue
+        piece = os.read(descriptor, PIECE)
+        if not piece:
+            break
+        data += piece
+    return bytes(data)
 
 
 def join_prompt(piped: str, prompt: str) -> str:
@@ -170,9 +207,8 @@ def run_headless(arguments: RunArguments) -> int:
         settings = place.settings
         if form is None:
             result = RunResult(OutputFormat(settings.output.format), given, debug=debug)
-        piped, warning = piped_text(
-            sys.stdin and sys.stdin.buffer, required=arguments.prompt is None
-        )
+        limit = None if arguments.prompt is None else settings.general.stdin_timeout
+        piped, warning = piped_text(sys.stdin and sys.stdin.buffer, limit, result.announce)
         prompt = join_prompt(piped, arguments.prompt or "")
         if warning:
             result.feed(WarningEvent(message=warning))
@@ -225,6 +261,11 @@ class RunResult:
         self._output.feed(event)
         if not self.silent:
             self._progress.feed(event)
+
+    def announce(self, text: str) -> None:
+        """Writes a line on standard error before the run has begun, unless a script may read it."""
+        if not self.silent:
+            write_stderr(f"alhena: {text}\n")
 
     def fail(self, error: AlhenaError) -> int:
         """Writes the result, unless it is written, and reports the error; returns its exit code."""

@@ -5,12 +5,13 @@ Where there are none of them, nothing of them is imported.
 
 import os
 import re
-from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alhena.display_text import first_of, one_line
 from alhena.errors import InputError, InterruptedRunError
+from alhena.values import Value
 from alhena.wire.content import Part
 
 if TYPE_CHECKING:
@@ -23,53 +24,105 @@ HEAD = "\n--- Content from referenced files ---\n"
 MAX_SHELL_OUTPUT = 10_000
 NAMED = 5
 
-_MENTION = re.compile(r"""(?<!\\)(?<![A-Za-z0-9_@])@(?:"([^"\n]+)"|(?=(\S)))""")
-_QUOTED = re.compile(r"'([^'\n]+)'")
+_LETTERS = "A-Za-z0-9\u00c0-\u052f"
+"""Letters of scripts with blanks between words; others may touch a path."""
+_MENTION = re.compile(rf"(?<!\\)(?<![{_LETTERS}@])(?<![{_LETTERS}_]_)@(?=\S)")
+_QUOTED = re.compile(r"""(["'`])((?:(?!\1)[^\n])+)\1""")
 _LONG_WORD = re.compile(r"(?:\\.|[^\s\\]){1,1000}")
-_WORD = re.compile(r'(?:\\.|[^\s,;!?()\[\]{}"\\])+')
+_STOPS = (
+    r",;!?()\[\]{}\"\\*`\u2018-\u201f\u2026\u3001\u3002\u3008-\u3011"
+    r"\uff01\uff08\uff09\uff0c\uff1a\uff1b\uff1f"
+)
+_WORD = re.compile(rf"(?:\\.|[^\s{_STOPS}])+")
 _STEP = re.compile(r"\\.|.", re.DOTALL)
-_BEHIND_FILE = re.compile(r"[^A-Za-z0-9_./~-]|[.:/-]++(?:\W|$)")
-_BEHIND_DIRECTORY = re.compile(r"[^\w./~-]|[.:-]++(?:\W|$)")
+_AFTER_FILE = re.compile(
+    rf"$|[^{_LETTERS}._/~-]|[._~-]++(?:$|[^{_LETTERS}/])|/+(?:$|[^\w./\[(~-])", re.DOTALL
+)
+_AFTER_DIRECTORY = re.compile(
+    rf"[*_~.:/-]*+(?:$|[^\w\[({{<+=%$&#@^~\\/?.:-])|(?=[^{_LETTERS}_])\w", re.DOTALL
+)
+_LINES = re.compile(
+    r"(?::(N)(?:[-\u2013](N)|:N)?|#L(N)(?:CN)?(?:[-\u2013]L?(N)(?:CN)?)?)(?!\w)".replace(
+        "N", r"\d{1,9}"
+    ),
+    re.ASCII,
+)
 
 
-def mentioned_paths(prompt: str, cwd: Path | None = None) -> tuple[str, ...]:
+class Mention(Value, frozen=True):
+    """A path after an @ in a prompt, and the first and last line of it that are meant."""
+
+    path: str
+    lines: tuple[int, int] | None = None
+
+
+def find_mentions(prompt: str, cwd: Path | None = None) -> tuple[Mention, ...]:
     """The paths that a prompt names with an @, in order and each once; backslashes and quotes are
-    resolved. Of a word it is the longest beginning that names a file below `cwd`, or else what
-    comes before punctuation."""
-    found: dict[str, None] = {}
+    resolved. Of a word it is the longest beginning that names a file or directory below `cwd`, with
+    the lines that follow it (`:12`, `:1-3`, `#L3`), or else what comes before punctuation."""
+    found: dict[Mention, None] = {}
     for match in _MENTION.finditer(prompt):
-        path = match[1] or _path_at(prompt, match.end(), cwd)
-        if path:
-            found[path] = None
+        mention = _find_mention(prompt, match.end(), cwd)
+        if mention.path:
+            found[mention] = None
     return tuple(found)
 
 
-def _path_at(prompt: str, start: int, cwd: Path | None) -> str:
+def _find_mention(prompt: str, start: int, cwd: Path | None) -> Mention:
     """The path that begins at a place of a prompt."""
     quoted = _QUOTED.match(prompt, start)
-    if quoted is not None and cwd is not None and os.path.lexists(_place(cwd, quoted[1])):
-        return quoted[1]
-    word = _LONG_WORD.match(prompt, start)
-    if word is not None and cwd is not None:
-        steps = [step[0] for step in _STEP.finditer(word[0])]
+    if quoted is not None:
+        if cwd is not None and os.path.lexists(_place(cwd, quoted[2])):
+            return Mention(quoted[2], _find_lines(prompt, quoted.end()))
+        if quoted[1] != "'":
+            return Mention(quoted[2])
+    long_word = _LONG_WORD.match(prompt, start)
+    if long_word is not None and cwd is not None:
+        steps = [step[0] for step in _STEP.finditer(long_word[0])]
         for count in range(len(steps), 0, -1):
-            path, rest = _plain("".join(steps[:count])), "".join(steps[count:])
+            path, rest = _unescape("".join(steps[:count])), "".join(steps[count:])
             place = _place(cwd, path)
             if not os.path.lexists(place):
                 continue
-            behind = _BEHIND_DIRECTORY if os.path.isdir(place) else _BEHIND_FILE
-            if not rest or behind.match(rest):
-                return path.removesuffix(".") if path.endswith("/.") else path
+            if os.path.isdir(place):
+                if not rest or _ends_directory(path, rest):
+                    return Mention(path.removesuffix(".") if path.endswith("/.") else path)
+            elif not rest or _AFTER_FILE.match(rest):
+                return Mention(path, _find_lines(rest, 0))
     word = _WORD.match(prompt, start)
-    return "" if word is None else _plain(word[0]).rstrip(".:")
+    path = "" if word is None else _unescape(word[0]).rstrip(".:")
+    if long_word is not None and cwd is not None and os.path.lexists(_place(cwd, path)):
+        path = re.sub(rf"[.:'{_STOPS}]+$", "", _unescape(long_word[0]))
+    return Mention(path)
 
 
-def _plain(written: str) -> str:
+def _ends_directory(path: str, rest: str) -> bool:
+    """True where a directory's name ends before `rest`. A name that goes on is another one: of a
+    file that is missing, the directory is not meant."""
+    found = _AFTER_DIRECTORY.match(rest)
+    return found is not None and not (path.endswith("/") and re.match(r"\w", rest))
+
+
+def _find_lines(text: str, start: int) -> tuple[int, int] | None:
+    """The range of lines that is written at a place, from 1 on."""
+    found = _LINES.match(text, start)
+    if found is None:
+        return None
+    first = int(found[1] or found[3])
+    last = int(found[2] or found[4] or first)
+    return (min(first, last), max(first, last)) if first and last else None
+
+
+def _unescape(written: str) -> str:
     return re.sub(r"\\(.)", r"\1", written)
 
 
 def _place(cwd: Path, path: str) -> str:
-    return os.path.join(cwd, os.path.expanduser(path))
+    return os.path.join(cwd, _expand_home(path))
+
+
+def _expand_home(path: str) -> str:
+    return os.path.expanduser(path)
 
 
 def existing(paths: Sequence[str], cwd: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -81,12 +134,16 @@ def existing(paths: Sequence[str], cwd: Path) -> tuple[tuple[str, ...], tuple[st
 def missing_words(paths: Sequence[str]) -> str:
     """Warning about paths that do not exist."""
     what = "is no such file" if len(paths) == 1 else "are no such files"
-    return f"{first_of([f'@{path}' for path in paths], NAMED)}: there {what}; sent as text."
+    return f"{_list_paths(paths)}: there {what}; sent as text."
+
+
+def _list_paths(paths: Sequence[str]) -> str:
+    return first_of([f"@{path}" for path in paths], NAMED)
 
 
 def quoted_path(path: str) -> str:
     """A path as it is written after an @."""
-    return re.sub(r"""([\s,;!?()\[\]{}"\\])""", r"\\\1", path)
+    return re.sub(rf"([\s{_STOPS}])", r"\\\1", path)
 
 
 def attachment(parts: Sequence[Part]) -> tuple[Part, ...]:
@@ -121,7 +178,8 @@ async def attach_mentions(
     `warn` and stay plain text."""
     from alhena.tools.registry import DELEGATE
 
-    words = mentioned_paths(text, bench.workspace.cwd)
+    mentions = find_mentions(text, bench.workspace.cwd)
+    words = tuple(dict.fromkeys(mention.path for mention in mentions))
     resources = resources_among(bench, words)
     others = [word for word in words if word not in resources]
     paths, missing = existing(others, bench.workspace.cwd)
@@ -134,13 +192,56 @@ async def attach_mentions(
         read = await call("read_mcp_resource", {"uri": uri})
         if read is not None and not read.response.error:
             attached += resource_attachment(uri, read.response.response_parts)
-    paths = tuple(path for path in paths if not _is_filtered(bench, path, warn))
-    if not paths:
-        return tuple(attached)
-    done = await call("read_many_files", {"paths": list(paths), **_filtering(bench)})
-    if done is not None and not done.response.error:
-        attached += attachment(done.response.response_parts)
-    return tuple(attached)
+    sent = frozenset(path for path in paths if not _is_filtered(bench, path, warn))
+    found = [each for each in mentions if each.path in sent]
+    return (*attached, *await _read_mentions(found, bench, call, warn))
+
+
+async def _read_mentions(
+    mentions: Sequence[Mention], bench: "Toolset", call: CallTool, warn: Callable[[str], None]
+) -> list[Part]:
+    """The files that are there: whole ones together, ranges of lines one by one."""
+    attached: list[Part] = []
+    whole = {_expand_home(each.path): None for each in mentions if each.lines is None}
+    if whole:
+        done = await call("read_many_files", {"paths": list(whole), **_filtering(bench)})
+        if done is not None and not done.response.error:
+            attached += attachment(done.response.response_parts)
+            for words in _missing_content(bench, list(whole), done.response.data or {}):
+                warn(words)
+    for mention in mentions:
+        path = _expand_home(mention.path)
+        if mention.lines is None or path in whole:
+            continue
+        first, last = mention.lines
+        offset = {"offset": first - 1, "limit": last - first + 1}
+        done = await call("read_file", {"absolute_path": path, **offset})
+        if done is not None and not done.response.error:
+            parts = attachment(done.response.response_parts)
+            attached += [Part(text=f"{HEAD}--- {path}, lines {first}-{last} ---\n\n"), *parts[1:]]
+    return attached
+
+
+def _missing_content(
+    bench: "Toolset", paths: Sequence[str], data: Mapping[str, Any]
+) -> Iterator[str]:
+    """Warnings about paths that read_many_files has sent nothing of."""
+    reasons: Mapping[str, str] = data.get("reasons") or {}
+    for path in paths:
+        reason = reasons.get(str(bench.workspace.resolve(path)))
+        if reason is not None:
+            yield f"{_list_paths([path])} is not sent: {reason}."
+    if data.get("processed") or reasons:
+        return
+    ignored = data.get("ignored")
+    what = f"{_list_paths(paths)}: nothing there can be sent"
+    noun = "file" if ignored == 1 else "files"
+    keys = "context.fileFiltering.respectGitIgnore or respectGeminiIgnore"
+    yield (
+        f"{what}: ignore files leave out {ignored} {noun}. Send them with {keys}: false."
+        if ignored
+        else f"{what}: there is no text or medium."
+    )
 
 
 def _filtering(bench: "Toolset") -> dict[str, object]:

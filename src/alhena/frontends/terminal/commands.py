@@ -104,7 +104,10 @@ async def _stats(context: "Conversation", _rest: str) -> list[Line]:
         row("model", model),
         row("time", duration(context.age_ms)),
         row("requests", f"{totals.requests} ({duration(totals.model_ms)})"),
-        row("tokens in", f"{totals.input_tokens:,} ({totals.cached_tokens:,} of them cached)"),
+        row(
+            "tokens in",
+            f"{totals.input_tokens:,} ({_cached_share(totals.cached_tokens, totals.input_tokens)})",
+        ),
         row("tokens out", f"{totals.output_tokens:,}"),
         row("cost", "not known" if cost is None else f"about ${cost:.4f}, by the table of prices"),
         row(
@@ -247,6 +250,12 @@ LISTINGS = ("tools", "context", "show")
 PLAIN = {**dict.fromkeys(("exit", "quit", ":q", ":q!", ":wq"), "/quit"), "?": "/help"}
 """Lines that are commands without a slash."""
 NAMES = frozenset(name for each in COMMANDS for name in (each.name, *each.aliases))
+
+
+def _cached_share(cached: int, all_tokens: int) -> str:
+    """How many of the input tokens came from a cache, and their share."""
+    share = cached / all_tokens if all_tokens else 0
+    return f"{cached:,} of them cached, {share:.0%}"
 
 
 def find_command(text: str) -> tuple[SlashCommand | None, str, str] | None:

@@ -355,7 +355,7 @@ class Conversation(ShownSession):
     async def _start_hooks(self) -> None:
         try:
             if not self._leaving:
-                await self._follow(self.agent.aside(drive_start))
+                await self._follow(self.agent.run_aside(drive_start))
         except AlhenaError as error:
             if not self._leaving:
                 self._warn(str(error))

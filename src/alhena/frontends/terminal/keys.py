@@ -456,20 +456,19 @@ def _ignore_key(_event: KeyPressEvent) -> None:
 
 
 def store_typed_ahead(source: Input) -> None:
-    """Stores the keys typed before the terminal passed on single keys: until then it sends lines,
-    with line feeds in place of Enter."""
+    """Stores the keys typed before the session reads them, as keys one by one and not as a paste.
+    Until the terminal passes on single keys it sends lines, with line feeds in place of Enter."""
     try:
         descriptor = source.fileno()
         lines = termios.tcgetattr(descriptor)[3] & termios.ICANON
     except (OSError, NotImplementedError, termios.error):
         return  # no terminal
-    if not lines:
-        return
     with source.raw_mode():
         if not select.select([descriptor], [], [], 0)[0]:
             return
         data = os.read(descriptor, _TYPED_AHEAD)
     presses: list[KeyPress] = []
-    text = data.decode("utf-8", "surrogateescape").replace("\n", "\r")
+    text = data.decode("utf-8", "surrogateescape")
+    text = text.replace("\n", "\r") if lines else text
     Vt100Parser(presses.append).feed_and_flush(text)
     store_typeahead(source, presses)

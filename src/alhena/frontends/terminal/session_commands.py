@@ -137,7 +137,7 @@ async def mcp(context: "Conversation", rest: str) -> list[Line]:
         case (("list" | "desc" | "schema"), []):
             if any(each.state == "connecting" for each in control.reports):
                 context.print([line("Waiting for MCP servers to connect…", "dim")])
-                await control.settled()
+                await control.wait_for_servers()
             return list_lines(list_servers(listed, what))
         case (("refresh" | "reload"), []):
             context.print([line("Reconnecting to all MCP servers…", "dim")])

@@ -12,6 +12,7 @@ TokenFileError            exit 41   the token file is unusable
 """
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from urllib.parse import quote, urlencode, urlsplit
@@ -22,6 +23,7 @@ import msgspec
 
 from alhena.config.environment import without_secrets
 from alhena.display_text import one_line
+from alhena.http.connect import tls_context
 from alhena.mcp.oauth.tokens import RefusedGrantError, SignInError, StoredToken
 from alhena.system.web.fetch import sent_to, system_resolver
 from alhena.system.web.url import address_problem, host_problem, literal_address
@@ -172,9 +174,11 @@ def _following(request: httpx2.Request, response: httpx2.Response) -> httpx2.Req
 @asynccontextmanager
 async def open_http(server_url: str, given: Collection[str] = ()) -> AsyncGenerator[OAuthHttp]:
     """Opens clients for a block, with proxies and certificates from the environment."""
+    tls = tls_context(os.environ)
+    transport = httpx2.AsyncHTTPTransport(verify=tls)
     async with (
-        httpx2.AsyncClient(timeout=TIME_LIMIT_S) as client,
-        httpx2.AsyncClient(timeout=TIME_LIMIT_S, transport=httpx2.AsyncHTTPTransport()) as direct,
+        httpx2.AsyncClient(timeout=TIME_LIMIT_S, verify=tls) as client,
+        httpx2.AsyncClient(timeout=TIME_LIMIT_S, transport=transport) as direct,
     ):
         yield OAuthHttp(client, server_url, given, direct=direct)
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from alhena.http.client import Timeouts
 from alhena.http.connect import Endpoint, endpoint_from
 from alhena.models.catalogue import LEAST_OUTPUT, ClaudeInfo, claude_info, foreign_name
+from alhena.models.errors import RequestRejectedError
 from alhena.models.generator import WithoutEmbeddings
 from alhena.models.providers.foreign import (
     answer_chunks,
@@ -16,6 +17,7 @@ from alhena.models.providers.foreign import (
     decode_object,
     foreign_key,
     ids_for_calls,
+    numbered_ids,
     tool_names,
     unreadable,
 )
@@ -55,6 +57,10 @@ _EFFORTS = (("LOW", 1024), ("MEDIUM", 8192))
 """Efforts by the largest number of thinking tokens that means them."""
 _LEAST_TOP_P = 0.95
 """Minimum top_p with thinking."""
+_LEAST_BYTES = 4 * anthropic.LEAST_TOKENS
+"""Size of a request below which no prefix is kept."""
+_REFUSALS = frozenset({400, 422})
+"""Statuses of a request with a field that a server does not know."""
 
 
 def own_thoughts(content: Content) -> Content:
@@ -207,7 +213,8 @@ def _lost_thought(contents: tuple[Content, ...]) -> bool:
     return False
 
 
-DEFAULT_BASE_URL = "https://api.anthropic.com"
+_OWN_HOST = "api.anthropic.com"
+DEFAULT_BASE_URL = f"https://{_OWN_HOST}"
 VERSION = "2023-06-01"
 KEY_PAGE = "https://console.anthropic.com/settings/keys"
 MESSAGES = "/v1/messages"
@@ -229,13 +236,16 @@ class AnthropicApi(WithoutEmbeddings):
         bearer: str = "",
         environ: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
+        cache: anthropic.CacheTime | None = "5m",
     ) -> None:
-        """`bearer`: a token sent instead of, or beside, the key."""
+        """`bearer`: a token sent instead of, or beside, the key. `cache`: the time for which the
+        service keeps prompts; None: it keeps none."""
         access = {"x-api-key": key} if key else {}
         if bearer:
             access["authorization"] = f"Bearer {bearer}"
         self.endpoint = endpoint
         self._new_id = ids_for_calls()
+        self._cache: anthropic.CacheTime | None = cache
         self._http = HttpService(
             endpoint,
             FixedAccess(access, f"Set ANTHROPIC_API_KEY to a valid key ({KEY_PAGE})."),
@@ -247,9 +257,15 @@ class AnthropicApi(WithoutEmbeddings):
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """Returns the whole answer."""
         names = tool_names(request)
-        body = encode_value(self._body(request, names, stream=False))
-        model = foreign_name(request.model)
-        answer = await self._http.ask(MESSAGES, model, body, decode_object, request.pause)
+        body = self._body(request, names, stream=False)
+        marked = self._mark(body)
+        try:
+            answer = await self._ask(request, marked)
+        except RequestRejectedError as error:
+            if not self._drop_marks(error, marked, body):
+                raise
+            answer = await self._ask(request, body)
+            self._cache = None
         try:
             return anthropic.read_response(answer, names, self._new_id)
         except DialectError as error:
@@ -262,9 +278,35 @@ class AnthropicApi(WithoutEmbeddings):
         answer."""
         names = tool_names(request)
         # Before the stream starts: a DialectError of the request is not an error of the answer.
-        body = encode_value(self._body(request, names, stream=True))
+        body = self._body(request, names, stream=True)
+        marked = self._mark(body)
+        began = False
+        try:
+            async with aclosing(self._chunks(request, names, marked)) as chunks:
+                async for chunk in chunks:
+                    began = True
+                    yield chunk
+        except RequestRejectedError as error:
+            if began or not self._drop_marks(error, marked, body):
+                raise
+        else:
+            return
+        async with aclosing(self._chunks(request, names, body)) as chunks:
+            async for chunk in chunks:
+                self._cache = None
+                yield chunk
+
+    async def _ask(self, request: GenerateContentRequest, body: dict[str, Any]) -> dict[str, Any]:
         model = foreign_name(request.model)
-        events = self._http.events(MESSAGES, model, lambda: body, decode_event, request.pause)
+        data = encode_value(body)
+        return await self._http.ask(MESSAGES, model, data, decode_object, request.pause)
+
+    async def _chunks(
+        self, request: GenerateContentRequest, names: ToolNameMap, body: dict[str, Any]
+    ) -> AsyncGenerator[GenerateContentResponse, None]:
+        model = foreign_name(request.model)
+        data = encode_value(body)
+        events = self._http.events(MESSAGES, model, lambda: data, decode_event, request.pause)
         chunks = answer_chunks(
             events,
             anthropic.EventReader(names, self._new_id),
@@ -275,6 +317,21 @@ class AnthropicApi(WithoutEmbeddings):
         async with aclosing(chunks):
             async for chunk in chunks:
                 yield chunk
+
+    def _mark(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The body with marks for the cache, unless it is too small for one."""
+        if self._cache is None or len(encode_value(body)) < _LEAST_BYTES:
+            return body
+        return anthropic.mark_prefixes(body, self._cache)
+
+    def _drop_marks(
+        self, error: RequestRejectedError, marked: dict[str, Any], body: dict[str, Any]
+    ) -> bool:
+        """True when a request may have been refused for its marks: those of a compatible server
+        that does not know them."""
+        if marked is body or error.status not in _REFUSALS:
+            return False
+        return "cache_control" in error.message or self.endpoint.host != _OWN_HOST
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
         """Counts the tokens of the contents through the service."""
@@ -304,14 +361,18 @@ class AnthropicApi(WithoutEmbeddings):
             stream=stream,
             names=names,
         )
-        body = anthropic.write_request(asked, new_id=self._new_id)
+        body = anthropic.write_request(asked, new_id=numbered_ids())
         messages = without_blanks(body["messages"])
         if messages and messages[-1]["role"] != USER and not claude_info(model).takes_prefill:
             messages.append({"role": USER, "content": [{"type": "text", "text": CONTINUE}]})
         return body | {"messages": messages}
 
 
-def anthropic_from(environ: Mapping[str, str], base_url: str | None = None) -> AnthropicApi:
+def anthropic_from(
+    environ: Mapping[str, str],
+    base_url: str | None = None,
+    cache: anthropic.CacheTime | None = "5m",
+) -> AnthropicApi:
     """Builds the service from the environment, at `base_url` if given.
 
     Reads ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY and ANTHROPIC_AUTH_TOKEN (a bearer token), proxies
@@ -324,7 +385,7 @@ def anthropic_from(environ: Mapping[str, str], base_url: str | None = None) -> A
     key = environ.get("ANTHROPIC_API_KEY", "").strip()
     if key or not token:
         key = foreign_key(environ, "ANTHROPIC_API_KEY", endpoint, KEY_PAGE)
-    return AnthropicApi(endpoint, key, bearer=token, environ=environ)
+    return AnthropicApi(endpoint, key, bearer=token, environ=environ, cache=cache)
 
 
 def _is_last(event: dict[str, Any] | None) -> bool:

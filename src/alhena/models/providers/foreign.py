@@ -118,3 +118,10 @@ def ids_for_calls() -> Callable[[str], str]:
     token = secrets.token_hex(6)
     numbers = count(1)
     return lambda _name: f"call_{token}_{next(numbers)}"
+
+
+def numbered_ids() -> Callable[[str], str]:
+    """Generates ids for calls of a request that have none: the same each time that the conversation
+    is sent, so that a service finds the prompt it has kept."""
+    numbers = count(1)
+    return lambda _name: f"call_{next(numbers)}"

@@ -21,6 +21,7 @@ from alhena.models.providers.foreign import (
     decode_object,
     foreign_key,
     ids_for_calls,
+    numbered_ids,
     tool_names,
     unreadable,
 )
@@ -43,6 +44,7 @@ KEY_PAGE = "https://platform.openai.com/api-keys"
 _BYTES_PER_TOKEN = 4
 _OWN_HOSTS = ("openai.com", "openai.azure.com")
 _ACCOUNT = {"OPENAI_ORG_ID": "openai-organization", "OPENAI_PROJECT_ID": "openai-project"}
+_LONGEST_KEY = 64
 _LEAST_OUTPUT = 16
 """The least output limit that the Responses API takes, in tokens."""
 _ASK_RESPONSES = re.compile(
@@ -251,7 +253,7 @@ class OpenAiCompatible(WithoutEmbeddings):
             include_usage=stream,
             names=names,
         )
-        body = way.api.write(asked, new_id=self._new_id)
+        body = way.api.write(asked, new_id=numbered_ids())
         if not self._is_own_host and "max_completion_tokens" in body:
             # Other servers know the older name.
             body["max_tokens"] = body.pop("max_completion_tokens")
@@ -259,6 +261,9 @@ class OpenAiCompatible(WithoutEmbeddings):
             body["max_output_tokens"] = max(body["max_output_tokens"], _LEAST_OUTPUT)
         if not way.encrypts:
             del body["include"]
+        key = request.cache_key or request.session_id
+        if key and self._is_own_host:
+            body["prompt_cache_key"] = key[:_LONGEST_KEY]
         return encode_value(body)
 
 

@@ -251,7 +251,8 @@ class OtherService(ContentGenerator, Protocol):
 def _anthropic(choice: ModelChoice) -> OtherService:
     from alhena.models.providers.anthropic_api import anthropic_from
 
-    return anthropic_from(choice.environ, choice.base_url)
+    kept = choice.settings.model.prompt_cache
+    return anthropic_from(choice.environ, choice.base_url, cache=None if kept == "off" else kept)
 
 
 def _openai(choice: ModelChoice) -> OtherService:

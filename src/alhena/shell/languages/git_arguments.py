@@ -70,6 +70,10 @@ def git_hazard(words: tuple[Word, ...], count: int) -> str | None:
     return _subcommand_hazard(f"git {sub}", words[start:], count - start)
 
 
+HAZARDS = {"git": git_hazard}
+"""Programs whose options mean something else behind the subcommand -> the function."""
+
+
 def _subcommand_hazard(key: str, words: tuple[Word, ...], count: int) -> str | None:
     """The effect of a subcommand or an argument of it; `count` of the words are the rule's."""
     inner = program(key)

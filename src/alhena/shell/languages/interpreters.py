@@ -41,7 +41,7 @@ def script_input(via: str, part: Part) -> Iterator[Runs]:
         yield Runs(via=via)
 
 
-def interpreted(words: tuple[Word, ...], language: str, part: Part) -> Iterator[Runs]:
+def interpreter_runs(words: tuple[Word, ...], language: str, part: Part) -> Iterator[Runs]:
     """The commands an interpreter may run: guesses from its code, its module or its script."""
     name = base_name(words[0].text)
     found = _CodeSearch(words, language)
@@ -181,6 +181,13 @@ def sed_scripts(words: tuple[Word, ...]) -> list[Word]:
     return [words[at] for at in first_operands(words, known, 1)]
 
 
+def file_scripts(name: str, words: tuple[Word, ...]) -> list[Word]:
+    """The scripts among the words that may write files: of sed and awk."""
+    if name == "sed":
+        return sed_scripts(words)
+    return awk_programs(words) if name == "awk" else []
+
+
 def awk_programs(words: tuple[Word, ...]) -> list[Word]:
     """The program in the words of awk, unless a file has it."""
     found = _CodeSearch(words, "awk")
@@ -195,7 +202,7 @@ def scripts_in(words: tuple[Word, ...]) -> list[Word]:
         found = shell_arguments(words)
         return [] if found.code is None or found.operand is None else [words[found.operand]]
     if name in listed("evaluators"):
-        return [code for runs in evaluated(words) for code in runs.code]
+        return [code for runs in evaluator_runs(words) for code in runs.code]
     if main_name(name) == "sed":
         return sed_scripts(words)
     language = interpreter(name)
@@ -242,7 +249,7 @@ def script_place(words: tuple[Word, ...]) -> int | None:
     return place - 1 if ended is not None or language in {"python", "pypy"} else len(words)
 
 
-def evaluated(words: tuple[Word, ...]) -> Iterator[Runs]:
+def evaluator_runs(words: tuple[Word, ...]) -> Iterator[Runs]:
     """`eval CODE …` and `trap CODE SIGNAL …`."""
     name = base_name(words[0].text)
     rest = words[1:]

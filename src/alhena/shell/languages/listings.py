@@ -1,6 +1,7 @@
 """Programs that list files, and those that write names: git, find, fd, ls and others."""
 
 import re
+from enum import Enum
 from itertools import pairwise
 
 from alhena.shell.arguments import operand_words, option_names
@@ -76,6 +77,31 @@ def tells_name(words: tuple[Word, ...]) -> bool:
         return _GIT_NAMES.fullmatch(" ".join(word.text for word in words)) is not None
     dotted = any("." in w.text or "/" in w.text for w in words[1:])
     return name in listed("tells_name") and not dotted
+
+
+class Written(Enum):
+    """The directory that a command writes the path of."""
+
+    PLACE = 0
+    REPOSITORY = 1
+    TEMPORARY = 2
+
+
+def written_directory(texts: list[str]) -> Written | None:
+    """The directory whose path a command surely writes."""
+    if texts == ["pwd"]:
+        return Written.PLACE
+    if texts == ["git", "rev-parse", "--show-toplevel"]:
+        return Written.REPOSITORY
+    made = bool(texts) and base_name(texts[0]) == "mktemp"
+    if made and not any("/" in text or "p" in text[:4] for text in texts[1:]):
+        return Written.TEMPORARY
+    return None
+
+
+def cuts_names(words: tuple[Word, ...]) -> bool:
+    """Does a command write the last name of each path that it is given?"""
+    return words[0].literal and base_name(words[0].text) == "basename"
 
 
 def search_roots(words: tuple[Word, ...]) -> list[Word]:

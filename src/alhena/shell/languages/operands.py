@@ -1,6 +1,6 @@
 """Operands by which an allowed program does more than the rule names."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from alhena.shell.hazards import (
     SINKS,
@@ -12,7 +12,7 @@ from alhena.shell.hazards import (
     script_effect,
 )
 from alhena.shell.languages.runners import names_command
-from alhena.shell.languages.sed_awk import writes_as_sed
+from alhena.shell.languages.sed_awk import could_be_awk, writes_as_sed
 from alhena.shell.parse.model import Word, WordKind
 from alhena.shell.tables import Effect
 
@@ -174,6 +174,14 @@ def _remote(reading: Reading, word: Word) -> str | None:
     return describe_excess(word.source or word.text, Effect.CONNECTS) if elsewhere else None
 
 
+def _hidden_awk(words: Sequence[Word]) -> str | None:
+    """The effect of a word that some awk may take for its program."""
+    programs = (word for word in words if word.literal and could_be_awk(word.text))
+    return next(filter(None, (script_effect("awk", word) for word in programs)), None)
+
+
+HIDDEN: dict[str, Callable[[Sequence[Word]], str | None]] = {"awk": _hidden_awk}
+"""Values of `operand` -> the function that judges all words, as any may hold code."""
 OPERANDS: dict[str, Callable[[Reading, Word], str | None]] = {
     "address": _address,
     "awk": _awk_operand,

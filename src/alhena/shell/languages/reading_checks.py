@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from alhena.shell.languages.builtins import refuse_bracket, refuse_printf, refuse_test
+from alhena.shell.languages.git_reading import refuse_git
 from alhena.shell.languages.sed_awk import known_variable, strange_awk, strange_sed
 from alhena.shell.parse.model import Word
 from alhena.shell.strict_reading import Given, could_begin_with, surely_operand
@@ -166,3 +167,9 @@ CHECKS: dict[str, Callable[[Given], str | None]] = {
     "sed": refuse_sed,
 }
 """Values of `check` in a table -> the function."""
+SUBCOMMANDS: dict[str, Callable[[str, Given], str | None]] = {"git": refuse_git}
+"""Programs whose subcommands have something in common -> the function."""
+FOLDERS_RUN = {"go": "go fetches and runs the toolchain that go.mod names"}
+"""Programs that only read, but run what the working directory's files name."""
+SCRIPTS = frozenset({"awk", "jq", "sed"})
+"""Values of `check` of programs whose first operand is code."""

@@ -7,7 +7,7 @@ from alhena.shell.languages.git_commands import git_runs
 from alhena.shell.languages.interpreters import (
     input_mentions,
     input_runs,
-    interpreted,
+    interpreter_runs,
     pager_runs,
     piped_code,
     sed_runs,
@@ -25,7 +25,7 @@ from alhena.shell.options import (
     with_unknown,
 )
 from alhena.shell.parse.model import Part, Word
-from alhena.shell.tables import Valued, interpreter, main_name, program
+from alhena.shell.tables import Valued, global_options, interpreter, main_name, program
 
 _COMMAND_VARIABLES = frozenset({"BASH_ENV", "ENV", "PS0", "PS1", "PS4", "MAKEFLAGS", "SHELL"})
 _COMMAND_ENDINGS = (
@@ -54,6 +54,7 @@ def runs_others(name: str) -> bool:
     main = main_name(name)
     known = main in _HANDLERS or main in _FED or is_console(name) or _commands(name)
     table = program(name)
+    known = known or (table is not None and table.own)
     deeper = table is not None and any(map(_commands, table.subcommands))
     return bool(known) or deeper or name.startswith("git-") or interpreter(name) is not None
 
@@ -68,7 +69,7 @@ def program_runs(words: tuple[Word, ...], part: Part) -> Iterator[Runs]:
     name = base_name(words[0].text)
     language = interpreter(name)
     if language is not None:
-        yield from interpreted(words, language, part)
+        yield from interpreter_runs(words, language, part)
     handler = _HANDLERS.get(main_name(name))
     if handler is not None:
         yield from handler(words)
@@ -80,12 +81,24 @@ def program_runs(words: tuple[Word, ...], part: Part) -> Iterator[Runs]:
         for value in values_of(words, commands) if commands is not None else ():
             code = _without(value, "exec=") if main_name(name) == "tar" else value
             yield Runs(via=name, code=(code,), sure=name != "rsync")
+    yield from _other_subcommand(name, words)
     if is_console(name):
         yield Runs(via=name, mentions=words[1:])
         yield from input_mentions(name, part)
     if name.startswith("git-") and len(name) > 4:
         rest = (Word("git"), Word(name[4:]), *words[1:])
         yield Runs(via=name, words=rest)
+
+
+def _other_subcommand(name: str, words: tuple[Word, ...]) -> Iterator[Runs]:
+    """`yarn rimraf dist`: a subcommand that is not the program's own is a script of the project, or
+    a program."""
+    table = program(name)
+    found = (
+        first_operands(words, global_options(name), 1) if table is not None and table.own else ()
+    )
+    if table is not None and found and words[found[0]].text not in table.own.split():
+        yield Runs(via=name, words=words[found[0] :], sure=False)
 
 
 def _without(word: Word, beginning: str) -> Word:
@@ -150,6 +163,17 @@ def _su(words: tuple[Word, ...]) -> Iterator[Runs]:
         yield Runs(via=name, words=words[rest[0] + 1 :])
     if name == "sg" and len(words) > 2 and not is_option(words[2]):
         yield Runs(via=name, code=words[2:])
+
+
+def _capsh(words: tuple[Word, ...]) -> Iterator[Runs]:
+    """Behind `--` or `==` stand the arguments of a shell, or of capsh itself."""
+    for at, word in enumerate(words):
+        if word.literal and word.text in {"--", "=="}:
+            head = Word("bash") if word.text == "--" else words[0]
+            yield Runs(via="capsh", words=(head, *words[at + 1 :]))
+            return
+    if not all(word.literal for word in words):
+        yield Runs(via="capsh")
 
 
 def _start_stop(words: tuple[Word, ...]) -> Iterator[Runs]:
@@ -271,6 +295,7 @@ _HANDLERS: dict[str, Callable[[tuple[Word, ...]], Iterator[Runs]]] = {
     "at": input_runs,
     "batch": input_runs,
     **dict.fromkeys(("c++", "cc", "g++", "gcc"), _gcc),
+    "capsh": _capsh,
     "cargo": _cargo,
     "cmake": _cmake,
     "concurrently": _code_operands,

@@ -105,20 +105,20 @@ class _Sed:
         """The command at hand has this effect, or none and is not read alike everywhere."""
         self.effect = worse(self.effect, effect)
         if self.strange is None:
-            self.strange = self._shown()
+            self.strange = self._show_command()
 
-    def _shown(self) -> str:
+    def _show_command(self) -> str:
         return self.text[self.start : self.start + 40]
 
     def _alike(self, pattern: str, at: int) -> None:
         """The command at hand is only read alike everywhere if the pattern matches there."""
-        if _compiled(pattern).match(self.text, at) is None:
+        if _compile_pattern(pattern).match(self.text, at) is None:
             self._has(ScriptEffect.NONE)
 
     def _plain(self) -> bool:
         """Skip commands without an address that only print or move text: of these a script can
         have very many."""
-        found = _compiled(_PLAIN_COMMANDS).match(self.text, self.at)
+        found = _compile_pattern(_PLAIN_COMMANDS).match(self.text, self.at)
         self.at = found.end() if found else self.at
         return self.at < len(self.text)
 
@@ -139,7 +139,7 @@ class _Sed:
             mark = self.text[self.at]
             if mark in "/\\":
                 self.at += 1 + (mark == "\\")
-                self._delimited(self.text[self.at - 1])
+                self._skip_delimited(self.text[self.at - 1])
                 while self.text[self.at] in "IM":
                     self.at += 1
             elif mark in "0123456789$,+~!":
@@ -147,7 +147,7 @@ class _Sed:
             else:
                 return
 
-    def _delimited(self, mark: str, *, regex: bool = True, lines: bool = False) -> None:
+    def _skip_delimited(self, mark: str, *, regex: bool = True, lines: bool = False) -> None:
         """Skip past the next `mark` that neither a backslash nor a bracket protects. `lines`: a
         backslash may stand before a line break."""
         if mark not in _DELIMITERS:
@@ -176,7 +176,7 @@ class _Sed:
             end = self.text.find("\n", self.at)
             self.at = len(self.text) if end < 0 else end
         elif letter in "aic":
-            found = _compiled(_TEXT).match(self.text, self.at)
+            found = _compile_pattern(_TEXT).match(self.text, self.at)
             self._alike(_TEXT, self.at)
             # An unread rest only adds commands.
             self.at = found.end() if found else self._end_of_line()
@@ -190,7 +190,7 @@ class _Sed:
             # BSD's labels extend to the end of the line: no later command may go beyond it.
             self.label_line = self._end_of_line()
         elif letter in "rR":
-            self.reading = self.reading or self._shown()
+            self.reading = self.reading or self._show_command()
             self._alike(_FILE_NAME, self.at)
             self._label("\n;}")
         elif letter == "v":
@@ -198,13 +198,13 @@ class _Sed:
             self._label()
         elif letter == "s":
             mark = self._take()
-            self._delimited(mark)
-            self._delimited(mark, regex=False, lines=True)
+            self._skip_delimited(mark)
+            self._skip_delimited(mark, regex=False, lines=True)
             self._flags()
         elif letter == "y":
             mark = self._take()
-            self._delimited(mark, regex=False)
-            self._delimited(mark, regex=False)
+            self._skip_delimited(mark, regex=False)
+            self._skip_delimited(mark, regex=False)
         elif letter in "{=dDgGhHnNpPqQxlLzF":
             self._blanks("0123456789 \t")
         else:
@@ -237,7 +237,7 @@ class _Sed:
 
 
 @lru_cache(maxsize=16)
-def _compiled(pattern: str) -> "re.Pattern[str]":
+def _compile_pattern(pattern: str) -> "re.Pattern[str]":
     import re
 
     return re.compile(pattern)
@@ -418,11 +418,11 @@ class _Awk:
             case "number":
                 return text.count(".") <= 1 and text[0] != "."
             case "regex":
-                return _compiled(_AWK_REGEX).fullmatch(text) is not None
+                return _compile_pattern(_AWK_REGEX).fullmatch(text) is not None
             case "operator" if text == "/":
                 return self._divides(before) and following[:1] != ["="]
             case "operator":
-                return _compiled(_MARKS).fullmatch(text) is not None
+                return _compile_pattern(_MARKS).fullmatch(text) is not None
             case "other":
                 return text[0] == "#" and "\\" not in text
             case _:
@@ -435,7 +435,7 @@ class _Awk:
     def _known_name(self, name: str, following: list[str]) -> bool:
         if self.by_rule:
             if name == "getline":
-                return _compiled(_AFTER_GETLINE).match(" ".join(following)) is not None
+                return _compile_pattern(_AFTER_GETLINE).match(" ".join(following)) is not None
             return name not in listed("awk_refused")
         if name == "for":
             return following[2:3] == ["in"]
@@ -444,3 +444,7 @@ class _Awk:
         if following[:1] == ["("]:
             return name in listed("awk_functions")
         return known_variable(name)
+
+
+STRANGE = {"awk": strange_awk, "sed": strange_sed}
+"""Programs -> the function that finds what is not known to only print in a script."""

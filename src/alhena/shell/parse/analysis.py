@@ -70,21 +70,21 @@ _STYLED = re.compile("(?<=[\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff])[\ufe
 def analyse(command: str) -> Analysis:
     """All that bash may run for a command line, in bounded time. Pure."""
     if len(command) <= _REMEMBERED:
-        return _remembered(command)
+        return _analyse_once(command)
     return _analyse(command)
 
 
 @lru_cache(maxsize=128)
-def _remembered(command: str) -> Analysis:
+def _analyse_once(command: str) -> Analysis:
     return _analyse(command)
 
 
 def _analyse(command: str) -> Analysis:
     data = command.encode("utf-8", "surrogatepass") if len(command) <= MAX_BYTES else b""
     if len(data) > MAX_BYTES or len(command) > MAX_BYTES:
-        return _refused(f"it is longer than {MAX_BYTES // 1024} KiB")
+        return _refuse(f"it is longer than {MAX_BYTES // 1024} KiB")
     if "\0" in command:
-        return _refused("it contains a NUL character")
+        return _refuse("it contains a NUL character")
     findings = Findings()
     if not (command.isascii() and command.isprintable()):
         _invisible(command, findings)
@@ -108,7 +108,7 @@ def _with_piped_words(parts: list[Part]) -> Iterator[Part]:
         yield part
 
 
-def _refused(reason: str) -> Analysis:
+def _refuse(reason: str) -> Analysis:
     return Analysis((), (Doubt(reason, ""),), complete=False)
 
 

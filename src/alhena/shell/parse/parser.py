@@ -336,7 +336,7 @@ def exceeds(data: bytes) -> bool:
     """Does the text hold more operators or words than the parser is given?"""
     if len(data) <= _SHORT:
         return False
-    marks, pieces = _counted(data)
+    marks, pieces = _count_marks(data)
     return marks > MAX_MARKS or pieces > MAX_PIECES
 
 
@@ -348,7 +348,7 @@ def parse(data: bytes, findings: Findings) -> "Node":
     data = data.translate(_ASCII)
     if len(data) <= _SHORT:
         return parser.parse(data).root_node
-    marks, pieces = _counted(data)
+    marks, pieces = _count_marks(data)
     findings.marks -= marks
     findings.pieces -= pieces
     if findings.marks < 0:
@@ -365,7 +365,7 @@ def parse(data: bytes, findings: Findings) -> "Node":
     return tree.root_node
 
 
-def _counted(data: bytes) -> tuple[int, int]:
+def _count_marks(data: bytes) -> tuple[int, int]:
     marks = len(data.translate(None, _INERT)) + len(_RESERVED.findall(data))
     return marks, marks + len(data.split())
 

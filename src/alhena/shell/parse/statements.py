@@ -279,7 +279,7 @@ _TERMINATIONS = frozenset({";;", ";&", ";;&"})
 _LIST_END = re.compile(r"[ \t]*[;\n][ \t\n]*")
 
 
-def _redirected(walk: Walk, node: "Node", scope: Scope, stop: int) -> None:
+def _walk_redirected(walk: Walk, node: "Node", scope: Scope, stop: int) -> None:
     body = node.children[0]
     if walk.is_simple(body):
         walk.sequence([body], scope, stop)
@@ -334,7 +334,7 @@ def _plain(walk: Walk, node: "Node", scope: Scope, stop: int) -> None:
     walk.sequence(node.children, _trailing(walk, node.end_byte, scope, stop))
 
 
-def _negated(walk: Walk, node: "Node", scope: Scope, stop: int) -> None:
+def _walk_negated(walk: Walk, node: "Node", scope: Scope, stop: int) -> None:
     walk.sequence(node.children, scope, stop)
 
 
@@ -533,10 +533,10 @@ def _conditional(walk: Walk, node: "Node", scope: Scope, stop: int) -> None:
 
 
 COMPOUNDS: "Mapping[str, Callable[[Walk, Node, Scope, int], None]]" = {
-    "redirected_statement": _redirected,
+    "redirected_statement": _walk_redirected,
     "pipeline": _pipeline,
     "list": _list,
-    "negated_command": _negated,
+    "negated_command": _walk_negated,
     "subshell": _group,
     "compound_statement": _group,
     "if_statement": _plain,

@@ -44,7 +44,7 @@ def read_dollar(reading: Reading, at: int, scope: Scope, *, quoted: bool) -> Dol
     if following == "(":
         return _substitution(reading, at, scope, quoted=quoted)
     if following == "{":
-        return _braced(reading, at, scope, quoted=quoted)
+        return _read_braces(reading, at, scope, quoted=quoted)
     if following == "[":
         node = reading.nested_at(at, "arithmetic_expansion")
         reading.doubt(ARITHMETIC, at, node.end_byte)
@@ -70,7 +70,7 @@ def _substitution(reading: Reading, at: int, scope: Scope, *, quoted: bool) -> D
     return Dollar(node.end_byte, split=not quoted)
 
 
-def _braced(reading: Reading, at: int, scope: Scope, *, quoted: bool) -> Dollar:
+def _read_braces(reading: Reading, at: int, scope: Scope, *, quoted: bool) -> Dollar:
     text = reading.text
     simple = _BRACED.match(text, at) or _LENGTH.match(text, at)
     if simple:
@@ -84,7 +84,7 @@ def _braced(reading: Reading, at: int, scope: Scope, *, quoted: bool) -> Dollar:
         return Dollar(stop, split=True)
     operator = _OPERATOR.match(text, name.end())
     if not operator:
-        reading.doubt(_named(text[name.end() : name.end() + 2]), at, stop)
+        reading.doubt(_describe_operator(text[name.end() : name.end() + 2]), at, stop)
         reading.queue_within(at, stop, scope)
         return Dollar(stop, split=True)
     if reading.expansions >= MAX_EXPANSIONS:
@@ -99,7 +99,7 @@ def _braced(reading: Reading, at: int, scope: Scope, *, quoted: bool) -> Dollar:
     return Dollar(stop, split=not quoted or "@" in name.group())
 
 
-def _named(operator: str) -> str:
+def _describe_operator(operator: str) -> str:
     if operator.startswith("["):
         return "a subscript can run code hidden in data"
     if operator.startswith("@"):
@@ -146,7 +146,7 @@ def _ansi_c(reading: Reading, at: int) -> Dollar:
             position = run.end()
             continue
         escape = _ESCAPE.match(raw, position)
-        text = _unescaped(escape) if escape else None
+        text = _unescape(escape) if escape else None
         if escape is None or text is None:
             reading.doubt("the escape is not certain", at, position + 2)
             bits.append(raw[position : position + 2])
@@ -157,7 +157,7 @@ def _ansi_c(reading: Reading, at: int) -> Dollar:
     return Dollar(position + 1, literal="".join(bits))
 
 
-def _unescaped(escape: re.Match[str]) -> str | None:
+def _unescape(escape: re.Match[str]) -> str | None:
     octal, hexadecimal, short, long, letter, _control = escape.groups()
     if letter:
         return _LETTERS[letter]

@@ -33,41 +33,46 @@ if TYPE_CHECKING:
     from httpx2 import AsyncClient, Request, Response, TransportError
 
 _META = re.compile(
-    rb"<meta[^>]{0,500}?charset\s*=\s*[\"']?\s*([a-zA-Z0-9_:.-]{1,40})", re.IGNORECASE
+    rb"(?:<meta[^>]{0,500}?charset|\A\s*<\?xml[^>]{0,200}?encoding)"
+    rb"\s*=\s*[\"']?\s*([a-zA-Z0-9_:.-]{1,40})",
+    re.IGNORECASE,
 )
 _NO_CHARSETS = frozenset({"idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined"})
-_WIDER = {
-    "ascii": "cp1252",
-    "iso8859-1": "cp1252",
-    "gb2312": "gb18030",
-    "gbk": "gb18030",
-    "shift_jis": "cp932",
-    "euc_kr": "cp949",
-}
-"""Actual encodings of pages that declare these, as in browsers."""
+_WIDER = {"gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949"}
+"""Python's codecs that decode more of what pages with these encodings hold."""
 
 
 def decode_body(data: bytes, charset: str, *, markup: bool) -> str:
     """Decodes a body: by its byte order mark, the header's charset, the page's own, or
     detection."""
     if not data.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        named = _codec(charset)
+        named = _find_codec(charset)
         if named is None and markup and (meta := _META.search(data[:1024])):
-            named = _codec(meta[1].decode("ascii"))
-            # A page whose charset is readable as ASCII is not UTF-16.
-            named = "utf-8" if named and named.startswith("utf-16") else named
+            named = _find_codec(meta[1].decode("ascii"))
+            if named is not None and named.name.startswith("utf-16"):
+                # A page whose charset is readable as ASCII is not UTF-16.
+                named = codecs.lookup("utf-8")
         if named is not None:
-            return data.decode(named, "replace")
+            return named.decode(data, "replace")[0]
     return decode_text(data).shown
 
 
-def _codec(charset: str) -> str | None:
+def _find_codec(charset: str) -> codecs.CodecInfo | None:
+    """The codec of a label of the encoding standard, or else of a name that Python knows. Labels
+    that the standard has only to refuse them are among the latter."""
+    from webencodings import lookup
+
+    label = charset.strip().strip("\"'")
+    found = lookup(label)
+    if found is not None and found.name != "replacement":
+        name = found.codec_info.name
+        return codecs.lookup(_WIDER[name]) if name in _WIDER else found.codec_info
     try:
-        name = codecs.lookup(charset.strip().strip("\"'")).name
-        b"  ".decode(name, "replace")  # rejects names that are not text encodings
+        codec = codecs.lookup(label)
+        b"  ".decode(codec.name, "replace")  # rejects names that are not text encodings
     except (LookupError, ValueError):
         return None
-    return None if name.replace("-", "_") in _NO_CHARSETS else _WIDER.get(name, name)
+    return None if codec.name.replace("-", "_") in _NO_CHARSETS else codec
 
 
 _HEADERS = (

@@ -205,5 +205,6 @@ def _describe_storage(spool: "TextSpool", *, running: bool) -> str:
             f"The file {spool.path} has reached its limit: the beginning of the output is in it, "
             f"{end}, and what lies between is not kept."
         )
-    where = f"All of it is in {spool.path}" if spool.path else "The rest is not kept"
+    all_of_it = "All of it but at most the last 100 lines" if running else "All of it"
+    where = f"{all_of_it} is in {spool.path}" if spool.path else "The rest is not kept"
     return f"{where}: {spool.problem}" if spool.problem else f"{where}."

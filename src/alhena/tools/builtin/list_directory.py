@@ -36,7 +36,7 @@ from alhena.tools.threads import run_blocking
 
 if TYPE_CHECKING:
     from alhena.system.ignore import IgnoreRules
-    from alhena.system.walk import GlobMatch
+    from alhena.system.walk import GlobMatch, LeftOut, WalkTally
 
 
 MOST_ENTRIES = 5_000
@@ -116,14 +116,24 @@ class ListDirectoryInvocation(BaseInvocation):
 
         options: dict[str, bool] = self.params.get("file_filtering_options") or {}
         usual = self._workspace.filtering
-        rules = IgnoreRules(
-            root_of(self._workspace, real),
-            git=options.get("respect_git_ignore", usual.respect_git_ignore),
-            gemini=options.get("respect_gemini_ignore", usual.respect_gemini_ignore),
-            environ=self._tool.environ,
-        )
+
+        def make_rules(*, git: bool) -> IgnoreRules:
+            return IgnoreRules(
+                root_of(self._workspace, real),
+                git=git and options.get("respect_git_ignore", usual.respect_git_ignore),
+                gemini=options.get("respect_gemini_ignore", usual.respect_gemini_ignore),
+                environ=self._tool.environ,
+            )
+
+        rules = make_rules(git=True)
+        if rules.covers(real):
+            rules = make_rules(git=False)
         try:
             listing = self._read(real, rules, cancellation)
+            if listing.ignored and not listing.directories and not listing.files:
+                # It was named, so its content counts, also when an ignore file names that.
+                rules = make_rules(git=False)
+                listing = self._read(real, rules, cancellation)
         except NotADirectoryError:
             return ToolResult.failed(
                 f"Error: Path is not a directory: {self._abs}. Use read_file for a file.",
@@ -218,6 +228,7 @@ def _order(name: str) -> tuple[str, str]:
 MOST_FILES = 2_000
 _RECENT = 24 * 60 * 60
 _NAMED_UNREADABLE = 3
+_INCLUDE_IGNORED = "name one in `path` to look there, or set `respect_git_ignore` to false"
 _LONGEST_PATTERN = 4_096
 
 
@@ -316,36 +327,23 @@ class GlobInvocation(BaseInvocation):
         return [real] if problem is None else problem
 
     def _search(self, bases: list[Path], context: ExecutionContext) -> ToolResult:
-        from alhena.system.ignore import IgnoreRules
-        from alhena.system.walk import GlobPattern, WalkLimits, WalkTally, glob_files
+        from alhena.system.walk import LeftOut
 
         found: dict[str, GlobMatch] = {}
-        ignored: set[str] = set()
+        left_out = LeftOut()
         notes: list[str] = []
         unreadable: list[str] = []
         inside = 0
-        usual = self._workspace.filtering
         for base in bases:
             relative = self._relative_to(base)
             if relative is None:
                 continue
             inside += 1
-            pattern = GlobPattern(
-                relative, case_sensitive=self.params.get("case_sensitive") or False
-            )
-            rules = IgnoreRules(
-                root_of(self._workspace, base),
-                git=self.params.get("respect_git_ignore", usual.respect_git_ignore),
-                gemini=self.params.get("respect_gemini_ignore", usual.respect_gemini_ignore),
-                environ=self._tool.environ,
-            )
-            tally = WalkTally()
-            limits = WalkLimits(cancellation=context.cancellation)
-            for match in glob_files(base, pattern, rules, tally, limits):
-                found.setdefault(match.path, match)
-            ignored.update(tally.ignored_files)
+            matches, tally, warnings = self._look_below(base, relative, context)
+            found |= {match.path: match for match in matches if match.path not in found}
+            left_out = left_out.plus(tally.count())
             unreadable += tally.unreadable
-            notes += rules.warnings
+            notes += warnings
         if not inside:
             return failed_result(
                 ToolFailure(
@@ -356,7 +354,45 @@ class GlobInvocation(BaseInvocation):
         notes = [note for note in dict.fromkeys(notes) if note not in unreadable]
         if unreadable:
             notes.append(_unreadable_note(list(dict.fromkeys(unreadable))))
-        return self._result(list(found.values()), len(ignored), bases, notes)
+        return self._result(list(found.values()), left_out, bases, notes)
+
+    def _look_below(
+        self, base: Path, relative: str, context: ExecutionContext
+    ) -> "tuple[list[GlobMatch], WalkTally, list[str]]":
+        """The matches below a directory, what was left out, and warnings. A directory or file that
+        was named counts, also when git ignores it or its content."""
+        from alhena.system.ignore import IgnoreRules
+        from alhena.system.walk import (
+            EXCLUDED_DIRECTORIES,
+            GlobPattern,
+            WalkLimits,
+            WalkTally,
+            glob_files,
+            leading_directory,
+        )
+
+        pattern = GlobPattern(relative, case_sensitive=self.params.get("case_sensitive") or False)
+        root = root_of(self._workspace, base)
+        begins = base / leading_directory(relative)
+        through = EXCLUDED_DIRECTORIES.intersection(begins.relative_to(root).parts)
+        excluded = frozenset[str]() if through else EXCLUDED_DIRECTORIES
+
+        def look(*, git: bool) -> "tuple[list[GlobMatch], WalkTally, list[str]]":
+            rules = IgnoreRules(
+                root,
+                git=git,
+                gemini=self.params.get("respect_gemini_ignore", usual.respect_gemini_ignore),
+                environ=self._tool.environ,
+            )
+            tally = WalkTally()
+            limits = WalkLimits(excluded=excluded, cancellation=context.cancellation)
+            return glob_files(base, pattern, rules, tally, limits), tally, rules.warnings
+
+        found = look(git=self.params.get("respect_git_ignore", usual.respect_git_ignore))
+        named = begins != root or os.path.lexists(base / self._pattern)
+        if found[0] or not named or not found[1].count().has_ignored:
+            return found
+        return look(git=False)
 
     def _relative_to(self, base: Path) -> str | None:
         """The pattern relative to `base`; None for an absolute pattern outside it."""
@@ -372,7 +408,7 @@ class GlobInvocation(BaseInvocation):
         return literal(pattern) if os.path.lexists(base / pattern) else pattern
 
     def _result(
-        self, found: "list[GlobMatch]", ignored: int, bases: list[Path], notes: list[str]
+        self, found: "list[GlobMatch]", left_out: "LeftOut", bases: list[Path], notes: list[str]
     ) -> ToolResult:
         where = (
             f"within {printable(bases[0])}"
@@ -382,9 +418,9 @@ class GlobInvocation(BaseInvocation):
         shown = printable(self.params["pattern"])
         if not found:
             text = f'No files found matching pattern "{shown}" {where}'
-            if ignored:
-                text += f" ({ignored} files were ignored)"
+            notes = [*left_out.describe(_INCLUDE_IGNORED), *notes]
             return ToolResult(llm_content="\n".join([text, *notes]), display="No files found")
+        ignored = left_out.files + left_out.closed
         text = f'Found {len(found)} file(s) matching "{shown}" {where}'
         if ignored:
             text += f" ({ignored} additional files were ignored)"

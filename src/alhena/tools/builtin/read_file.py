@@ -140,6 +140,8 @@ class ReadFileInvocation(BaseInvocation):
                 )
             case Binary() | UnwantedMedia():
                 note = f"Cannot display content of binary file: {self._shown}"
+                if isinstance(content, Binary) and content.reason != Binary().reason:
+                    note += f" ({content.reason})"
                 return ToolResult(llm_content=note, display=f"Skipped binary file: {self._shown}")
             case _:
                 assert_never(content)

@@ -139,12 +139,14 @@ class ReadManyFilesInvocation(BaseInvocation):
 def _result(gathered: "Gathering", selection: "Selection") -> ToolResult:
     missing = [printable(name) for name in selection.missing]
     told = gathered.describe_skipped(selection)
-    data = {
+    data: dict[str, Any] = {
         "processed": len(gathered.processed),
         "skipped": len(selection.skipped) + len(missing),
         "ignored": len(selection.ignored),
         "over_limit": len(gathered.over),
     }
+    if selection.skipped:
+        data["reasons"] = dict(list(selection.skipped.items())[:_SHOWN_UNSEARCHED])
     display = _summary(gathered, selection)
     if not gathered.processed:
         if missing:

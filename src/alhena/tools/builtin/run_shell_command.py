@@ -26,7 +26,7 @@ from alhena.tools.contract import (
 
 if TYPE_CHECKING:
     from alhena.config.environment import SanitisedEnvironment
-    from alhena.system.output import CapturedText
+    from alhena.system.output import CapturedText, LiveOutput
     from alhena.system.processes import BackgroundCommand, Command, Ending, ProcessGroups
     from alhena.system.pseudo_terminal import PseudoTerminal
     from alhena.system.sandbox.sandbox import Sandbox
@@ -181,7 +181,8 @@ class ShellInvocation(BaseInvocation):
     def _place(self) -> Path | ToolFailure:
         """Resolves the directory again right before use."""
         if self._directory is None:
-            return self._tool.workspace.cwd
+            cwd = self._tool.workspace.cwd
+            return cwd if cwd.is_dir() else self._leave_missing(cwd)
         outside = path_problem(self._tool.workspace, self._directory, "directory")
         if outside is not None:
             return outside
@@ -196,6 +197,28 @@ class ShellInvocation(BaseInvocation):
                 ToolErrorType.PATH_IS_NOT_A_DIRECTORY,
             )
         return path
+
+    def _leave_missing(self, cwd: Path) -> Path | ToolFailure:
+        """The directory that the command changes to first, in place of one that is gone. Nothing
+        of the command runs elsewhere."""
+        from alhena.shell.parse.analysis import analyse
+
+        found = analyse(self._command)
+        first, *others = found.parts or (None,)
+        words = () if first is None else first.words
+        if found.complete and len(words) > 1 and words[0].text == "cd" and words[-1].literal:
+            there = Path(words[-1].text)
+            stays = all(part.directories[:1] == words[-1:] for part in others)
+            if there.is_absolute() and there.is_dir() and stays:
+                return there
+        from shlex import quote
+
+        return ToolFailure(
+            f"The session's folder {printable(cwd)} is gone. Begin the command with `cd DIR &&`, "
+            "where DIR is an absolute path that exists, or create the folder again with "
+            f"`cd / && mkdir -p {quote(printable(cwd))}`.",
+            ToolErrorType.FILE_NOT_FOUND,
+        )
 
     def _prepare_command(
         self, directory: Path, traceparent: str, terminal: "PseudoTerminal | None" = None
@@ -227,8 +250,8 @@ class ShellInvocation(BaseInvocation):
             stop_reason,
         )
 
-        live = live_output(context.update_output)
-        output = self._output(report, context, on_text=live.add)
+        live = live_output(context.update_output, context.update_screen)
+        output = self._output(report, context, live=live)
         most = self._tool.limits
         limits = CommandLimits(inactivity=most.inactivity, output=most.output)
         pids = [0]
@@ -241,19 +264,19 @@ class ShellInvocation(BaseInvocation):
         try:
             if client is not None:
                 command = self._prepare_command(directory, context.traceparent)
-                ending = await client.run(command, output.capture.feed, context.call_id)
+                ending = await client.run(command, output.feed, context.call_id)
             else:
                 async with self._console(context) as terminal:
                     command = self._prepare_command(directory, context.traceparent, terminal)
-                    sink = output.capture.feed
+                    sink = output.feed
                     if terminal is not None:
                         output.capture.converter = terminal.screen
-                        sink = terminal.seen_after(sink)
+                        sink = terminal.seen_after(output.capture.feed)
                         if terminal.interactive:  # somebody sits there
                             limits = CommandLimits(inactivity=0, output=limits.output)
                         else:
                             screen = terminal.screen
-                            live.follow(lambda: screen.shown, context.update_screen)
+                            live.follow(lambda: screen.shown)
                             terminal.seen = lambda _data: live.add("")
                     ending = await run_process(
                         command,
@@ -336,7 +359,7 @@ class ShellInvocation(BaseInvocation):
         context: ExecutionContext,
         *,
         size: int = 0,
-        on_text: Callable[[str], None] | None = None,
+        live: "LiveOutput | None" = None,
     ) -> "CapturedOutput":
         from alhena.tools.shell_output import CapturedOutput
 
@@ -346,7 +369,7 @@ class ShellInvocation(BaseInvocation):
             prefix=report.before_output(),
             size=size,
             most=self._tool.limits.background_file if size else 0,
-            on_text=on_text,
+            live=live,
         )
 
 

@@ -35,10 +35,14 @@ if TYPE_CHECKING:
 MAX_MATCHES = 20_000
 MAX_CONTEXT = 50
 _MAX_NOTES = 5
+_INCLUDE_IGNORED = (
+    "name one in `path` to search it, or set `no_ignore` to search all that git ignores"
+)
 
 
 class SearchFileContent(DeclarativeTool):
-    """Searches with ripgrep if it is there, or with `backend`; without `program` it is not used.
+    """Searches with ripgrep or GNU grep if one is there, or with `backend`; without `program` it
+    uses neither.
 
     `environ` defaults to this process's. A result has at most `most_characters` (0: unlimited)
     in whole lines.
@@ -99,6 +103,8 @@ class SearchInvocation(BaseInvocation):
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
         """Searches; the result lists matches and unreadable places. Nothing is raised."""
+        from alhena.system.walk import LeftOut
+
         problem = self._problem()
         if problem is not None:
             return failed_result(problem)
@@ -106,6 +112,7 @@ class SearchInvocation(BaseInvocation):
         notes: list[str] = []
         limited = False
         cut_files = 0
+        left_out = LeftOut()
         used: list[str] = []
         for path, root in self._places():
             try:
@@ -116,9 +123,12 @@ class SearchInvocation(BaseInvocation):
             notes.extend(result.notes)
             limited = limited or result.limited
             cut_files += result.cut_files
+            left_out = left_out.plus(result.left_out)
             used.append(result.backend)
             if limited:
                 break
+        if not found:
+            notes = [*left_out.describe(_INCLUDE_IGNORED), *notes]
         if cut_files and not self.params.get("names_only"):
             most: int = self.params["max_matches_per_file"]
             notes.append(
@@ -299,10 +309,15 @@ class _MatchText:
 
     def _block(self, group: "list[LineMatch]") -> list[tuple[bool, str]]:
         """The lines of one file in order, each with a flag that marks a match."""
-        found = {match.line: (True, f"L{match.line}: {match.text}") for match in group}
+        found = {match.line: (True, _shown_match(match)) for match in group}
         for number, text in self._around.get(group[0].path, {}).items():
             found.setdefault(number, (False, f"L{number}- {text}"))
         return [found[number] for number in sorted(found)]
+
+
+def _shown_match(match: "LineMatch") -> str:
+    column = f" (column {match.column:,})" if match.column else ""
+    return f"L{match.line}{column}: {match.text}"
 
 
 def _limit_names(names: list[str], room: int) -> str:

@@ -1,6 +1,7 @@
 """Finds the old text of an edit in a file, in steps from exact to nearly equal, and adapts the new
 text to the file.
 
+Text that is canonically equal, é as one character or two, counts as found in the second step.
 Each step is looser than the one before, and the first that finds any place decides: two exact
 matches are never narrowed down to one by a looser step. The looser steps compare whole lines in a
 form that omits the tolerated difference: blanks at both ends of a line, blanks without a meaning
@@ -15,6 +16,7 @@ from enum import StrEnum
 from itertools import accumulate, pairwise
 
 from alhena.system.encoding import LineEnding, TextFile
+from alhena.system.unicode_forms import find_equal, keep_form
 from alhena.tools.edit.indentation import adapt_indentation, indent_of, is_aligned, is_misplaced
 from alhena.tools.edit.splicing import Edit, Span
 from alhena.values import Value
@@ -31,6 +33,7 @@ class Rung(StrEnum):
 
     EXACT = "exact"
     LINE_ENDINGS = "line_endings"
+    EQUAL = "canonically_equal"
     WHITESPACE = "whitespace"
     TOKENS = "tokens"
     FUZZY = "fuzzy"
@@ -55,7 +58,7 @@ class EditMatch(Value, frozen=True):
     def is_literal(self, text: str) -> bool:
         """True when the new text was written as given, and is not lines of which the first has its
         indentation from the file."""
-        if self.rung not in (Rung.EXACT, Rung.LINE_ENDINGS, Rung.CORRECTED):
+        if self.rung not in (Rung.EXACT, Rung.LINE_ENDINGS, Rung.EQUAL, Rung.CORRECTED):
             return False
         starts = (edit.start for edit in self.edits or () if "\n" in edit.new)
         return not any(text[text.rfind("\n", 0, at) + 1 : at].isspace() for at in starts)
@@ -72,6 +75,8 @@ def find(
     """
     wanted, given = with_line_feeds(old), with_line_feeds(new)
     match = _literal(file, old, wanted, given, expected)
+    if match is None:
+        match = _equal(file, wanted, given, expected)
     if match is None and wanted.strip() and len(file.text) <= LOOSE_LIMIT:
         change = _trim_blank_lines(wanted, given)
         match = _loose(file.text, change, expected)
@@ -105,6 +110,19 @@ def _literal(
     if any(is_misplaced(file.text, span, wanted, given) for span in spans):
         return EditMatch(rung, count, spans, None, misplaced=True)
     return EditMatch(rung, count, spans, [Edit(start, end, given) for start, end in spans])
+
+
+def _equal(file: TextFile, wanted: str, given: str, expected: int | None) -> EditMatch | None:
+    """Places that are equal but for the form of accented letters, which the new text then has."""
+    text = file.text
+    spans = find_equal(text, wanted, MAX_PLACES + 1) if len(text) <= LOOSE_LIMIT else []
+    if not spans:
+        return None
+    count = len(spans)
+    if count > MAX_PLACES or expected not in (count, None):
+        return EditMatch(Rung.EQUAL, count, spans, None)
+    edits = [Edit(start, end, keep_form(given, text[start:end])) for start, end in spans]
+    return EditMatch(Rung.EQUAL, count, spans, edits)
 
 
 def _exact(text: str, old: str) -> list[Span]:

@@ -270,6 +270,8 @@ def _describe_rung(rung: Rung) -> str:
             return "exactly"
         case Rung.LINE_ENDINGS:
             return "with line ends other than the file's"
+        case Rung.EQUAL:
+            return "with accented letters in another Unicode form"
         case Rung.WHITESPACE:
             return "with indentation, or blanks at the ends of lines, other than the file's"
         case Rung.TOKENS:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec.structs import replace
 
 from alhena.agent.toolset.factory import open_toolset
+from alhena.agent.toolset.options import People
 from alhena.agent.toolset.toolset import SessionLinks, Toolset
 from alhena.errors import AlhenaError
 from alhena.frontends.cli.tools import (
@@ -47,7 +48,8 @@ class ServerRun:
 
     def __init__(self, found: argparse.Namespace) -> None:
         # It may well be among the servers of the settings itself, and would start itself.
-        self._options = replace(toolset_options(found), servers=False)
+        options = toolset_options(found)
+        self._options = replace(options, tools=replace(options.tools, servers=False))
         self._links = SessionLinks(
             session_id=new_session_id(),
             answering=open_model(self._options, found.model),
@@ -111,7 +113,7 @@ class ServerRun:
         from alhena.frontends.shared.pipes import open_incoming, open_outgoing
 
         def open_bench(able: bool) -> Toolset:
-            options = replace(self._options, interactive=able)
+            options = replace(self._options, people=People(interactive=able))
             self._bench = open_toolset(options, self._links, groups)
             tell(self._bench.warnings)
             return self._bench

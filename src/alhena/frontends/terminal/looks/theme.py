@@ -1,12 +1,15 @@
 """Themes: colours by the names of `ui.theme`, and whether the background is light (OSC 11)."""
 
 import re
+import select
 from collections.abc import Callable, Mapping
 from typing import Any, TextIO, cast
 
 import msgspec
 from prompt_toolkit.input.posix_utils import PosixStdinReader
 from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.key_binding import KeyPress
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.styles import ANSI_COLOR_NAMES, BaseStyle, Style, parse_color
 
 
@@ -178,6 +181,23 @@ class AnswerReader(PosixStdinReader):
         return text
 
 
+TOGETHER_S = 0.02
+"""Seconds in which the rest of a paste follows its beginning."""
+_ENDS = frozenset({Keys.ControlM, Keys.ControlJ})
+_TEXT = _ENDS | {Keys.ControlI}
+
+
+def merge_lines(presses: list[KeyPress]) -> list[KeyPress]:
+    """Several lines that arrived together, as the paste that they are; other keys as they are.
+    Web terminals and tmux's paste-buffer do not mark a paste."""
+    if not all(press.key in _TEXT or len(press.key) == 1 for press in presses):
+        return presses
+    text = "".join(press.data for press in presses)
+    if "\n" not in text.replace("\r", "\n").strip():
+        return presses
+    return [KeyPress(Keys.BracketedPaste, text)]
+
+
 class BackgroundInput(Vt100Input):
     """The keys of a terminal; `heard` gets its answer to ASK."""
 
@@ -185,6 +205,20 @@ class BackgroundInput(Vt100Input):
         super().__init__(stdin)
         self.heard: Callable[[str], None] = lambda _: None
         self.stdin_reader = AnswerReader(self.fileno(), stdin.encoding or "utf-8", self._hear)
+
+    def read_keys(self) -> list[KeyPress]:
+        """As `Vt100Input`. What arrives together with several lines is one paste."""
+        presses = super().read_keys()
+        if not any(press.key in _ENDS for press in presses):
+            return presses
+        merged = merge_lines(presses)
+        while select.select([self.fileno()], [], [], TOGETHER_S if merged is not presses else 0)[0]:
+            more = super().read_keys()
+            if not more and self.closed:
+                break
+            presses = [*presses, *more]
+            merged = merge_lines(presses)
+        return merged
 
     def _hear(self, colour: str) -> None:
         self.heard(colour)

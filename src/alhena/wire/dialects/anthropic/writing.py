@@ -57,6 +57,12 @@ from alhena.wire.response import Candidate, FinishReason, GenerateContentRespons
 DEFAULT_MAX_TOKENS = 8192
 """The dialect requires a limit; Gemini's default has none."""
 
+_OF_PROMPT = (
+    "prompt_token_count",
+    "cached_content_token_count",
+    "cache_write_token_count",
+    "cache_write_hour_token_count",
+)
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
@@ -397,14 +403,10 @@ class EventReader:
         if counted is None:
             return
         before = self._usage or UsageMetadata()
-        prompt = counted.prompt_token_count or before.prompt_token_count
-        self._usage = msgspec.structs.replace(
-            counted,
-            prompt_token_count=prompt,
-            cached_content_token_count=counted.cached_content_token_count
-            or before.cached_content_token_count,
-            total_token_count=prompt + counted.candidates_token_count,
-        )
+        # The last event may leave out what the first one counted of the prompt.
+        prompt = {name: max(getattr(before, name), getattr(counted, name)) for name in _OF_PROMPT}
+        total = prompt["prompt_token_count"] + counted.candidates_token_count
+        self._usage = msgspec.structs.replace(counted, **prompt, total_token_count=total)
 
     def _chunks(self, parts: list[Part]) -> list[GenerateContentResponse]:
         if not parts:
@@ -439,8 +441,11 @@ def usage_from(fields: Fields) -> UsageMetadata | None:
     written = count(usage, "cache_creation_input_tokens")
     prompt = count(usage, "input_tokens") + cached + written
     output = count(usage, "output_tokens")
+    hour = count(inner(usage, "cache_creation"), "ephemeral_1h_input_tokens")
     return UsageMetadata(
         prompt_token_count=prompt,
+        cache_write_token_count=written,
+        cache_write_hour_token_count=min(hour, written),
         cached_content_token_count=cached,
         candidates_token_count=output,
         total_token_count=prompt + output,

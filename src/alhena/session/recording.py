@@ -1,14 +1,12 @@
 """Records a running session, and continues the record of an earlier one."""
 
 import asyncio
-import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alhena.agent.run import wait_until_done
 from alhena.chat.history import INTERRUPTED
 from alhena.config.effective_settings import Place
 from alhena.config.home import claim_project_temp, claimed_project_temp, project_temp
@@ -25,7 +23,6 @@ from alhena.wire.json_values import scrub
 if TYPE_CHECKING:
     from threading import Thread
 
-    from alhena.agent.run import EventChannel
     from alhena.chat.chat import Chat
     from alhena.session.journal import Disk, Journal
     from alhena.session.records import KnownRecord
@@ -167,7 +164,7 @@ class Recording:
         from _thread import start_new_thread
 
         # Thread.start() waits until the thread runs, which on a busy machine takes long.
-        start_new_thread(_synchronised, (journal,))
+        start_new_thread(_synchronise_journal, (journal,))
 
     async def flush(self) -> str | None:
         """As `settle`; says why it could not be done, unless that was said."""
@@ -316,12 +313,20 @@ class Beginning(Value, frozen=True, kw_only=True):
         """The path of the record, "" where there is none."""
         return "" if self.recording is None else str(self.recording.path)
 
-    def attach(self, chat: "Chat", channel: "EventChannel", opening: int, *, at_once: bool) -> None:
-        """Records the conversation, which has so many `opening` contents, from here on. Another
-        model than the one that answered before gets it without what it could not verify."""
+    def attach(
+        self,
+        chat: "Chat",
+        subscribe: Callable[[Callable[[Event], None]], object],
+        opening: int,
+        *,
+        at_once: bool,
+    ) -> None:
+        """Records the conversation, which has so many `opening` contents, from here on, and the
+        events that `subscribe` gives. Another model than the one that answered before gets it
+        without what it could not verify."""
         if self.recording is not None:
             self.recording.attach(chat, self.kept, opening, at_once=at_once)
-            channel.subscribe(self.recording.event)
+            subscribe(self.recording.event)
         if not (self.contents and self.model) or chat.continue_from(self.model, self.version):
             chat.note_measured(self.counted)
 
@@ -335,12 +340,12 @@ async def _do_nothing() -> None:
     """Nothing is recorded."""
 
 
-def _synchronised(journal: "Journal") -> None:
+def _synchronise_journal(journal: "Journal") -> None:
     with suppress(JournalError):  # it is doubtful from then on, and whoever comes next is told
         journal.synchronise()
 
 
-def begin(
+def begin_recording(
     resume: str | None,
     place: Place,
     emit: Callable[[Event], None],
@@ -358,7 +363,7 @@ def begin(
             claimed_project_temp(environ, cwd)
     if session_id is not None:
         project_store(environ, cwd).require_new(session_id)
-    old = None if resume is None else resumed(resume, cwd, environ, emit, disk)
+    old = None if resume is None else resume_recording(resume, cwd, environ, emit, disk)
     if old is not None:
         return old
     own_id = session_id or new_session_id()
@@ -374,15 +379,6 @@ def begin(
     return Beginning(session_id=own_id, recording=recording, notices=none)
 
 
-async def close_recording(recording: Recording) -> None:
-    """Closes it. A record that could not be written is a RuntimeWarning."""
-    closing = asyncio.ensure_future(recording.aclose())
-    await wait_until_done(closing)
-    problem = closing.exception()
-    if problem is not None:
-        warnings.warn(str(problem), RuntimeWarning, stacklevel=2)
-
-
 GONE = (
     "[What was said and done after this point is gone: the record of this session was damaged. "
     "Tools may have been called there, and what they did is still in effect. Check before you "
@@ -390,7 +386,7 @@ GONE = (
 )
 
 
-def resumed(
+def resume_recording(
     name: str,
     cwd: Path,
     environ: Mapping[str, str],

@@ -1,4 +1,4 @@
-"""ripgrep's part of a search: which text is looked for, and how its process is started and ended."""
+"""A program's part of a search: which text is looked for, and how its process is started and ended."""
 
 import asyncio
 import os
@@ -90,7 +90,8 @@ def test_every_line_that_matches_contains_required_text(pattern: str, line: str)
 
 async def test_a_program_that_hangs_is_ended_with_its_children(project: Path) -> None:
     program = script(
-        project / "rg", "sleep 60 & echo $! > child; echo $$ > self; while :; do :; done"
+        project / "rg",
+        f"cd {project}; sleep 60 & echo $! > child; echo $$ > self; while :; do :; done",
     )
     cancelled = threading.Event()
     running = asyncio.create_task(
@@ -118,17 +119,18 @@ async def test_a_program_that_takes_too_long_ends_the_search(project: Path) -> N
         )
 
 
-async def test_what_ripgrep_lists_is_read_and_nothing_else(project: Path) -> None:
+async def test_what_the_program_names_is_read_and_nothing_else(project: Path) -> None:
     for name in ("a.txt", "b.txt", "c.txt"):
         (project / name).write_text("needle\n", encoding="utf-8")
-    program = script(project / "rg", "printf './a.txt\\0./c.txt\\0./gone.txt\\0'")
+    listed = "".join(f"{project}/{name}\\0" for name in ("a.txt", "c.txt", "gone.txt", "rg"))
+    program = script(project / "rg", f"printf '{listed}'")
     result = await FileSearch(program).search(Query(pattern="needle", path=project, root=project))
     assert [match.path.name for match in result.matches] == ["a.txt", "c.txt"]
     assert result.backend == "ripgrep"
 
 
 async def test_a_search_program_sees_the_session_without_its_secrets(project: Path) -> None:
-    program = script(project / "rg", "env > seen; exit 1")
+    program = script(project / "rg", f"env > {project}/seen; exit 1")
     environ = {
         "PATH": os.environ["PATH"],
         "HOME": "/home/me",
@@ -149,7 +151,7 @@ async def test_where_the_parents_memory_cannot_be_kept_the_search_does_without_t
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / "a.txt").write_text("needle\n", encoding="utf-8")
-    program = script(project / "rg", "touch ran")
+    program = script(project / "rg", f"touch {project}/ran")
     shield_memory.cache_clear()
     monkeypatch.setitem(sys.modules, "ctypes", None)
     query = Query(pattern="needle", path=project, root=project)
