@@ -10,7 +10,7 @@ from alhena.system.ignore import IgnoreRules
 from alhena.system.walk import folder_structure
 from alhena.system.workspace import Workspace
 from alhena.tools.registry import BUILT_IN
-from alhena.tools.selecting import Gathering, Selector, Wanted
+from alhena.tools.selecting import FileRequest, GatheredFiles, Selector
 from alhena.wire.request import FunctionDeclaration
 from bench.measure import row, timed_ms
 from bench.tree import make_folders, make_tree
@@ -51,9 +51,9 @@ def _texts(top: Path) -> None:
     workspace = Workspace(top)
 
     def once() -> None:
-        selector = Selector(workspace, Wanted(paths=("**/*",)), threading.Event())
+        selector = Selector(workspace, FileRequest(paths=("**/*",)), threading.Event())
         selector.run()
-        gathered = Gathering(workspace, text=786_432)
+        gathered = GatheredFiles(workspace, text=786_432)
         gathered.read(selector, threading.Event())
         assert len(gathered.processed) > 50
 

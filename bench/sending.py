@@ -24,7 +24,7 @@ from alhena.wire.request import (
     FunctionDeclaration,
     GenerateContentConfig,
     GenerateContentRequest,
-    Tool,
+    ToolDeclarations,
 )
 from bench.measure import median_ms, row
 from bench.server import BenchServer, text_answer
@@ -36,7 +36,7 @@ MEGABYTE = 1_000_000
 CONFIG = GenerateContentConfig(
     system_instruction=text_content("user", "x" * 8000),
     tools=(
-        Tool(
+        ToolDeclarations(
             function_declarations=tuple(
                 FunctionDeclaration(
                     name=f"tool_{n}",

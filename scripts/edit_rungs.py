@@ -12,10 +12,10 @@ from collections import Counter
 from tests.support.edit_cases import KINDS, Case, cases
 
 from alhena.system.encoding import decode_text, encode_text
-from alhena.tools.edit.matching import Rung, find
+from alhena.tools.edit.matching import MatchStep, find
 from alhena.tools.edit.splicing import splice_file
 
-RUNGS = [rung for rung in Rung if rung is not Rung.CORRECTED]
+RUNGS = [rung for rung in MatchStep if rung is not MatchStep.CORRECTED]
 
 
 def outcome(case: Case) -> tuple[str, bool]:

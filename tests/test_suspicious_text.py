@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.display_text import escaped
-from alhena.suspicious_text import MOST_WARNINGS, hidden, shown, suspicious
+from alhena.suspicious_text import MOST_WARNINGS, hidden, suspicious, write_hidden
 from tests.support.each import for_each
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()))
@@ -86,10 +86,10 @@ def test_a_megabyte_of_anything_is_looked_through_in_proportion(unit: str) -> No
 
 def test_a_text_that_is_shown_has_nothing_hidden_left_and_keeps_what_is_the_language():
     text = "a\u202eb\x1b[1m\r\nc\rd\te\u2028 \u26a0\ufe0f \u0645\u06cc\u200c\u062e x\ufe0f"
-    told = shown(text)
+    told = write_hidden(text)
     assert told == (
         "a\\u202eb\\x1b[1m\nc\\rd\te\\u2028 \u26a0\ufe0f \u0645\u06cc\u200c\u062e x\\ufe0f"
     )
     assert hidden(told) == ()
-    assert shown(told) == told
-    assert shown("plain\n\ttext") == "plain\n\ttext"
+    assert write_hidden(told) == told
+    assert write_hidden("plain\n\ttext") == "plain\n\ttext"

@@ -47,7 +47,7 @@ def escaped(text: str, *, block: bool = False) -> str:
     kept = "\n\t" if block else ""
     return "".join(
         _SHORT.get(char) or code(char) if hidden and char not in kept else char
-        for char, hidden in seen(text)
+        for char, hidden in mark_unseen(text)
     )
 
 
@@ -93,7 +93,7 @@ def exact(text: str) -> str:
             slashes = len(tail) - len(tail.rstrip("\\"))
             shown += ["\\" * slashes, piece]
         else:
-            shown.append(re.sub(_LOOKALIKE, _doubled, piece))
+            shown.append(re.sub(_LOOKALIKE, _double_slashes, piece))
     return "".join(shown)
 
 
@@ -116,7 +116,7 @@ def without_controls(text: str) -> str:
     return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]+", "", text)
 
 
-def seen(text: str) -> Iterator[tuple[str, bool]]:
+def mark_unseen(text: str) -> Iterator[tuple[str, bool]]:
     """Each character of `text`, with True if a reader would miss or mistake it."""
     room = 0
     category = _categories(text)
@@ -162,21 +162,21 @@ def _pieces(text: str) -> Iterator[tuple[str, bool]]:
 
     for index, run in enumerate(re.split(r"([ \t\n]{5,})", text)):
         if index % 2 == 0:
-            for hidden, pairs in groupby(_kept(run), key=lambda pair: pair[1]):
+            for hidden, pairs in groupby(_mark_hidden(run), key=lambda pair: pair[1]):
                 chars = "".join(char for char, _ in pairs)
                 yield ("".join(map(code, chars)) if hidden else chars), hidden
         elif run.count("\n") > LINE_BREAKS:
-            yield _counted(run), True
+            yield _count_blanks(run), True
         else:
             for part in re.split(r"(\n)", run):
-                yield (_counted(part), True) if is_padding(part) else (part, False)
+                yield (_count_blanks(part), True) if is_padding(part) else (part, False)
 
 
-def _kept(text: str) -> Iterator[tuple[str, bool]]:
-    return ((char, hidden and char not in "\n\t") for char, hidden in seen(text))
+def _mark_hidden(text: str) -> Iterator[tuple[str, bool]]:
+    return ((char, hidden and char not in "\n\t") for char, hidden in mark_unseen(text))
 
 
-def _counted(run: str) -> str:
+def _count_blanks(run: str) -> str:
     shown: list[str] = []
     for char, group in groupby(run):
         count = len(list(group))
@@ -184,7 +184,7 @@ def _counted(run: str) -> str:
     return "".join(shown)
 
 
-def _doubled(match: "re.Match[str]") -> str:
+def _double_slashes(match: "re.Match[str]") -> str:
     slashes, name = match.groups()
     point = -1 if name.startswith("{") else int(name[1:], 16)
     if point > 0x10FFFF:

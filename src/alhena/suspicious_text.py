@@ -4,7 +4,15 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 
-from alhena.display_text import LINE_BREAKS, code, escaped, is_padding, one_line, seen, unseen
+from alhena.display_text import (
+    LINE_BREAKS,
+    code,
+    escaped,
+    is_padding,
+    mark_unseen,
+    one_line,
+    unseen,
+)
 
 MOST_WARNINGS = 8
 """Maximum clauses returned by `suspicious`."""
@@ -56,7 +64,7 @@ def suspicious(text: str, programs: Iterable[str] = ()) -> tuple[str, ...]:
     found = [*_hidden(text), *_padding(text)]
     if not (text.isascii() and all(map(str.isascii, roots))):
         found += [*_right_to_left(text), *_lookalikes(text, roots)]
-    return _bounded(found)
+    return _limit_warnings(found)
 
 
 def hidden(text: str) -> tuple[str, ...]:
@@ -66,10 +74,10 @@ def hidden(text: str) -> tuple[str, ...]:
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return ()
     plain = re.sub(_JOINED, "x", text.replace("\r\n", " \n"))
-    return _bounded(list(_hidden(plain)))
+    return _limit_warnings(list(_hidden(plain)))
 
 
-def shown(text: str) -> str:
+def write_hidden(text: str) -> str:
     """A text in any language with hidden characters (see `hidden`) written as `\\x1b` or `\\u202e`,
     and line endings normalised."""
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
@@ -78,12 +86,12 @@ def shown(text: str) -> str:
     joined = {match.start() for match in re.finditer(_JOINED, text)}
     plain = "".join(
         code(char) if hidden and char not in "\r\n\t" and at not in joined else char
-        for at, (char, hidden) in enumerate(seen(text))
+        for at, (char, hidden) in enumerate(mark_unseen(text))
     )
     return plain.replace("\r", "\\r")
 
 
-def _bounded(found: list[str]) -> tuple[str, ...]:
+def _limit_warnings(found: list[str]) -> tuple[str, ...]:
     if len(found) > MOST_WARNINGS:
         more = len(found) - MOST_WARNINGS + 1
         found[MOST_WARNINGS - 1 :] = [f"there are {more} more such findings"]
@@ -93,7 +101,7 @@ def _bounded(found: list[str]) -> tuple[str, ...]:
 def _hidden(text: str) -> Iterator[str]:
     first: dict[str, int] = {}
     counts: dict[str, int] = {}
-    for at, (char, hidden) in enumerate(seen(text)):
+    for at, (char, hidden) in enumerate(mark_unseen(text)):
         if hidden and char not in "\n\t":
             first.setdefault(char, at)
             counts[char] = counts.get(char, 0) + 1
@@ -137,7 +145,8 @@ def _lookalikes(text: str, programs: tuple[str, ...]) -> Iterator[str]:
         alike = [char for char in dict.fromkeys(run) if _like_latin(char)]
         if alike:
             said.add(run)
-            yield f"{_quoted(run)} at {_place(text, match.start())} mixes in {_listed(alike)}"
+            place = _place(text, match.start())
+            yield f"{_quoted(run)} at {place} mixes in {_describe_letters(alike)}"
             if len(said) > MOST_WARNINGS:
                 return
     hosts = re.findall(r"://([^\s/?#\"'<>]+)", text)
@@ -145,7 +154,7 @@ def _lookalikes(text: str, programs: tuple[str, ...]) -> Iterator[str]:
         for run in re.findall(r"[^\W\d_]+", name):
             if run not in said and not run.isascii() and all(map(_like_latin, run)):
                 said.add(run)
-                yield f"the {kind} {_quoted(name)} is written with {_listed(list(run))}"
+                yield f"the {kind} {_quoted(name)} is written with {_describe_letters(list(run))}"
     slash = re.search(rf"(?<=[A-Za-z.])[{_SLASHES}]|[{_SLASHES}](?=[A-Za-z.~])", text)
     if slash is not None:
         char, place = slash[0], _place(text, slash.start())
@@ -163,7 +172,7 @@ def _like_latin(char: str) -> bool:
     return len(plain) == 1 and plain.isascii() and plain.isalpha() and not raised
 
 
-def _listed(letters: list[str]) -> str:
+def _describe_letters(letters: list[str]) -> str:
     distinct = list(dict.fromkeys(letters))
     points = ", ".join(f"U+{ord(char):04X}" for char in distinct[:4])
     more = "" if len(distinct) <= 4 else ", …"

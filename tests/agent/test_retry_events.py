@@ -24,7 +24,7 @@ from alhena.models.retry import RetryingGenerator, RetryPolicy
 from alhena.policy.model import ApprovalMode
 from alhena.wire.content import text_content
 from alhena.wire.errors import ConformanceError
-from alhena.wire.request import FunctionDeclaration, Tool
+from alhena.wire.request import FunctionDeclaration, ToolDeclarations
 from tests.agent.kit import events_of, of
 from tests.support.agents import scripted_agent
 from tests.support.scripted import ScriptedGenerator
@@ -141,7 +141,7 @@ async def test_a_question_of_a_tools_that_breaks_rules_is_not_sent():
     model = SessionModel(lambda: (retrying(script), FLASH), lambda _event: None)
     with pytest.raises(ConformanceError):
         await model.generate(())
-    declared = Tool(function_declarations=(FunctionDeclaration(name="no name"),))
+    declared = ToolDeclarations(function_declarations=(FunctionDeclaration(name="no name"),))
     with pytest.raises(ConformanceError):
         await model.generate((text_content("user", "x"),), tools=(declared,))
     assert script.requests == []

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from alhena.batch.engine import Shared
+from alhena.batch.engine import SharedLimits
 from alhena.batch.errors import SharedLimitError
 from alhena.batch.limits import Limiter
 from alhena.batch.queue import Queue
@@ -48,7 +48,7 @@ def queue(tmp_path: Path) -> Iterator[Queue]:
 
 def limiters(queue: Queue, clock: Clock, **limits: Any) -> tuple[Limiter, Limiter]:
     """Those of two workers."""
-    shared = Shared(**limits)
+    shared = SharedLimits(**limits)
     other = Queue(queue.directory)
     return (
         Limiter(queue, shared, Prices({}), clock, clock.sleep),

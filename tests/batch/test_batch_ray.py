@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from alhena.batch.engine import RunConfig, Shared
+from alhena.batch.engine import RunConfig, SharedLimits
 from alhena.batch.errors import QueueError
 from alhena.batch.limits import Limiter
 from alhena.batch.overview import counts, retry_failed
 from alhena.batch.queue import Claim
-from alhena.batch.ray_engine import Desk
+from alhena.batch.ray_engine import AttemptCalls
 from alhena.batch.ray_nodes import RemoteCall
 from alhena.batch.results import TaskResult
 from alhena.batch.run import config_of
@@ -44,7 +44,7 @@ def run_of(directory: Path, count: int = 3, **shared: Any) -> tuple[Path, bytes]
             out=str(directory / "r.jsonl"),
             cwd=str(directory),
             engine="ray",
-            shared=Shared(**shared),
+            shared=SharedLimits(**shared),
         )
     )
     tasks = [Task(id=f"t{n}", prompt=f"task {n}") for n in range(count)]
@@ -65,7 +65,7 @@ class Head:
         self.claims: dict[int, Claim] = {}
         config = config_of(self.queue)
         limiter = Limiter(self.queue, config.shared, Prices({}), time.monotonic)
-        self.desk = Desk(self.queue, limiter, config.lease)
+        self.desk = AttemptCalls(self.queue, limiter, config.lease)
         self.queue.take_over(config.lease)
 
     def claim(self, most: int = 1) -> Any:

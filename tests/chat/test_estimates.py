@@ -23,7 +23,7 @@ from alhena.wire.content import (
     Part,
     text_content,
 )
-from alhena.wire.request import FunctionDeclaration, GenerateContentConfig, Tool
+from alhena.wire.request import FunctionDeclaration, GenerateContentConfig, ToolDeclarations
 
 
 def blob(mime: str, data: bytes) -> Part:
@@ -64,7 +64,7 @@ def test_calls_and_results_count_with_their_names_and_values():
 
 def test_the_instruction_and_the_declarations_count():
     schema = {"type": "object", "properties": {"path": {"description": "d" * 4_000}}}
-    tool = Tool(
+    tool = ToolDeclarations(
         function_declarations=(
             FunctionDeclaration(name="read", description="r", parameters_json_schema=schema),
         )

@@ -27,7 +27,7 @@ from alhena.wire.request import (
     FunctionDeclaration,
     GenerateContentConfig,
     GenerateContentRequest,
-    Tool,
+    ToolDeclarations,
 )
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import chunk
@@ -39,7 +39,7 @@ NAMES = ["read_file", "replace", "gone"]
 CONFIG = GenerateContentConfig(
     system_instruction=text_content("user", "be brief"),
     tools=(
-        Tool(
+        ToolDeclarations(
             function_declarations=tuple(
                 FunctionDeclaration(
                     name=name, description="d", parameters_json_schema={"type": "object"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from alhena.config.home import trusted_commands_path
-from alhena.config.pinned_entries import Bound, named_files
+from alhena.config.pinned_entries import BoundEntry, named_files
 from alhena.frontends.shared.folder_trust import call_data
 from tests.config.binding import accepted, here, pending
 from tests.config.places import workspace, write
@@ -24,7 +24,7 @@ def _accepted(home: Path, project: Path) -> None:
     accepted(project)
 
 
-def called(project: Path, path: str = "memory.json") -> tuple[Bound, ...]:
+def called(project: Path, path: str = "memory.json") -> tuple[BoundEntry, ...]:
     return call_data(here(project), path)
 
 

@@ -11,7 +11,7 @@ import httpx2
 
 from alhena.gateway.app import Guard, gateway_app
 from alhena.gateway.body import Closing, GatewayLimits
-from alhena.gateway.exchange import Terms
+from alhena.gateway.exchange import AnswerTerms
 from alhena.gateway.server import GatewayServer, listening_socket
 from alhena.gateway.upstream import ModelNames, Upstream
 from alhena.models.generator import ContentGenerator
@@ -55,7 +55,7 @@ async def gateway(
     def log(line: str) -> None:
         running.lines.append(json.loads(line))
 
-    terms = Terms(limits, Closing())
+    terms = AnswerTerms(limits, Closing())
     app = gateway_app(upstream, Guard(key), terms, log)
     server = GatewayServer(app, terms, started=started.set, log=log)
     task = asyncio.create_task(server.serve(sockets=[listener]))

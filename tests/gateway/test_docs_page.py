@@ -5,7 +5,7 @@ from pathlib import Path
 
 from alhena.frontends.cli.serve import serve_parser
 from alhena.gateway.body import MB, GatewayLimits
-from alhena.gateway.dialects import AnthropicSpeech, GoogleSpeech, OpenAiSpeech
+from alhena.gateway.dialects import AnthropicDialect, GoogleDialect, OpenAiDialect
 from alhena.gateway.faults import Fault, FaultKind
 from tests.support.each import for_each
 
@@ -32,7 +32,9 @@ ROWS = {
 @for_each(("words", "kind"), ROWS.items())
 def test_the_table_of_errors_is_that_of_the_code(words: str, kind: FaultKind):
     fault = Fault(kind=kind, message="x")
-    forms = [speech.error(fault) for speech in (AnthropicSpeech(), OpenAiSpeech(), GoogleSpeech())]
+    forms = [
+        speech.error(fault) for speech in (AnthropicDialect(), OpenAiDialect(), GoogleDialect())
+    ]
     openai = forms[1].body["error"]
     names = [
         forms[0].body["error"]["type"],
@@ -45,7 +47,7 @@ def test_the_table_of_errors_is_that_of_the_code(words: str, kind: FaultKind):
 
 def test_every_kind_of_fault_has_a_form_in_every_dialect():
     for kind in FaultKind:
-        for speech in (AnthropicSpeech(), OpenAiSpeech(), GoogleSpeech()):
+        for speech in (AnthropicDialect(), OpenAiDialect(), GoogleDialect()):
             assert 400 <= speech.error(Fault(kind=kind, message="x")).status < 600
 
 

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from alhena.gateway.dialects import AnthropicSpeech, OpenAiSpeech, event
+from alhena.gateway.dialects import AnthropicDialect, OpenAiDialect, event
 from alhena.wire.content import MODEL, Blob, Content, FunctionCall, Part, encode_value
 from alhena.wire.dialects import anthropic, openai
 from alhena.wire.response import (
@@ -70,7 +70,7 @@ def test_the_bytes_of_a_stream_of_openai_are_those_of_its_chunks(
         "messages": [{"role": "user", "content": "hi"}],
     }
     asked = replace(openai.read_request(body), model=model)
-    form = OpenAiSpeech().stream(asked)
+    form = OpenAiDialect().stream(asked)
     made = b"".join(form.feed(one) for one in fed) + form.finish()
     writer = openai.EventWriter(
         model=model, names=asked.names, new_id=_next_id(), created=0, include_usage=True
@@ -99,7 +99,7 @@ def test_the_bytes_of_a_stream_of_anthropic_are_those_of_its_events(
         "messages": [{"role": "user", "content": "hi"}],
     }
     asked = anthropic.read_request(body)
-    form = AnthropicSpeech().stream(asked)
+    form = AnthropicDialect().stream(asked)
     made = b"".join(form.feed(one) for one in fed) + form.finish()
     writer = anthropic.EventWriter(model="m", names=asked.names, new_id=_next_id())
     events = [each for one in fed for each in writer.feed(one)] + writer.finish()

@@ -23,7 +23,7 @@ from alhena.gateway.access_log import AccessLog
 from alhena.gateway.app import Gateway, Guard
 from alhena.gateway.body import MB, Closing, weight_of
 from alhena.gateway.dialects import reads_anthropic
-from alhena.gateway.exchange import Terms
+from alhena.gateway.exchange import AnswerTerms
 from alhena.gateway.faults import GatewayRefusalError
 from alhena.gateway.upstream import ModelNames, Upstream
 from tests.gateway.kit import LIMITS, MODEL, client, gateway
@@ -166,7 +166,7 @@ async def test_a_body_is_read_beside_the_loop_for_its_weight_as_for_its_size(
 
     upstream = Upstream(ScriptedGenerator([text("fine")]), ModelNames(MODEL))
     lines: list[str] = []
-    posting = Gateway(upstream, Guard(), Terms(LIMITS, Closing())).posting(reading)
+    posting = Gateway(upstream, Guard(), AnswerTerms(LIMITS, Closing())).posting(reading)
     app: Any = AccessLog(posting, lines.append)
     async with httpx2.AsyncClient(
         transport=httpx2.ASGITransport(app), base_url="http://localhost"

@@ -22,7 +22,7 @@ from alhena.wire.request import (
     GenerateContentConfig,
     GenerateContentRequest,
     GenerationConfig,
-    Tool,
+    ToolDeclarations,
 )
 from alhena.wire.response import Candidate, GenerateContentResponse, UsageMetadata
 
@@ -43,7 +43,7 @@ REQUEST = GenerateContentRequest(
     config=GenerateContentConfig(
         system_instruction=text_content("user", "be good"),
         tools=(
-            Tool(
+            ToolDeclarations(
                 function_declarations=(FunctionDeclaration(name="a"), FunctionDeclaration(name="b"))
             ),
         ),

@@ -11,7 +11,7 @@ from alhena.errors import NetworkError
 from alhena.http import MOST_INTERIM
 from alhena.http.client import KEEP_ALIVE, Timeouts, Transport
 from alhena.http.connect import Channel, open_channel, parse_endpoint
-from alhena.models.retry import Manner, manner_of
+from alhena.models.retry import RetryClass, manner_of
 from alhena.wire.encode import RequestBody, request_body
 from tests.models.asking import (
     api,
@@ -229,7 +229,7 @@ async def test_what_is_no_answer_is_told_in_words_of_its_own(sent: bytes):
     assert UNREADABLE[sent] in said
     assert "GOOGLE_GEMINI_BASE_URL" in said
     assert not any(word in said for word in ("h11", "event", "state", "role=", "peer", "_SWITCH"))
-    assert manner_of(caught.value) is Manner.BROKEN  # few attempts
+    assert manner_of(caught.value) is RetryClass.BROKEN  # few attempts
 
 
 async def test_as_many_interim_answers_as_are_taken_are_passed_over():

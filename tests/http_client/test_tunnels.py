@@ -11,7 +11,7 @@ import pytest
 
 from alhena.errors import ModelError, NetworkError, StreamCutError
 from alhena.http.client import Timeouts
-from alhena.models.retry import Manner, manner_of
+from alhena.models.retry import RetryClass, manner_of
 from tests.http_client.test_proxy import tunnel
 from tests.http_client.test_transport import greet
 from tests.models.asking import (
@@ -152,7 +152,7 @@ async def test_encrypted_requests_go_through_a_socks_proxy_that_wants_a_password
                 with pytest.raises(NetworkError, match="refused") as caught:
                     await chunks(refused)
                 await refused.aclose()
-                assert manner_of(caught.value) is Manner.NEVER
+                assert manner_of(caught.value) is RetryClass.NEVER
                 assert "hush" not in str(caught.value)
 
 
@@ -227,9 +227,11 @@ async def test_a_proxy_that_opens_no_way_is_named(
 
 @pytest.mark.parametrize(
     ("status", "manner"),
-    [("403 Forbidden", Manner.NEVER), ("502 Bad Gateway", Manner.BACKOFF)],
+    [("403 Forbidden", RetryClass.NEVER), ("502 Bad Gateway", RetryClass.BACKOFF)],
 )
-async def test_a_tunnel_is_asked_for_again_only_where_that_may_help(status: str, manner: Manner):
+async def test_a_tunnel_is_asked_for_again_only_where_that_may_help(
+    status: str, manner: RetryClass
+):
     async def proxy(reader: StreamReader, writer: StreamWriter) -> None:
         await read_request(reader)
         writer.write(response(b"why", status=status))

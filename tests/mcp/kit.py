@@ -17,7 +17,7 @@ from alhena.config.mcp_servers import configured_servers
 from alhena.config.settings import EnvironmentRedaction, settings_of
 from alhena.mcp.opening import Auth, ServerEnvironment, opener
 from alhena.mcp.pins import Pins
-from alhena.mcp.server import Pace, Server
+from alhena.mcp.server import Server, ServerPace
 from alhena.mcp.servers import ServerOutlets, Servers
 from alhena.system.private_files import PrivateFiles
 from alhena.system.processes import ProcessGroups
@@ -35,7 +35,7 @@ from tests.support.patience import PATIENCE_S
 SERVED = Path(__file__).parent / "served"
 WAITED_FOR = int(1000 * PATIENCE_S)
 """Milliseconds. A first prompt waits longer for servers that have a time of their own."""
-QUICK = Pace(connect=PATIENCE_S, relist=0.05)
+QUICK = ServerPace(connect=PATIENCE_S, relist=0.05)
 
 
 @contextmanager
@@ -124,7 +124,7 @@ async def rigged(
     directory: Path,
     *,
     registry: ToolRegistry | None = None,
-    pace: Pace = QUICK,
+    pace: ServerPace = QUICK,
     auth: Auth | None = None,
     ask: Ask | None = None,
     environ: dict[str, str] | None = None,

@@ -18,12 +18,12 @@ from alhena.mcp.connection import (
     Subject,
 )
 from alhena.mcp.opening import opener
-from alhena.mcp.server import Pace, Server, ServerState
+from alhena.mcp.server import Server, ServerPace, ServerState
 from alhena.system.processes import ProcessGroups
 from tests.mcp.kit import QUICK, odd, rigged, surroundings, tool
 from tests.support.steady import skip
 
-PACE = Pace(connect=0.1)
+PACE = ServerPace(connect=0.1)
 LONGER = 0.2
 
 

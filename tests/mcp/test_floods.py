@@ -13,7 +13,7 @@ from mcp_types import JSONRPCRequest
 
 from alhena.mcp.sdk import EveryMethod, RawDispatcher
 from alhena.mcp.stdio import stdio_transport
-from alhena.system.processes import Command, ProcessGroups
+from alhena.system.processes import ProcessCommand, ProcessGroups
 from tests.support.patience import PATIENCE_S
 
 AFTER = """
@@ -32,7 +32,7 @@ os.read(0, 1)
 async def test_what_follows_a_flood_arrives(project: Path, descriptor: int, data: bytes) -> None:
     script = AFTER.format(descriptor=descriptor, data=data, times=8)
     argv = (sys.executable, "-S", "-c", script)
-    command = Command(argv=argv, cwd=str(project), env=dict(os.environ), label="a flood")
+    command = ProcessCommand(argv=argv, cwd=str(project), env=dict(os.environ), label="a flood")
     groups = ProcessGroups()
     try:
         async with (

@@ -15,8 +15,8 @@ from alhena.wire.request import (
     FunctionDeclaration,
     GenerationConfig,
     ThinkingConfig,
-    Tool,
     ToolConfig,
+    ToolDeclarations,
 )
 from tests.models.test_anthropic_api import asking, block, connected, message, taken, words
 from tests.support.server import ScriptedServer
@@ -25,9 +25,9 @@ THINKING = ThinkingConfig(thinking_budget=2000)
 OBJECT = {"type": "object", "properties": {"a": {"type": "string"}}}
 
 
-def tools(*names: str) -> tuple[Tool, ...]:
+def tools(*names: str) -> tuple[ToolDeclarations, ...]:
     declared = tuple(FunctionDeclaration(name=n, parameters_json_schema=OBJECT) for n in names)
-    return (Tool(function_declarations=declared),)
+    return (ToolDeclarations(function_declarations=declared),)
 
 
 def calling(mode: FunctionCallingMode, *only: str) -> ToolConfig:
@@ -247,7 +247,7 @@ async def test_what_would_be_lost_is_refused_before_anything_is_sent(server: Scr
     async with aclosing(generator):
         refused: list[dict[str, Any]] = [
             {"cached_content": "cachedContents/x"},
-            {"tools": (Tool(google_search={}),)},
+            {"tools": (ToolDeclarations(google_search={}),)},
             {"generation_config": GenerationConfig(candidate_count=3)},
         ]
         for config in refused:

@@ -11,7 +11,7 @@ from alhena.models.catalogue import thinking_config
 from alhena.models.providers.gemini_api import GeminiApi, GeminiService, service_from
 from alhena.version import __version__
 from alhena.wire.content import text_content
-from alhena.wire.request import FunctionDeclaration, GenerationConfig, Tool
+from alhena.wire.request import FunctionDeclaration, GenerationConfig, ToolDeclarations
 from tests.models.asking import (
     KEY,
     MODEL,
@@ -27,7 +27,7 @@ from tests.models.asking import (
 )
 from tests.support.server import ScriptedServer, chunk, json_reply, sse, text
 
-DECLARATIONS = Tool(
+DECLARATIONS = ToolDeclarations(
     function_declarations=(
         FunctionDeclaration(
             name="read_file",

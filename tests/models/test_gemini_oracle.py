@@ -16,8 +16,8 @@ from alhena.wire.request import (
     GenerateContentConfig,
     GenerateContentRequest,
     GenerationConfig,
-    Tool,
     ToolConfig,
+    ToolDeclarations,
 )
 from tests.models.asking import KEY, MODEL, api, chunks
 from tests.support.server import ScriptedServer, json_reply, sse, text
@@ -54,7 +54,7 @@ OURS = GenerateContentRequest(
     config=GenerateContentConfig(
         system_instruction=Content(role="user", parts=(Part(text="Be brief."),)),
         tools=(
-            Tool(
+            ToolDeclarations(
                 function_declarations=(
                     FunctionDeclaration(
                         name="read_file",

@@ -17,8 +17,8 @@ from alhena.wire.request import (
     FunctionDeclaration,
     GenerateContentConfig,
     GenerateContentRequest,
-    Tool,
     ToolConfig,
+    ToolDeclarations,
 )
 from alhena.wire.response import GenerateContentResponse
 from tests.models.asking import api
@@ -36,7 +36,7 @@ UNKNOWN = {
 }
 
 
-def request_of(*tools: Tool) -> GenerateContentRequest:
+def request_of(*tools: ToolDeclarations) -> GenerateContentRequest:
     return GenerateContentRequest(
         model="gemini-2.5-flash",
         contents=(EncodedContent(text_content("user", "hi")),),
@@ -44,8 +44,8 @@ def request_of(*tools: Tool) -> GenerateContentRequest:
     )
 
 
-def declared(**schemas: Any) -> Tool:
-    return Tool(
+def declared(**schemas: Any) -> ToolDeclarations:
+    return ToolDeclarations(
         function_declarations=tuple(
             FunctionDeclaration(name=name, description="d", parameters_json_schema=schema)
             for name, schema in schemas.items()

@@ -33,7 +33,7 @@ from alhena.wire.request import (
     GenerateContentConfig,
     GenerateContentRequest,
     GenerationConfig,
-    Tool,
+    ToolDeclarations,
 )
 from tests.support.command import alhena
 from tests.support.server import Reply, ScriptedServer, json_reply, sse
@@ -141,7 +141,7 @@ async def test_what_is_sent_is_what_such_servers_take(server: ScriptedServer):
     request = asking(
         *history,
         system_instruction=text_content("user", "be brief"),
-        tools=(Tool(function_declarations=(declared,)),),
+        tools=(ToolDeclarations(function_declarations=(declared,)),),
         generation_config=GenerationConfig(max_output_tokens=9, temperature=0),
     )
     await taken(connected(server, "key-1"), request)

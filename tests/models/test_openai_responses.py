@@ -47,8 +47,8 @@ from alhena.wire.request import (
     GenerateContentRequest,
     GenerationConfig,
     ThinkingConfig,
-    Tool,
     ToolConfig,
+    ToolDeclarations,
 )
 from tests.gateway.kit import client, gateway
 from tests.support.command import alhena
@@ -196,7 +196,7 @@ async def test_the_request_says_everything_and_nothing_is_stored(server: Scripte
         Content(role="user", parts=(Part(function_response=result),)),
         system_instruction=text_content("user", "be brief"),
         tools=(
-            Tool(
+            ToolDeclarations(
                 function_declarations=(
                     FunctionDeclaration(name="f", parameters_json_schema={"type": "object"}),
                 )

@@ -16,7 +16,7 @@ from alhena.wire.request import (
     FunctionDeclaration,
     GenerateContentConfig,
     GenerateContentRequest,
-    Tool,
+    ToolDeclarations,
 )
 from tests.models.asking import KEY, MODEL, chunks, texts
 from tests.support.server import ScriptedServer, json_reply, sse, text
@@ -258,7 +258,7 @@ async def test_a_service_that_knows_the_older_form_of_tools_only_gets_it(
     request = GenerateContentRequest(
         model="gemini-2.5-pro",
         contents=(EncodedContent(text_content("user", "hi")),),
-        config=GenerateContentConfig(tools=(Tool(function_declarations=(declared,)),)),
+        config=GenerateContentConfig(tools=(ToolDeclarations(function_declarations=(declared,)),)),
     )
     found = [part.text async for chunk in chosen.generator.stream(request) for part in chunk.parts]
     await chosen.generator.aclose()

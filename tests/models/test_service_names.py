@@ -19,8 +19,8 @@ from alhena.wire.request import (
     FunctionDeclaration,
     GenerateContentConfig,
     GenerateContentRequest,
-    Tool,
     ToolConfig,
+    ToolDeclarations,
 )
 from tests.support.server import Reply, ScriptedServer, json_reply, sse
 
@@ -45,7 +45,7 @@ def asking(name: str, *others: str) -> GenerateContentRequest:
         model="openai:m",
         contents=tuple(map(EncodedContent, contents)),
         config=GenerateContentConfig(
-            tools=(Tool(function_declarations=declared),),
+            tools=(ToolDeclarations(function_declarations=declared),),
             tool_config=ToolConfig(function_calling_config=calling),
         ),
     )

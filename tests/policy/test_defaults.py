@@ -110,29 +110,29 @@ def test_what_is_excluded_is_denied_and_what_is_not_can_be_had(
     for tool in (*READING, *ACTING, "some_new_tool", "ask_user"):
         args = {"command": "ls"} if tool == SHELL else {}
         denied = decided(given, tool, mode, interactive=interactive, **args).outcome is DENY
-        assert given.excluded(all_names(tool), context) == denied
+        assert given.excludes(all_names(tool), context) == denied
 
 
 @pytest.mark.requirement("POL-07")
 def test_a_tool_with_a_condition_that_may_allow_it_stays() -> None:
     headless = PolicyContext(interactive=False)
     shell = all_names(SHELL)
-    assert not engine().excluded(shell, headless)
+    assert not engine().excludes(shell, headless)
     asks = shell_rule("ask_user", 90)
-    assert engine(asks).excluded(shell, headless)
-    assert not engine(asks, shell_rule("allow", commandPrefix="git")).excluded(shell, headless)
-    assert not engine(asks, shell_rule("allow", argsPattern="x")).excluded(shell, headless)
-    assert engine(asks, shell_rule("ask_user", commandPrefix="git")).excluded(shell, headless)
-    assert engine(asks, shell_rule("deny", commandPrefix="git")).excluded(shell, headless)
+    assert engine(asks).excludes(shell, headless)
+    assert not engine(asks, shell_rule("allow", commandPrefix="git")).excludes(shell, headless)
+    assert not engine(asks, shell_rule("allow", argsPattern="x")).excludes(shell, headless)
+    assert engine(asks, shell_rule("ask_user", commandPrefix="git")).excludes(shell, headless)
+    assert engine(asks, shell_rule("deny", commandPrefix="git")).excludes(shell, headless)
     hidden = engine(shell_rule("deny", 500), shell_rule("allow", 100, commandPrefix="git"))
-    assert hidden.excluded(shell, PolicyContext())
+    assert hidden.excludes(shell, PolicyContext())
     narrowed = engine(rule("deny", toolName="read_file", argsPattern="secret"))
-    assert not narrowed.excluded(("read_file",), headless)
+    assert not narrowed.excludes(("read_file",), headless)
     other_mode = engine(asks, shell_rule("allow", modes=["yolo"]))
-    assert other_mode.excluded(shell, headless)
+    assert other_mode.excludes(shell, headless)
     server = engine(rule("allow", mcpName="jira"))
-    assert not server.excluded(("search", "jira__search"), headless, "jira")
-    assert server.excluded(("search", "x__search"), headless, "x")
+    assert not server.excludes(("search", "jira__search"), headless, "jira")
+    assert server.excludes(("search", "x__search"), headless, "x")
 
 
 def test_an_always_rule_allows_what_begins_like_this_and_no_more() -> None:

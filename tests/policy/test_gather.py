@@ -9,7 +9,7 @@ import pytest
 
 from alhena.config.settings import settings_of
 from alhena.errors import ConfigError
-from alhena.policy.gather import GatheredPolicy, PolicyRequest, gather_policy, told_together
+from alhena.policy.gather import GatheredPolicy, PolicyRequest, gather_policy, join_problems
 from alhena.policy.model import PolicyOutcome, PolicyRule
 from alhena.policy.saved import save_rule
 from alhena.policy.settings_rules import ToolNames
@@ -169,12 +169,12 @@ def test_everything_that_ends_a_run_is_named_at_once(project: Path, home: Path) 
     write(project / "named.toml", "rule = [3]\n")
     found = gather(project, paths=("named.toml",))
     assert len(found.fatal) == 4
-    told = told_together(found.fatal)
+    told = join_problems(found.fatal)
     assert told.startswith(f"{project}/named.toml: rule 1 is no table. Write each rule under")
     for number in (1, 2):
         assert f"rule {number}, priority cannot be" in told
     assert "rule 3, decision is missing" in told
-    assert told_together(found.fatal * 4).endswith("; and 8 more such problems")
+    assert join_problems(found.fatal * 4).endswith("; and 8 more such problems")
 
 
 def test_without_always_saved_approvals_do_not_count_and_refusals_do(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from alhena.policy.engine import ActiveRules, Candidate, decide_among
+from alhena.policy.engine import ActiveRules, RuleCandidate, decide_among
 from alhena.policy.model import Decision, PolicyCall, PolicyContext, PolicyRule
 from alhena.shell.parse.model import Part
 from tests.policy.corpus import Line, adversarial, everyday, profiles
@@ -25,8 +25,8 @@ MANY = rules(
 class AllRules(ActiveRules):
     """Takes every rule for one that may be meant."""
 
-    def about(self, programs: frozenset[str | None]) -> list[Candidate]:
-        return super().about(programs | {None})
+    def about(self, programs: frozenset[str | None]) -> list[RuleCandidate]:
+        return super().candidates_for(programs | {None})
 
     def deciding(self, programs: frozenset[str | None], part: Part) -> list[PolicyRule]:
         del programs, part
@@ -50,7 +50,7 @@ def decided(active: ActiveRules, line: Line) -> Decision:
 
 def test_rules_for_other_programs_and_other_subcommands_are_passed_over() -> None:
     active = ActiveRules(sorted(MANY, key=lambda rule: -rule.final_priority))
-    everything = active.about(frozenset({None}))
+    everything = active.candidates_for(frozenset({None}))
     assert [each.rule for each in everything] == active.rules
-    about_ls = [each.rule.priority for each in active.about(frozenset({"ls"}))]
+    about_ls = [each.rule.priority for each in active.candidates_for(frozenset({"ls"}))]
     assert about_ls == [500, 450, 400, 300, 200, 50]

@@ -83,7 +83,7 @@ async def test_what_hooks_add_is_the_text_of_a_result_of_media():
 @pytest.mark.requirement("HOOK-02")
 async def test_a_failure_is_told_to_hooks_and_what_they_add_follows_its_message():
     async def body(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
-        return ToolResult.failed("no such file", ToolErrorType.FILE_NOT_FOUND)
+        return ToolResult.from_failure("no such file", ToolErrorType.FILE_NOT_FOUND)
 
     stage, hooks = hooked(
         SmallTool("echo", body), says={AFTER: HookVerdict(additional_context="try b")}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from alhena.system.errors import ProcessStartError
-from alhena.system.sandbox.layout import Mechanism, SandboxWish
+from alhena.system.sandbox.layout import Mechanism, SandboxRequest
 from alhena.system.sandbox.opening import CommandEnvironment, open_sandbox
 from alhena.system.sandbox.sandbox import Sandbox
 from tests.support.patience import PATIENCE_S
@@ -18,7 +18,7 @@ from tests.support.patience import PATIENCE_S
 @cache
 def why_not(mechanism: Mechanism) -> str:
     """Why a mechanism does not work on this machine; "" where it does."""
-    wish = SandboxWish(origin="the tests", mechanism=mechanism)
+    wish = SandboxRequest(origin="the tests", mechanism=mechanism)
     around = CommandEnvironment((str(Path(__file__).parent),), {"HOME": "/nonexistent"})
     try:
         open_sandbox(wish, around)
@@ -48,7 +48,7 @@ needs_landlock = pytest.mark.skipif(
 def opened(mechanism: Mechanism, *roots: Path, **wish: Any) -> Sandbox:
     """A sandbox over workspace directories; the current one when none is given."""
     tops = tuple(os.path.realpath(root) for root in roots or (Path.cwd(),))
-    asked = SandboxWish(origin="the test", mechanism=mechanism, **wish)
+    asked = SandboxRequest(origin="the test", mechanism=mechanism, **wish)
     return open_sandbox(asked, CommandEnvironment(tops, dict(os.environ)))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from alhena.mcp.stdio import ServedProcess, end_served_process, start_served_process
-from alhena.system.processes import Command, ProcessGroups, run_in_background
+from alhena.system.processes import ProcessCommand, ProcessGroups, run_in_background
 from alhena.tools.shell_output import CapturedOutput
 from tests.support.patience import PATIENCE_S
 
@@ -20,9 +20,11 @@ async def groups(project: Path) -> AsyncIterator[ProcessGroups]:
     await found.close()
 
 
-def command(script: str) -> Command:
+def command(script: str) -> ProcessCommand:
     env = {"PATH": os.environ["PATH"]}
-    return Command(argv=("sh", "-c", script), cwd=str(Path.cwd()), env=env, label="some command")
+    return ProcessCommand(
+        argv=("sh", "-c", script), cwd=str(Path.cwd()), env=env, label="some command"
+    )
 
 
 def wait_unheard(pid: int) -> None:

@@ -9,11 +9,11 @@ import pytest
 from alhena.system.child import descendants, watch_exit_in_thread
 from alhena.system.errors import ProcessStartError
 from alhena.system.processes import (
-    Command,
     CommandLimits,
-    Ending,
+    ProcessCommand,
+    ProcessEnding,
     ProcessGroups,
-    Stop,
+    ReachedLimit,
     run_process,
 )
 from tests.support.disk import descriptors
@@ -26,9 +26,9 @@ f 5 & echo ready; wait
 IGNORES_TERM = "trap '' TERM; echo ready; while :; do sleep 1; done"
 
 
-def bash(script: str, **options: object) -> Command:
+def bash(script: str, **options: object) -> ProcessCommand:
     env = {"PATH": os.environ["PATH"]}
-    return Command(argv=("bash", "-c", script), cwd=str(Path.cwd()), env=env, **options)
+    return ProcessCommand(argv=("bash", "-c", script), cwd=str(Path.cwd()), env=env, **options)
 
 
 class Output:
@@ -45,7 +45,7 @@ class Output:
             self.seen.set()
 
 
-async def outcome(script: str, **options: object) -> tuple[bytes, Ending]:
+async def outcome(script: str, **options: object) -> tuple[bytes, ProcessEnding]:
     output = Output()
     ending = await run_process(bash(script), output, **options)
     return output.data, ending
@@ -219,7 +219,7 @@ async def test_silence_over_the_limit_ends_the_child_and_says_so() -> None:
     skip(60)
     ending = await running
     assert output.data == b"before\n"
-    assert ending.stopped is Stop.INACTIVITY
+    assert ending.stopped is ReachedLimit.INACTIVITY
     assert ending.signal == signal.SIGTERM
     assert descendants(ending.pgid) == ()
 
@@ -241,7 +241,7 @@ async def test_output_puts_the_inactivity_limit_off(project: Path) -> None:
 async def test_the_total_limit_holds_while_output_flows() -> None:
     script = "while :; do echo x; sleep 0.01; done"
     _, ending = await outcome(script, limits=CommandLimits(total=0.2))
-    assert ending.stopped is Stop.TOTAL
+    assert ending.stopped is ReachedLimit.TOTAL
     assert descendants(ending.pgid) == ()
 
 
@@ -253,21 +253,21 @@ async def test_a_flood_is_stopped_at_the_output_limit() -> None:
         received += len(data)
 
     ending = await run_process(bash("yes"), count, limits=CommandLimits(output=10_000_000))
-    assert ending.stopped is Stop.OUTPUT
+    assert ending.stopped is ReachedLimit.OUTPUT
     assert received > 10_000_000
     assert descendants(ending.pgid) == ()
 
 
 async def test_a_program_that_is_not_there_is_named() -> None:
     before = descriptors()
-    missing = Command(argv=("no-such-program",), cwd="/", env={"PATH": "/usr/bin"})
+    missing = ProcessCommand(argv=("no-such-program",), cwd="/", env={"PATH": "/usr/bin"})
     with pytest.raises(ProcessStartError, match="Could not start no-such-program: No such file"):
         await run_process(missing, Output())
     assert descriptors() <= before
 
 
 async def test_a_working_directory_that_is_not_there_is_named(project: Path) -> None:
-    gone = Command(argv=("true",), cwd=str(project / "gone"), env={"PATH": "/usr/bin:/bin"})
+    gone = ProcessCommand(argv=("true",), cwd=str(project / "gone"), env={"PATH": "/usr/bin:/bin"})
     with pytest.raises(ProcessStartError, match=r"Working directory is not there: .*gone"):
         await run_process(gone, Output())
 

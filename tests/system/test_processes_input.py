@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from alhena.system.errors import ProcessStartError
-from alhena.system.processes import Command, run_process
+from alhena.system.processes import ProcessCommand, run_process
 from tests.support.disk import descriptors
 
 BIG = b"0123456789abcdef" * (1 << 18)
@@ -14,7 +14,7 @@ BIG = b"0123456789abcdef" * (1 << 18)
 
 async def read(script: str, stdin: bytes) -> bytes:
     found = bytearray()
-    command = Command(
+    command = ProcessCommand(
         argv=("sh", "-c", script),
         cwd=str(Path.cwd()),
         env={"PATH": os.environ["PATH"]},
@@ -43,6 +43,7 @@ async def test_the_input_is_closed_behind_the_child_also_when_it_does_not_start(
     await read("cat", b"x")
     with pytest.raises(ProcessStartError, match="Could not start"):
         await run_process(
-            Command(argv=("/no/such/program",), cwd="/", env={}, stdin=b"x"), lambda _data: None
+            ProcessCommand(argv=("/no/such/program",), cwd="/", env={}, stdin=b"x"),
+            lambda _data: None,
         )
     assert descriptors() <= before

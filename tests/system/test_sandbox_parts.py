@@ -16,7 +16,7 @@ from alhena.system.sandbox.layout import (
     Placeholders,
     Profile,
     Protected,
-    SandboxWish,
+    SandboxRequest,
     protections,
 )
 from alhena.system.sandbox.opening import CommandEnvironment, layout_of, open_sandbox
@@ -133,7 +133,7 @@ def test_a_repository_of_any_name_keeps_what_makes_git_run_something(shares: str
 
 
 def test_the_root_directory_is_no_workspace_to_write_in():
-    wish = SandboxWish(origin="a test")
+    wish = SandboxRequest(origin="a test")
     with pytest.raises(SandboxError, match="the workspace is /"):
         open_sandbox(wish, CommandEnvironment(("/",), {"HOME": "/nonexistent"}, "linux"))
 
@@ -143,7 +143,7 @@ def test_the_root_directory_is_no_workspace_to_write_in():
 
 @pytest.mark.requirement("CLI-04")
 def test_where_there_is_no_bubblewrap_it_is_named_with_what_to_install(tmp_path: Path):
-    wish = SandboxWish(origin="--sandbox", mechanism=Mechanism.BWRAP)
+    wish = SandboxRequest(origin="--sandbox", mechanism=Mechanism.BWRAP)
     around = CommandEnvironment(
         (str(tmp_path / "project"),), {"HOME": str(tmp_path / "home")}, "linux", ()
     )
@@ -165,7 +165,7 @@ def test_a_bubblewrap_that_fails_is_quoted_and_nothing_is_left(project: Path, ho
     broken = tools / "bwrap"
     broken.write_text("#!/bin/sh\necho 'bwrap: No permissions' >&2; exit 1\n", encoding="utf-8")
     broken.chmod(0o755)
-    wish = SandboxWish(origin="--sandbox", mechanism=Mechanism.BWRAP)
+    wish = SandboxRequest(origin="--sandbox", mechanism=Mechanism.BWRAP)
     environ = {"HOME": str(home), "PATH": str(tools)}
     with pytest.raises(SandboxError, match="it does not work: bwrap: No permissions"):
         open_sandbox(wish, CommandEnvironment((str(project),), environ, "linux", ()))
@@ -177,7 +177,7 @@ def test_a_bubblewrap_of_the_workspace_is_never_used(project: Path, home: Path):
     fake.write_text("#!/bin/sh\ntouch owned\n", encoding="utf-8")
     fake.chmod(0o755)
     (home / "bwrap").symlink_to(fake)
-    wish = SandboxWish(origin="--sandbox", mechanism=Mechanism.BWRAP)
+    wish = SandboxRequest(origin="--sandbox", mechanism=Mechanism.BWRAP)
     environ = {"HOME": str(home), "PATH": f"{project}:{home}:."}
     with pytest.raises(SandboxError, match="is not installed"):
         open_sandbox(wish, CommandEnvironment((str(project),), environ, "linux", ()))
@@ -187,7 +187,7 @@ def test_a_bubblewrap_of_the_workspace_is_never_used(project: Path, home: Path):
 def test_a_system_without_a_sandbox_is_named(project: Path):
     with pytest.raises(SandboxError, match="there is none for darwin yet"):
         open_sandbox(
-            SandboxWish(origin="a test"),
+            SandboxRequest(origin="a test"),
             CommandEnvironment((str(project),), {"HOME": "/x"}, "darwin"),
         )
 
@@ -196,19 +196,21 @@ def test_a_system_without_a_sandbox_is_named(project: Path):
 @pytest.mark.requirement("CLI-04")
 def test_where_bubblewrap_is_missing_landlock_takes_its_place_and_says_so(project: Path):
     around = CommandEnvironment((str(project),), {"HOME": "/x"}, "linux", ())
-    sandbox = open_sandbox(SandboxWish(origin="-"), around)
+    sandbox = open_sandbox(SandboxRequest(origin="-"), around)
     assert sandbox.mechanism is Mechanism.LANDLOCK
     assert "(bwrap: bubblewrap (bwrap) is not installed)" in sandbox.note
-    read_only = SandboxWish(origin="-", profile=Profile.READ_ONLY)
+    read_only = SandboxRequest(origin="-", profile=Profile.READ_ONLY)
     assert open_sandbox(read_only, around).note == ""
 
 
 def test_an_allowed_path_is_absolute_or_of_the_home_directory(home: Path):
     around = CommandEnvironment(("/project",), {"HOME": str(home)})
-    found = layout_of(SandboxWish(origin="-", allowed_paths=("~/.cache", "/data/../srv")), around)
+    found = layout_of(
+        SandboxRequest(origin="-", allowed_paths=("~/.cache", "/data/../srv")), around
+    )
     assert found.allowed == (str(home / ".cache"), "/srv")
     with pytest.raises(SandboxError, match="'cache' that the sandbox should allow is not absolute"):
-        layout_of(SandboxWish(origin="-", allowed_paths=("cache",)), around)
+        layout_of(SandboxRequest(origin="-", allowed_paths=("cache",)), around)
 
 
 def test_the_agents_own_code_stays_as_it_is_inside_a_workspace():
@@ -224,7 +226,7 @@ def test_a_person_is_told_when_the_agent_would_load_what_commands_write(project:
         around = CommandEnvironment(
             (str(project),), {"HOME": "/x"}, "linux", program=(f"{project}/venv",), imports=imports
         )
-        return open_sandbox(SandboxWish(origin="-", mechanism=Mechanism.BWRAP), around).note
+        return open_sandbox(SandboxRequest(origin="-", mechanism=Mechanism.BWRAP), around).note
 
     assert note((f"{project}/venv/lib", "/usr/lib")) == ""
     assert f"looks for Python modules in {project}/tools, where" in note((f"{project}/tools",))

@@ -7,14 +7,20 @@ from hypothesis import strategies as st
 from alhena.config.settings import ToolSettings, settings_of
 from alhena.errors import ConfigError
 from alhena.system.errors import SandboxError
-from alhena.system.sandbox.layout import Mechanism, Profile, SandboxWish, choose_sandbox, is_inside
+from alhena.system.sandbox.layout import (
+    Mechanism,
+    Profile,
+    SandboxRequest,
+    choose_sandbox,
+    is_inside,
+)
 
 
 def tools(**values: Any) -> ToolSettings:
     return settings_of({"tools": values}, "a test").tools
 
 
-def asked(settings: ToolSettings, *, flag: bool | None = None, **environ: str) -> SandboxWish:
+def asked(settings: ToolSettings, *, flag: bool | None = None, **environ: str) -> SandboxRequest:
     wish = choose_sandbox(settings, flag, environ)
     assert wish is not None
     return wish

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from alhena.system.child import descendants
-from alhena.system.processes import Command, ProcessGroups, run_process
+from alhena.system.processes import ProcessCommand, ProcessGroups, run_process
 from alhena.system.watchdog import Watchdog
 from tests.support.disk import descriptors
 
@@ -128,7 +128,7 @@ async def test_commands_are_watched_while_they_run_and_no_longer() -> None:
     groups = Noting()
     env = {"PATH": os.environ["PATH"]}
     for script in ("true", "exit 3", "sleep 60 & true"):
-        command = Command(argv=("bash", "-c", script), cwd="/", env=env)
+        command = ProcessCommand(argv=("bash", "-c", script), cwd="/", env=env)
         await run_process(command, lambda _data: None, groups=groups)
     assert seen == ["+", "-", "+", "-", "+"]
     await groups.close()

@@ -15,7 +15,7 @@ async def call(tool: Tool, **params: Any) -> ToolResult:
     """Result of a call; a failure to build it counts as its result."""
     built = tool.build(params)
     if isinstance(built, ToolFailure):
-        return ToolResult.failed(built.message, built.type)
+        return ToolResult.from_failure(built.message, built.type)
     return await built.execute(ExecutionContext(Path.cwd()))
 
 

@@ -35,7 +35,7 @@ def test_error_types_include_the_documented_ones():
 
 @pytest.mark.requirement("TOOLS-03")
 def test_a_failed_result_says_the_same_to_model_and_user():
-    result = ToolResult.failed("no such file", ToolErrorType.FILE_NOT_FOUND)
+    result = ToolResult.from_failure("no such file", ToolErrorType.FILE_NOT_FOUND)
     assert (result.llm_content, result.display) == ("no such file", "no such file")
     assert result.error is not None
     assert (result.error.message, result.error.type) == ("no such file", "file_not_found")

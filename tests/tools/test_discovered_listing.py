@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from alhena.tools.discovered import (
     MAX_PROBLEMS,
     MAX_TOOLS,
-    Listing,
+    DiscoveredTools,
     arguments,
     read_listing,
 )
@@ -33,11 +33,11 @@ JSON = st.recursive(
 )
 
 
-def read(value: Any) -> Listing:
+def read(value: Any) -> DiscoveredTools:
     return read_listing(json.dumps(value).encode())
 
 
-def names(listing: Listing) -> list[str]:
+def names(listing: DiscoveredTools) -> list[str]:
     return [tool.name for tool in listing.tools]
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.edit_files import Replace, SmartEdit
-from alhena.tools.edit.matching import Rung
+from alhena.tools.edit.matching import MatchStep
 from tests.support.edit_cases import KINDS, MISS, cases
 from tests.tools.files import call, failure_type
 
-LADDER = {rung.value for rung in Rung} - {"corrected"}
+LADDER = {rung.value for rung in MatchStep} - {"corrected"}
 
 
 DOUBTFUL = {"blanks between tokens", "a letter missing"}

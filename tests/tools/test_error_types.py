@@ -291,4 +291,4 @@ def test_a_reason_that_tools_do_not_have_is_unknown() -> None:
 
     assert failure_of(OddError("It is odd.")).type is ToolErrorType.UNKNOWN
     assert failure_of(MissingFileError("It is gone.")).type is ToolErrorType.FILE_NOT_FOUND
-    assert all(ToolErrorType.named(known) is known for known in ToolErrorType)
+    assert all(ToolErrorType.from_name(known) is known for known in ToolErrorType)

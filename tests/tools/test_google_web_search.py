@@ -9,7 +9,7 @@ from alhena.tools.builtin.google_web_search import GoogleWebSearch
 from alhena.tools.contract import ExecutionContext, Kind, ToolFailure
 from alhena.tools.registry import declared_name
 from alhena.wire.dialects.fields import DialectError
-from alhena.wire.request import Tool
+from alhena.wire.request import ToolDeclarations
 from alhena.wire.response import GenerateContentResponse
 from tests.tools.files import call, failure_type, text_of
 from tests.tools.web import ScriptedModel, blocked, failing, response
@@ -36,7 +36,11 @@ async def test_a_search_gives_the_answer_with_marks_and_sources() -> None:
     assert result.display == 'Search results for "Zürich" returned.'
     assert result.data == {"sources": [{"title": "Zürich", "uri": "https://z.example/s"}]}
     (asked,) = model.asked
-    assert (asked.text, asked.tools, asked.model) == ("Zürich", (Tool(google_search={}),), None)
+    assert (asked.text, asked.tools, asked.model) == (
+        "Zürich",
+        (ToolDeclarations(google_search={}),),
+        None,
+    )
 
 
 async def test_an_answer_without_grounding_has_no_sources() -> None:

@@ -11,7 +11,7 @@ from alhena.system.encoding import decode_text
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.edit_files import Replace, SmartEdit
 from alhena.tools.edit.indentation import same_structure
-from alhena.tools.edit.matching import Rung, find
+from alhena.tools.edit.matching import MatchStep, find
 from alhena.tools.edit.splicing import apply_edits
 from tests.tools.files import call, failure_type, text_of
 
@@ -161,7 +161,7 @@ def test_a_match_implies_the_same_structure(
     assert same_structure(list(zip(mine, theirs, strict=True))) is alike
     if match is None:
         assert not alike
-    elif match.rung not in {Rung.EXACT, Rung.LINE_ENDINGS}:
+    elif match.rung not in {MatchStep.EXACT, MatchStep.LINE_ENDINGS}:
         assert alike or left_out
 
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alhena.system.encoding import decode_text, encode_text
-from alhena.tools.edit.matching import Rung, find
+from alhena.tools.edit.matching import MatchStep, find
 from alhena.tools.edit.proposal import CONTEXT, snippet_of
 from alhena.tools.edit.splicing import (
     apply_edits,
@@ -153,7 +153,7 @@ def test_whatever_rung_finds_it_only_the_found_place_changes(text: str, old: str
     if match is None:
         assert old not in text
         return
-    if match.rung is Rung.EXACT:
+    if match.rung is MatchStep.EXACT:
         assert match.count == text.count(old) or match.overlapping
     if match.edits is None:
         assert match.count > 1 or match.misplaced
@@ -161,7 +161,7 @@ def test_whatever_rung_finds_it_only_the_found_place_changes(text: str, old: str
     assert match.count == 1
     ((start, end, _),) = match.edits
     words = "".join(old.split())
-    assert "".join(file.text[start:end].split()) == words or match.rung is Rung.FUZZY
+    assert "".join(file.text[start:end].split()) == words or match.rung is MatchStep.FUZZY
     after = apply_edits(file.text, match.edits)
     assert after.startswith(file.text[:start])
     assert after.endswith(file.text[end:])

@@ -9,7 +9,7 @@ import pytest
 from alhena.models.errors import CredentialsError
 from alhena.tools.builtin.web_fetch import WebFetch
 from alhena.tools.contract import ExecutionContext, InfoConfirmation, ToolFailure
-from alhena.wire.request import Tool
+from alhena.wire.request import ToolDeclarations
 from tests.system.web import PUBLIC, Web, plain, web
 from tests.tools.files import call, failure_type, text_of
 from tests.tools.web import RETRIEVED, ScriptedModel, blocked, failing, response, retrieved
@@ -52,7 +52,7 @@ async def test_the_service_reads_the_urls_first_and_its_answer_is_cited_and_mark
     )
     assert result.data == {"urls": ["https://a.example/x"], "fallback": False}
     (asked,) = model.asked
-    assert asked.tools == (Tool(url_context={}),)
+    assert asked.tools == (ToolDeclarations(url_context={}),)
     assert "<authorized_urls>\nhttps://a.example/x\n</authorized_urls>" in asked.text
     assert "<user_instructions>\nSummarise https://a.example/x.\n</user_instr" in asked.text
 

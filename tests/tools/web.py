@@ -8,7 +8,7 @@ import msgspec
 
 from alhena.errors import ModelError
 from alhena.wire.content import Content
-from alhena.wire.request import Tool
+from alhena.wire.request import ToolDeclarations
 from alhena.wire.response import GenerateContentResponse
 
 RETRIEVED = "URL_RETRIEVAL_STATUS_SUCCESS"
@@ -18,7 +18,7 @@ class Asked(msgspec.Struct, frozen=True):
     """One question as the model got it."""
 
     text: str
-    tools: tuple[Tool, ...]
+    tools: tuple[ToolDeclarations, ...]
     model: str | None
 
 
@@ -35,7 +35,7 @@ class ScriptedModel:
         self,
         contents: tuple[Content, ...],
         *,
-        tools: tuple[Tool, ...] = (),
+        tools: tuple[ToolDeclarations, ...] = (),
         system: str | None = None,
         model: str | None = None,
     ) -> GenerateContentResponse:

@@ -21,7 +21,7 @@ from alhena.wire.request import (
     FunctionDeclaration,
     GenerateContentConfig,
     GenerateContentRequest,
-    Tool,
+    ToolDeclarations,
 )
 
 NAMES = ("read_file", "replace", "run_shell_command", "mcp.server-tool_1")
@@ -94,7 +94,7 @@ def histories(draw: st.DrawFn, min_steps: int = 0) -> list[Content]:
 CONFIG = GenerateContentConfig(
     system_instruction=text_content(USER, "be brief"),
     tools=(
-        Tool(
+        ToolDeclarations(
             function_declarations=tuple(
                 FunctionDeclaration(
                     name=name, description="d", parameters_json_schema={"type": "object"}

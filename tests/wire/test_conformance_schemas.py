@@ -14,7 +14,7 @@ from alhena.wire.request import (
     FunctionDeclaration,
     GenerateContentConfig,
     GenerationConfig,
-    Tool,
+    ToolDeclarations,
 )
 from tests.support.each import for_each
 from tests.wire.histories import request_of, user
@@ -54,7 +54,7 @@ SCHEMA_CASES: list[tuple[str, str, dict[str, Any]]] = [
 
 def declared(**fields: Any) -> GenerateContentConfig:
     return GenerateContentConfig(
-        tools=(Tool(function_declarations=(FunctionDeclaration(name="a", **fields),)),)
+        tools=(ToolDeclarations(function_declarations=(FunctionDeclaration(name="a", **fields),)),)
     )
 
 
@@ -131,7 +131,7 @@ def test_a_schema_that_refers_to_itself_is_warned_of() -> None:
 
 
 def test_tools_of_the_server_beside_functions_are_warned_of() -> None:
-    search = Tool(google_search={})
+    search = ToolDeclarations(google_search={})
     config = declared(parameters_json_schema={"type": "object"})
     mixed = GenerateContentConfig(tools=(*(config.tools or ()), search))
     assert [(item.rule, item.path) for item in found(mixed)] == [("T12", "tools[1].googleSearch")]

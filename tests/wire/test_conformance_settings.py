@@ -16,8 +16,8 @@ from alhena.wire.request import (
     FunctionDeclaration,
     GenerateContentConfig,
     GenerationConfig,
-    Tool,
     ToolConfig,
+    ToolDeclarations,
 )
 from tests.support.each import for_each
 from tests.wire.histories import CONFIG, NAMES, PNG, request_of, user
@@ -29,8 +29,8 @@ def with_config(**settings: Any) -> tuple[Violation, ...]:
     return check_request(request_of([HI], GenerateContentConfig(**settings)))
 
 
-def declared(*names: str, **fields: Any) -> Tool:
-    return Tool(
+def declared(*names: str, **fields: Any) -> ToolDeclarations:
+    return ToolDeclarations(
         function_declarations=tuple(FunctionDeclaration(name=name, **fields) for name in names)
     )
 
@@ -92,7 +92,7 @@ CONFIG_CASES: list[tuple[str, str, dict[str, Any]]] = [
             },
         )
         for mode in FunctionCallingMode
-        for tools in (None, (Tool(google_search={}),))
+        for tools in (None, (ToolDeclarations(google_search={}),))
     ),
 ]
 

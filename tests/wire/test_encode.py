@@ -44,8 +44,8 @@ from alhena.wire.request import (
     GenerateContentRequest,
     GenerationConfig,
     ThinkingConfig,
-    Tool,
     ToolConfig,
+    ToolDeclarations,
 )
 from tests.support.server import ScriptedServer, json_reply, text
 
@@ -94,7 +94,7 @@ HISTORY = (
 CONFIG = GenerateContentConfig(
     system_instruction=text_content(USER, "be brief"),
     tools=(
-        Tool(
+        ToolDeclarations(
             function_declarations=(
                 FunctionDeclaration(
                     name="read_file",
@@ -241,7 +241,11 @@ def test_file_names_that_are_no_utf_8_never_break_a_request() -> None:
     assert content.content.parts[0].text == "caf\ufffd"
     config = GenerateContentConfig(
         system_instruction=text_content(USER, ODD),
-        tools=(Tool(function_declarations=(FunctionDeclaration(name="f", description=ODD),)),),
+        tools=(
+            ToolDeclarations(
+                function_declarations=(FunctionDeclaration(name="f", description=ODD),)
+            ),
+        ),
         labels={"a": ODD},
     )
     body = encode_request(GenerateContentRequest(model="m", contents=(content,), config=config))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from alhena.wire.conformance import ConformanceFindings
 from alhena.wire.conformance.check import check_schema
 from alhena.wire.errors import Severity
-from alhena.wire.request import FunctionDeclaration, GenerateContentConfig, Tool
+from alhena.wire.request import FunctionDeclaration, GenerateContentConfig, ToolDeclarations
 from alhena.wire.schema.adapt import (
     MAX_DEPTH,
     SchemaForm,
@@ -403,7 +403,7 @@ def test_one_that_cannot_be_adapted_is_left_out_by_name_and_the_others_go_on(
     assert [(item.name, item.reason) for item in done.left_out] == [
         ("bad", "the parameters are not an object but ['string'].")
     ]
-    config = GenerateContentConfig(tools=(Tool(function_declarations=(bad,)),))
+    config = GenerateContentConfig(tools=(ToolDeclarations(function_declarations=(bad,)),))
     assert with_form(config, form)[0].tools is None
 
 

@@ -16,7 +16,7 @@ from alhena.wire.request import (
     GenerateContentConfig,
     GenerateContentRequest,
     GenerationConfig,
-    Tool,
+    ToolDeclarations,
 )
 from alhena.wire.schema.adapt import SchemaForm, adapt, adapt_declaration, local_schema
 from alhena.wire.schema.keywords import is_plain
@@ -99,7 +99,9 @@ def test_a_tool_goes_out_with_its_default_in_words_and_never_as_null() -> None:
     request = GenerateContentRequest(
         model="m",
         contents=(),
-        config=GenerateContentConfig(tools=(Tool(function_declarations=(declaration,)),)),
+        config=GenerateContentConfig(
+            tools=(ToolDeclarations(function_declarations=(declaration,)),)
+        ),
     )
     body = json.loads(encode_request(request))
     (sent,) = body["tools"][0]["functionDeclarations"]

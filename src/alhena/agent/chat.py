@@ -23,7 +23,7 @@ from alhena.models.generator import ContentGenerator
 from alhena.models.providers.select import ChosenGenerator, is_demo
 from alhena.wire.content import Content, Part
 from alhena.wire.encode import EncodedContent
-from alhena.wire.request import GenerateContentConfig, Tool
+from alhena.wire.request import GenerateContentConfig, ToolDeclarations
 
 if TYPE_CHECKING:
     from alhena.agent.toolset.prompt_hooks import ModelHooks
@@ -210,7 +210,7 @@ def request_config(
     declarations = bench.registry.function_declarations()
     return GenerateContentConfig(
         system_instruction=prompt.instruction(bench),
-        tools=(Tool(function_declarations=declarations),) if declarations else None,
+        tools=(ToolDeclarations(function_declarations=declarations),) if declarations else None,
     ).with_settings(settings)
 
 

@@ -383,7 +383,7 @@ async def tell_files(
 
 def _gather_files(bench: Toolset, room: int, cancellation: threading.Event) -> tuple[str, int]:
     """The text, and how many files had no room in it. Blocks its thread."""
-    from alhena.tools.selecting import Gathering, Selector, Wanted
+    from alhena.tools.selecting import FileRequest, GatheredFiles, Selector
 
     def refuse(path: str) -> str:
         call = PolicyCall(names=all_names(_READ_FILE), args={"absolute_path": path})
@@ -392,12 +392,12 @@ def _gather_files(bench: Toolset, room: int, cancellation: threading.Event) -> t
             return ""
         return "the policy does not simply allow to read it"
 
-    wanted = Wanted(
+    wanted = FileRequest(
         paths=(EVERYTHING,), exclude=tuple(sorted(SUMMARISED)), environ=bench.spec.place.environ
     )
     selector = Selector(bench.workspace, wanted, cancellation)
     selection = selector.run()
-    gathered = Gathering(bench.workspace, text=room, weigh=_bytes, refuse=refuse)
+    gathered = GatheredFiles(bench.workspace, text=room, weigh=_bytes, refuse=refuse)
     gathered.read(selector, cancellation)
     blocks = [block for block in gathered.blocks if isinstance(block, str)]
     told = gathered.describe_skipped(selection)

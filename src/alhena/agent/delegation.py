@@ -55,7 +55,7 @@ from alhena.tools.registry import ToolRegistry, adapt_schema, missing_tools, sel
 from alhena.version import __version__
 from alhena.wire.content import Content, Part
 from alhena.wire.request import GenerateContentConfig
-from alhena.wire.request import Tool as DeclaredTools
+from alhena.wire.request import ToolDeclarations as DeclaredTools
 
 if TYPE_CHECKING:
     from alhena.agent.subagents.remote_agents import RemoteAgents
@@ -239,9 +239,9 @@ class Delegation:
             if not self._guard.said:
                 raise
             told = f"Subagent '{self._definition.name}' failed: {error}{self._findings()}"
-            return ToolResult.failed(told)
+            return ToolResult.from_failure(told)
         if self._stop is not None:
-            return ToolResult.failed(self._stop.message, self._stop.type)
+            return ToolResult.from_failure(self._stop.message, self._stop.type)
         return self._build_result(reason)
 
     async def _work(self, parts: tuple[Part, ...]) -> Termination:
@@ -305,7 +305,7 @@ class Delegation:
             f"{self._explain(reason)}"
         )
         told += self._findings()
-        return msgspec.structs.replace(ToolResult.failed(told), data=data)
+        return msgspec.structs.replace(ToolResult.from_failure(told), data=data)
 
     def _findings(self) -> str:
         """All that the agent said, its last words last."""
@@ -485,7 +485,7 @@ class Subagents:
         """The report of the agent called `name`; every failure is a value."""
         definition = self._agents.get(name)
         if definition is None:
-            return ToolResult.failed(
+            return ToolResult.from_failure(
                 f"Subagent '{name}' not found.", ToolErrorType.INVALID_TOOL_PARAMS
             )
         try:
@@ -494,7 +494,7 @@ class Subagents:
                 return await self._in_worktree(definition, objective, context)
             return await self._run(definition, objective, context, self.bench)
         except AlhenaError as error:
-            return ToolResult.failed(f"Subagent '{name}' failed: {error}")
+            return ToolResult.from_failure(f"Subagent '{name}' failed: {error}")
 
     async def _run(
         self,
@@ -552,7 +552,7 @@ class AgentLimit:
         async def run_admitted(name: str, objective: str, context: ExecutionContext) -> ToolResult:
             async with self._turn:
                 if self._begun >= self._allowed and not await self._more():
-                    return ToolResult.failed(
+                    return ToolResult.from_failure(
                         f"Subagent '{name}' was not started: this session has run {self._begun} "
                         "agents, as many as agents.maxPerSession allows. Do the task without one."
                     )

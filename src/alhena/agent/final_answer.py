@@ -16,7 +16,7 @@ from alhena.wire.request import (
     FunctionDeclaration,
     GenerateContentConfig,
     GenerationConfig,
-    Tool,
+    ToolDeclarations,
 )
 
 FINAL = "final_answer"
@@ -90,7 +90,7 @@ class FinalAnswer:
             description=self._description,
             parameters_json_schema=self._schema,
         )
-        *others, last = config.tools or (Tool(),)
+        *others, last = config.tools or (ToolDeclarations(),)
         kept = (each for each in last.function_declarations or () if each.name != self.name)
         declared = (*kept, declaration)
         return replace(config, tools=(*others, replace(last, function_declarations=declared)))

@@ -6,13 +6,13 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from alhena.batch.queue import Claim, Ended
+from alhena.batch.queue import Claim, EndedTask
 from alhena.batch.store import Place
 from alhena.values import Limits, Value
 from alhena.wire.response import UsageMetadata
 
 
-class Shared(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SharedLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Limits shared by all tasks of a run: tasks at a time, requests and tokens a minute, US
     dollars, seconds."""
 
@@ -35,7 +35,7 @@ class RunConfig(Value, frozen=True, kw_only=True, omit_defaults=True):
     workers: int = 0
     lease: float = 30.0
     worktree: bool = False
-    shared: Shared = Shared()
+    shared: SharedLimits = SharedLimits()
     model: str | None = None
     service_tier: Literal["flex", "standard", "priority"] | None = None
     approval_mode: str = "default"
@@ -103,7 +103,7 @@ class Engine(Protocol):
         """Starts the tasks that have no result, and takes back what died with its workers."""
         ...
 
-    def events(self, after: int = 0) -> AsyncGenerator[tuple[Ended, ...]]:
+    def events(self, after: int = 0) -> AsyncGenerator[tuple[EndedTask, ...]]:
         """Results behind the one of this number as they come, an empty tuple now and then;
         ends when nothing runs any more."""
         ...

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 import msgspec
 
 from alhena.agent.limits.budget import MeteredGenerator, tokens_of
-from alhena.batch.engine import Admission, Shared
+from alhena.batch.engine import Admission, SharedLimits
 from alhena.batch.errors import SharedLimitError
 from alhena.batch.queue import Queue, boot_id
 from alhena.errors import AlhenaError
@@ -36,7 +36,7 @@ class Limiter:
     def __init__(
         self,
         queue: Queue,
-        shared: Shared,
+        shared: SharedLimits,
         prices: Prices,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -151,7 +151,7 @@ class Limiter:
             db.execute("UPDATE facts SET value = value + ? WHERE name = 'spent'", (estimated,))
             return made.lastrowid, 0.0
 
-    def _room(self, now: float, tokens: int, shared: Shared) -> float:
+    def _room(self, now: float, tokens: int, shared: SharedLimits) -> float:
         """Seconds until the last minute has room for one more request."""
         wait = 0.0
         if shared.rpm is not None:

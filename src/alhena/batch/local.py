@@ -15,7 +15,7 @@ import msgspec
 from alhena.batch.engine import RunConfig
 from alhena.batch.errors import RunDirectoryError
 from alhena.batch.overview import counts, holders, release_dead
-from alhena.batch.queue import Ended, Queue
+from alhena.batch.queue import EndedTask, Queue
 from alhena.batch.run import held_lock
 from alhena.batch.worker import FATAL, MakeAgent, Worker, worker_of
 from alhena.errors import AlhenaError
@@ -78,7 +78,7 @@ class LocalEngine:
         work = self._worker.work(self._config.shared.concurrency)
         self._inside = asyncio.ensure_future(work)
 
-    async def events(self, after: int = 0) -> AsyncGenerator[tuple[Ended, ...], None]:
+    async def events(self, after: int = 0) -> AsyncGenerator[tuple[EndedTask, ...], None]:
         """Results behind the one of this number, as they come; nothing runs any more at the end.
         Raises AlhenaError."""
         try:

@@ -16,7 +16,7 @@ from alhena.system.workspace import current_directory
 from alhena.values import Value
 
 if TYPE_CHECKING:
-    from alhena.batch.queue import Ended, Queue
+    from alhena.batch.queue import EndedTask, Queue
     from alhena.batch.tasks import Task
 
 _FIELDS = ("id", "prompt", "output_schema")
@@ -72,7 +72,7 @@ async def _run_in_directory(
     tasks: Iterable[GivenTask], agent: Callable[[], Agent], concurrency: int, directory: Path
 ) -> AsyncGenerator[Outcome, None]:
     """The outcomes of a run with a directory."""
-    from alhena.batch.engine import RunConfig, Shared
+    from alhena.batch.engine import RunConfig, SharedLimits
     from alhena.batch.local import LocalEngine
     from alhena.batch.tasks import check_given_tasks
 
@@ -83,7 +83,7 @@ async def _run_in_directory(
     config = RunConfig(
         out=str(directory / "results.jsonl"),
         cwd=str(cwd),
-        shared=Shared(concurrency=concurrency),
+        shared=SharedLimits(concurrency=concurrency),
     )
     with _open_run(directory, given, config) as queue:
         engine = LocalEngine(queue, config, lambda _task, _cwd: agent())
@@ -121,7 +121,7 @@ def _fields(task: Any) -> Mapping[str, Any]:
     return fields
 
 
-def _outcome(ended: "Ended", task: Any) -> Outcome:
+def _outcome(ended: "EndedTask", task: Any) -> Outcome:
     """The outcome that a queue knows."""
     from alhena.batch.results import result_of
 

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 
 from alhena.batch.overview import Counts
-from alhena.batch.queue import Ended, Queue
+from alhena.batch.queue import EndedTask, Queue
 from alhena.display_text import one_line
 
 _RECENT_S = 60.0
@@ -34,7 +34,7 @@ class RunProgress:
         self._told = 0.0 if at_terminal else self._began
         self._last = Counts()
 
-    def feed(self, counts: Counts, ended: tuple[Ended, ...]) -> None:
+    def feed(self, counts: Counts, ended: tuple[EndedTask, ...]) -> None:
         """Takes a look at the run."""
         now = self._clock()
         self._last = counts

@@ -60,7 +60,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     lost: bool = False
 
 
-class Ended(msgspec.Struct, frozen=True, kw_only=True):
+class EndedTask(msgspec.Struct, frozen=True, kw_only=True):
     """A task with its result; `place` is its number in order of completion, from 1."""
 
     id: str
@@ -245,7 +245,7 @@ class Queue:
                 (time.monotonic(), token),
             )
 
-    def results_after(self, place: int, most: int = 1000) -> list[Ended]:
+    def results_after(self, place: int, most: int = 1000) -> list[EndedTask]:
         """Results in order of completion, behind the one of this number."""
         found = self.rows(
             "SELECT id, place, status, kind, result FROM tasks WHERE place > ?"
@@ -253,7 +253,7 @@ class Queue:
             *(place, most),
         )
         names = ("id", "place", "status", "kind", "result")
-        return [Ended(**dict(zip(names, row, strict=True))) for row in found]
+        return [EndedTask(**dict(zip(names, row, strict=True))) for row in found]
 
     def is_over(self) -> bool:
         """True when every task has a result."""

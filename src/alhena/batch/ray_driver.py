@@ -1,7 +1,7 @@
 """The program that talks to the Ray cluster for `alhena batch`, in a process of its own: Ray ends
 its driver when it loses the cluster.
 
-`python -m alhena.batch.ray_driver DIRECTORY ADDRESS` takes `Order`s as JSON lines on standard
+`python -m alhena.batch.ray_driver DIRECTORY ADDRESS` takes `DriverOrder`s as JSON lines on standard
 input and writes `Report`s to standard output. ADDRESS "local" starts a cluster on this machine.
 """
 
@@ -20,9 +20,9 @@ import msgspec
 from alhena.batch.queue import Claim
 from alhena.batch.ray_nodes import (
     Mailbox,
-    Remote,
     RemoteAnswer,
     RemoteCall,
+    RemoteRun,
     clear_node,
     load_ray,
     run_task,
@@ -38,7 +38,7 @@ _MOST_CALLS = 100_000
 _TICK_S, _SOFT_S, _CLEAR_S = 0.01, 2.0, 5.0
 
 
-class Order(msgspec.Struct, kw_only=True, omit_defaults=True):
+class DriverOrder(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Start the attempt of a `claim`; or pass `answers` on; or `stop` all, and clear the nodes if
     the run is `over`."""
 
@@ -70,11 +70,11 @@ class Driver:
         self._over = False
         options = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1}
         mailbox = ray.remote(Mailbox).options(max_concurrency=_MOST_CALLS, **options)
-        self._remote = Remote(store.place, mailbox.remote(), config)
+        self._remote = RemoteRun(store.place, mailbox.remote(), config)
         self._run = ray.remote(run_task)
         self._calls = self._remote.mailbox.take.remote()
 
-    def serve(self, orders: "queue.SimpleQueue[Order]") -> None:
+    def serve(self, orders: "queue.SimpleQueue[DriverOrder]") -> None:
         """Carries out orders until it is stopped and nothing runs. Raises what Ray does."""
         while not self._stopped or self._running:
             while not orders.empty():
@@ -107,7 +107,7 @@ class Driver:
             time.sleep(_TICK_S)  # it is starting again
         self._calls = self._remote.mailbox.take.remote()
 
-    def _obey(self, order: Order) -> None:
+    def _obey(self, order: DriverOrder) -> None:
         self._over |= order.over
         if order.stop and not self._stopped:
             self._stopped = time.monotonic()
@@ -193,8 +193,8 @@ def main(directory: str, address: str) -> NoReturn:
     """Serves until it is stopped, and exits."""
     reports = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # Ray writes there, too
-    orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
-    decode = msgspec.json.Decoder(Order).decode
+    orders: queue.SimpleQueue[DriverOrder] = queue.SimpleQueue()
+    decode = msgspec.json.Decoder(DriverOrder).decode
     driver: Driver | None = None
 
     def hear() -> None:

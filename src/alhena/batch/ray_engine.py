@@ -20,8 +20,8 @@ from alhena.batch.errors import ClusterLostError, SharedLimitError
 from alhena.batch.limits import Limiter
 from alhena.batch.local import TICK_S, engine_error
 from alhena.batch.overview import usage_of_task
-from alhena.batch.queue import Claim, Ended
-from alhena.batch.ray_driver import AttemptReport, Order
+from alhena.batch.queue import Claim, EndedTask
+from alhena.batch.ray_driver import AttemptReport, DriverOrder
 from alhena.batch.ray_nodes import RemoteAnswer, RemoteCall, load_ray
 from alhena.batch.stored_queue import StoredQueue
 from alhena.batch.worker import limiter_of
@@ -35,7 +35,7 @@ SILENCE_S = 90.0
 _ENDLESS_S, _END_S = 1e9, 10.0
 
 
-class Desk:
+class AttemptCalls:
     """Answers the calls of attempts from the queue and its limiter."""
 
     def __init__(self, queue: StoredQueue, limiter: Limiter, lease_s: float) -> None:
@@ -96,7 +96,7 @@ class RayEngine:
         self.place = queue_.place
         self._queue = queue_
         self._config = config
-        self._desk = Desk(queue_, limiter_of(queue_, config), config.lease)
+        self._desk = AttemptCalls(queue_, limiter_of(queue_, config), config.lease)
         self._reported = asyncio.Event()
         self._driver: subprocess.Popen[bytes] | None = None
         self._reports: queue.SimpleQueue[AttemptReport] = queue.SimpleQueue()
@@ -128,7 +128,7 @@ class RayEngine:
         heard = (self._driver.stdout, asyncio.get_running_loop())
         threading.Thread(target=self._listen, args=heard, daemon=True).start()
 
-    async def events(self, after: int = 0) -> AsyncGenerator[tuple[Ended, ...], None]:
+    async def events(self, after: int = 0) -> AsyncGenerator[tuple[EndedTask, ...], None]:
         """Results behind the one of this number, as they come; nothing runs any more at the end.
         Raises AlhenaError."""
         looked = 0.0
@@ -155,7 +155,7 @@ class RayEngine:
         """Starts no further task; with `running` also gives back those that run."""
         self._stopping = True
         if running:
-            self._order(Order(stop=True))
+            self._order(DriverOrder(stop=True))
 
     def _listen(self, stdout: IO[bytes], loop: asyncio.AbstractEventLoop) -> None:
         decode = msgspec.json.Decoder(AttemptReport).decode
@@ -171,7 +171,7 @@ class RayEngine:
             await asyncio.wait_for(self._reported.wait(), TICK_S)
         self._reported.clear()
 
-    def _order(self, order: Order) -> None:
+    def _order(self, order: DriverOrder) -> None:
         driver = self._driver
         if driver is not None and driver.stdin is not None:
             with suppress(BrokenPipeError):  # that it has died is seen elsewhere
@@ -186,7 +186,7 @@ class RayEngine:
                 return
             for claim in claims:
                 self._running[claim.token] = claim
-                self._order(Order(claim=claim))
+                self._order(DriverOrder(claim=claim))
 
     def _take_reports(self) -> None:
         """Takes what the driver reports. Raises AlhenaError."""
@@ -196,7 +196,7 @@ class RayEngine:
             if report.fatal is not None:
                 raise engine_error(*report.fatal)
             if report.calls:
-                self._order(Order(answers=tuple(self._desk.answer(report.calls))))
+                self._order(DriverOrder(answers=tuple(self._desk.answer(report.calls))))
                 self._stopping |= self._queue.fact("limit") is not None
             if report.token is not None:
                 self._queue.end_attempt(self._running.pop(report.token), report.how)
@@ -216,7 +216,7 @@ class RayEngine:
         if driver is None:
             return
         self._stopping = True
-        self._order(Order(stop=True, over=self._queue.is_over()))
+        self._order(DriverOrder(stop=True, over=self._queue.is_over()))
         end = time.monotonic() + _END_S
         while driver.poll() is None and time.monotonic() < end:
             await self._wait()

@@ -1,9 +1,9 @@
 """The parts of a run that are on the nodes of a Ray cluster: the function that runs a task, and
 its calls to the queue, which the head has.
 
-An attempt asks the `Mailbox`, an actor; the driver fetches calls from there, and the head's `Desk`
-answers them. A call may come twice: the mailbox may be lost with its node, and starts again on
-another one.
+An attempt asks the `Mailbox`, an actor; the driver fetches calls from there, and the head's
+`AttemptCalls` answers them. A call may come twice: the mailbox may be lost with its node, and
+starts again on another one.
 """
 
 import asyncio
@@ -99,7 +99,7 @@ class Mailbox:
             waiting.set_result(value)
 
 
-class Remote(msgspec.Struct, frozen=True):
+class RemoteRun(msgspec.Struct, frozen=True):
     """The run as a node knows it: its directory and its mailbox."""
 
     place: Place
@@ -113,7 +113,7 @@ class OneTask:
     `directory` is a folder of the node; journals of earlier attempts are put there. With `trees`
     the task has a worktree, which is on one node."""
 
-    def __init__(self, remote: Remote, claim: Claim, directory: Path, *, trees: bool) -> None:
+    def __init__(self, remote: RemoteRun, claim: Claim, directory: Path, *, trees: bool) -> None:
         self.directory = directory
         self.finished = False
         self._ray = load_ray()
@@ -314,7 +314,7 @@ class ClusterWorker(Worker):
         return Disk(write=lease.write, synchronise=segments.synchronise)
 
 
-def run_task(remote: Remote, claim: bytes) -> tuple[int, str, str | None] | None:
+def run_task(remote: RemoteRun, claim: bytes) -> tuple[int, str, str | None] | None:
     """Runs an attempt at a task on this node; returns an error for which none can run, as exit
     code, message and remedy."""
     try:
@@ -324,7 +324,7 @@ def run_task(remote: Remote, claim: bytes) -> tuple[int, str, str | None] | None
     return None
 
 
-def _prepare_node(remote: Remote) -> tuple[Store, Path]:
+def _prepare_node(remote: RemoteRun) -> tuple[Store, Path]:
     """The run directory, and the run's folder on this node. Raises ConfigError, QueueError."""
     if remote.version != __version__:
         raise ConfigError(
@@ -341,7 +341,7 @@ def _prepare_node(remote: Remote) -> tuple[Store, Path]:
         return store, make_node_folder(store)
 
 
-def clear_node(remote: Remote) -> None:
+def clear_node(remote: RemoteRun) -> None:
     """Removes what a run that is over has left on this node. Raises AlhenaError."""
     _, folder = _prepare_node(remote)
     for note in folder.glob("tasks/*/tree.json"):
@@ -349,7 +349,7 @@ def clear_node(remote: Remote) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _run(remote: Remote, claim: Claim) -> None:
+async def _run(remote: RemoteRun, claim: Claim) -> None:
     store, folder = _prepare_node(remote)
     config = msgspec.json.decode(remote.config, type=RunConfig)
     task = claim.task

@@ -11,7 +11,7 @@ import msgspec
 
 from alhena.batch.errors import QueueError
 from alhena.batch.overview import TOKENS
-from alhena.batch.queue import Ended, Queue
+from alhena.batch.queue import EndedTask, Queue
 from alhena.batch.tasks import Task
 from alhena.config.home import path_within
 
@@ -89,7 +89,7 @@ class ResultsFile:
         """The number of results in it."""
         return self._place
 
-    def append(self, found: tuple[Ended, ...]) -> None:
+    def append(self, found: tuple[EndedTask, ...]) -> None:
         """Appends results. Raises QueueError."""
         if found:
             with self._writing():
@@ -108,7 +108,7 @@ class ResultsFile:
         with self._writing():
             self._replace(queue.results_after(0, -1))
 
-    def _replace(self, ended: Iterable[Ended]) -> None:
+    def _replace(self, ended: Iterable[EndedTask]) -> None:
         made = path_within(self.path.parent, f"{self.path.name}.new")
         with made.open("wb") as file:
             file.writelines(self._line(each.result) for each in ended)

@@ -13,7 +13,7 @@ import msgspec
 from alhena.batch.engine import Engine, RunConfig
 from alhena.batch.errors import RunDirectoryError, SharedLimitError
 from alhena.batch.overview import Counts, add_tasks, counts
-from alhena.batch.queue import FILE, Ended, Queue
+from alhena.batch.queue import FILE, EndedTask, Queue
 from alhena.batch.results import ResultsFile
 from alhena.batch.store import Epoch, Place, open_store, usable
 from alhena.batch.tasks import Task
@@ -180,7 +180,7 @@ class RunDriver:
         queue: Queue,
         config: RunConfig,
         engine: "Engine",
-        tell: Callable[[Counts, tuple[Ended, ...]], None],
+        tell: Callable[[Counts, tuple[EndedTask, ...]], None],
     ) -> None:
         self._queue = queue
         self._config = config

@@ -50,7 +50,7 @@ class RunId(msgspec.Struct, frozen=True):
     version: int
 
 
-class Stored(msgspec.Struct, frozen=True):
+class StoredResult(msgspec.Struct, frozen=True):
     """A result as a file has it. `place` is its number in order of completion."""
 
     place: int
@@ -146,7 +146,7 @@ class StoredQueue(Queue):
             return bool(self.rows(query, token))
         task_id, attempt = found
         place = self.rows(_NEXT_PLACE)[0][0]
-        stored = Stored(place, attempt, msgspec.Raw(result))
+        stored = StoredResult(place, attempt, msgspec.Raw(result))
         with usable(self.place):
             written = write_result(self.store, key_of(task_id), stored)
         if not written:
@@ -228,7 +228,7 @@ class StoredQueue(Queue):
             return False
         with self.transaction() as db:
             (place,) = db.execute(_NEXT_PLACE).fetchone()
-            _set_result(db, msgspec.json.decode(data, type=Stored).result, place)
+            _set_result(db, msgspec.json.decode(data, type=StoredResult).result, place)
         return True
 
 
@@ -301,7 +301,7 @@ def _load(queue: Queue, store: Store) -> None:
             at_work.pop(key, None)
     ended = set(store.names("results"))
     stored = [
-        msgspec.json.decode(store.read(f"results/{key}") or b"", type=Stored) for key in ended
+        msgspec.json.decode(store.read(f"results/{key}") or b"", type=StoredResult) for key in ended
     ]
     holders = {key: store.read(f"claims/{at_work[key]}") for key in at_work.keys() - ended}
     spending = msgspec.json.decode(newest(store, "limits") or b"{}", type=RunSpending)
@@ -364,7 +364,7 @@ def write_changes(queue: Queue) -> None:
             state, place, attempt, result = row
             key = key_of(task_id)
             if state == "ended" and key not in known:
-                write_result(store, key, Stored(place, attempt, msgspec.Raw(result)))
+                write_result(store, key, StoredResult(place, attempt, msgspec.Raw(result)))
             elif state != "ended" and key in known:
                 store.remove(f"results/{key}")
                 store.create(f"claims/{key}.{attempt:04}.free", b"")
@@ -374,6 +374,6 @@ def write_changes(queue: Queue) -> None:
                 store.remove(f"claims/{name}")
 
 
-def write_result(store: Store, key: str, stored: Stored) -> bool:
+def write_result(store: Store, key: str, stored: StoredResult) -> bool:
     """Writes a result; False if the task has one. Raises OSError."""
     return store.create(f"results/{key}", msgspec.json.encode(stored), durable=True)

@@ -29,7 +29,7 @@ from alhena.batch.overview import usage_of_task
 from alhena.batch.queue import Claim, Queue
 from alhena.batch.results import TaskResult, lost_task, with_usage
 from alhena.batch.tasks import Task
-from alhena.batch.worktree import Tree, find_earlier_tree, open_tree, remove_tree
+from alhena.batch.worktree import TaskTree, find_earlier_tree, open_tree, remove_tree
 from alhena.config.effective_settings import open_place
 from alhena.config.environment import without_repository
 from alhena.config.home import BATCH_TASK, PROJECT_TEMP
@@ -58,7 +58,7 @@ class Lease:
     def __init__(self, claim: Claim, end: float) -> None:
         self.claim = claim
         self.agent: Agent | None = None
-        self.tree: Tree | None = None
+        self.tree: TaskTree | None = None
         self.finished = False
         self._end = end
 

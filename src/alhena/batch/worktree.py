@@ -24,7 +24,7 @@ _PLACE = "tree"
 _LOCK = "tree.lock"
 
 
-class Tree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TaskTree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The files of a task: those below `top`, of which `cwd` is its directory. `base` is the commit
     or tree they began with, "" if git is missing; `repository` is None for a copy, which has a
     repository of its own in `store`."""
@@ -52,7 +52,9 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return {} if self.repository else {"GIT_DIR": self.store, "GIT_WORK_TREE": self.top}
 
 
-def open_tree(folder: Path, task: Task, cwd: Path, environ: Mapping[str, str]) -> tuple[Tree, bool]:
+def open_tree(
+    folder: Path, task: Task, cwd: Path, environ: Mapping[str, str]
+) -> tuple[TaskTree, bool]:
     """The files of a task whose folder in the run directory this is; True if they were made now.
     Raises InputError."""
     with alone(folder / _LOCK) as held:  # an earlier attempt, or its git, may still be at it
@@ -76,7 +78,7 @@ def remove_tree(folder: Path, environ: Mapping[str, str]) -> None:
         _remove(folder, environ)
 
 
-def find_earlier_tree(folder: Path) -> Tree | None:
+def find_earlier_tree(folder: Path) -> TaskTree | None:
     """The files that an earlier attempt at a task left, if any."""
     found = _read_note(folder)
     return found if found is not None and os.path.isdir(found.top) else None
@@ -92,9 +94,9 @@ def forget_trees(repository: Path, place: str, environ: Mapping[str, str]) -> No
             run_git(repository, environ, "worktree", "remove", "--force", "--force", path)
 
 
-def _read_note(folder: Path) -> Tree | None:
+def _read_note(folder: Path) -> TaskTree | None:
     try:
-        return msgspec.json.decode((folder / _NOTE).read_bytes(), type=Tree)
+        return msgspec.json.decode((folder / _NOTE).read_bytes(), type=TaskTree)
     except (OSError, msgspec.DecodeError):
         return None
 
@@ -112,7 +114,7 @@ def _remove(folder: Path, environ: Mapping[str, str]) -> None:
 
 def _create_tree(
     place: Path, task: Task, cwd: Path, environ: Mapping[str, str], held: tuple[int, ...]
-) -> Tree:
+) -> TaskTree:
     place.mkdir(parents=True)
     place = Path(os.path.realpath(place))
     repository, _, commit = (task.repo or "").partition("#")
@@ -124,7 +126,7 @@ def _create_tree(
             raise
         return _copy_directory(cwd, place, environ)
     tree = make_worktree(start, environ, place, commit or "HEAD", lock=True, held=held)
-    return Tree(
+    return TaskTree(
         top=str(tree.top),
         cwd=str(_inner(tree, cwd) if task.cwd else tree.cwd),
         base=tree.base,
@@ -138,7 +140,7 @@ def _inner(tree: Worktree, cwd: Path) -> Path:
     return tree.top if inner.startswith("..") else Path(os.path.normpath(tree.top / inner))
 
 
-def _copy_directory(cwd: Path, place: Path, environ: Mapping[str, str]) -> Tree:
+def _copy_directory(cwd: Path, place: Path, environ: Mapping[str, str]) -> TaskTree:
     """A copy of a directory, with a repository beside it that knows how it began."""
     top, store = place / (cwd.name or "copy"), place / "base.git"
     skipped = shutil.ignore_patterns("*.run") if (place.is_relative_to(cwd)) else None
@@ -150,4 +152,4 @@ def _copy_directory(cwd: Path, place: Path, environ: Mapping[str, str]) -> Tree:
         base = run_git(top, environ, "write-tree", chosen=chosen).decode().strip()
     except InputError:
         base = ""
-    return Tree(top=str(top), cwd=str(top), base=base, store=str(store))
+    return TaskTree(top=str(top), cwd=str(top), base=base, store=str(store))

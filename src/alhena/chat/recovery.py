@@ -11,7 +11,7 @@ from alhena.display_text import one_line
 from alhena.errors import AlhenaError, ModelError
 from alhena.events import Event, ModelFallbackEvent
 from alhena.models.errors import MediaRefusedError, RecordingError, RequestRejectedError
-from alhena.models.retry import Manner, RetryingGenerator, retry_event
+from alhena.models.retry import RetryClass, RetryingGenerator, retry_event
 from alhena.wire.content import MODEL, USER, Part, text_content
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import GenerateContentConfig
@@ -20,7 +20,7 @@ from alhena.wire.response import FinishReason
 if TYPE_CHECKING:
     from alhena.chat.history import History
     from alhena.chat.turn import AnswerCollector, ModelTraits
-    from alhena.models.retry import Patience
+    from alhena.models.retry import RetryBudget
 
 NUDGE_EMPTY = (
     "\n[System: You previously returned an empty response with no text or thoughts. "
@@ -85,7 +85,7 @@ class Recovery:
         self._emit = emit
         self._role = role
         self._prompt_id = prompt_id
-        self._patience: Patience = retrying.patience()
+        self._patience: RetryBudget = retrying.patience()
         self._last: AlhenaError | None = None
 
     async def after(
@@ -124,18 +124,18 @@ class Recovery:
         """True if broken-off answers are not retried any more."""
         return self._patience.broken_spent
 
-    def _manner(self, error: AlhenaError) -> Manner:
+    def _manner(self, error: AlhenaError) -> RetryClass:
         if isinstance(error, InvalidResponseError):
             again = error.reason in ASKED_AGAIN
             if error.reason == CALL_CUT_OFF:  # once, in other words
                 again, self._told_of_limit = not self._told_of_limit, True
-            return Manner.BROKEN if again else Manner.NEVER
+            return RetryClass.BROKEN if again else RetryClass.NEVER
         return self._patience.manner(error)
 
-    def _passes_on(self, error: AlhenaError, manner: Manner, model: str) -> bool:
+    def _passes_on(self, error: AlhenaError, manner: RetryClass, model: str) -> bool:
         """True if a fallback model is preferred to waiting."""
         return (
-            manner is Manner.CAPACITY
+            manner is RetryClass.CAPACITY
             and (self._patience.capacity_spent or self._patience.is_long(error))
             and self._fallback is not None
             and isinstance(error, ModelError)

@@ -20,7 +20,7 @@ _OPENING = re.compile(r"\{\{args\}\}|[!@]\{")
 _BRACE = re.compile(r"[{}]")
 
 
-class Text(msgspec.Struct, frozen=True):
+class LiteralText(msgspec.Struct, frozen=True):
     """Literal text."""
 
     text: str
@@ -36,13 +36,13 @@ class ShellPlaceholder(msgspec.Struct, frozen=True):
     command: str
 
 
-class File(msgspec.Struct, frozen=True):
+class FilePlaceholder(msgspec.Struct, frozen=True):
     """`@{path}`, whose content takes its place."""
 
     path: str
 
 
-Piece = Text | ArgumentsPlaceholder | ShellPlaceholder | File
+Piece = LiteralText | ArgumentsPlaceholder | ShellPlaceholder | FilePlaceholder
 
 
 def parse(template: str) -> tuple[Piece, ...]:
@@ -51,7 +51,7 @@ def parse(template: str) -> tuple[Piece, ...]:
     at = 0
     while (found := _OPENING.search(template, at)) is not None:
         if found.start() > at:
-            pieces.append(Text(template[at : found.start()]))
+            pieces.append(LiteralText(template[at : found.start()]))
         at = found.end()
         if found[0] == ARGUMENTS:
             pieces.append(ArgumentsPlaceholder())
@@ -64,10 +64,10 @@ def parse(template: str) -> tuple[Piece, ...]:
             )
         inner = template[at:end].strip()
         if inner:
-            pieces.append(ShellPlaceholder(inner) if found[0] == "!{" else File(inner))
+            pieces.append(ShellPlaceholder(inner) if found[0] == "!{" else FilePlaceholder(inner))
         at = end + 1
     if at < len(template):
-        pieces.append(Text(template[at:]))
+        pieces.append(LiteralText(template[at:]))
     return tuple(pieces)
 
 

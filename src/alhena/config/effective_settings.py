@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from alhena.config.env_files import FoundEnvFile
     from alhena.config.environment import SecretVariables
     from alhena.config.extensions import Extension
-    from alhena.config.layers import Layer, Layered, LayerFile
-    from alhena.config.pinned_entries import Acceptance, Bound
+    from alhena.config.layers import Layer, LayerFile, MergedLayers
+    from alhena.config.pinned_entries import Acceptance, BoundEntry
 from enum import StrEnum
 
 from alhena.config.documents import NotReadableError, read_limited
@@ -186,7 +186,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     layers: "tuple[Layer, ...]" = ()
     env_files: "tuple[FoundEnvFile, ...]" = ()
     unread: tuple[str, ...] = ()
-    pending: "tuple[Bound, ...]" = ()
+    pending: "tuple[BoundEntry, ...]" = ()
     acceptance: "Acceptance | None" = None
     extensions: "tuple[Extension, ...]" = ()
     notice: str = ""
@@ -262,7 +262,7 @@ def open_place(
 
     trust = trust_of(cwd)
     unread: list[str] = []
-    pending: tuple[Bound, ...] = ()
+    pending: tuple[BoundEntry, ...] = ()
     acceptance: Acceptance | None = None
     project = _projects_env(cwd, environ, settings, trust_of, unread) if env_files else None
     users = _users_env(environ, settings) if env_files else None
@@ -320,11 +320,11 @@ def _notes_on(layers: "Iterable[Layer]") -> Iterator[str]:
 
 
 def _with_restrictions(
-    base: "Layered | None",
+    base: "MergedLayers | None",
     own: "tuple[LayerFile, ...]",
     workspace: "LayerFile",
     environ: Mapping[str, str],
-) -> "tuple[Layered | None, str]":
+) -> "tuple[MergedLayers | None, str]":
     """The settings with what an untrusted workspace's file can only restrict, and words on it; as
     they are where the file cannot be used."""
     from alhena.config.documents import parse_settings
@@ -417,7 +417,7 @@ def _merge_files(
     environ: Mapping[str, str],
     workspace_environ: Mapping[str, str] | None,
     held: frozenset[tuple[str, ...]] = frozenset(),
-) -> "Layered | None":
+) -> "MergedLayers | None":
     if not files:
         return None
     from alhena.config.layers import merge_layers
@@ -426,7 +426,7 @@ def _merge_files(
 
 
 def _acceptance(
-    base: "Layered",
+    base: "MergedLayers",
     where: tuple[Path, Mapping[str, str]],
     variables: Mapping[str, str],
     dotenv: Mapping[str, str],
@@ -443,7 +443,7 @@ def _acceptance(
     return acceptance if acceptance.entries else None
 
 
-def _blocked_entry_warnings(pending: "tuple[Bound, ...]") -> list[str]:
+def _blocked_entry_warnings(pending: "tuple[BoundEntry, ...]") -> list[str]:
     """Warnings about blocked entries."""
     if not pending:
         return []

@@ -110,7 +110,7 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
-class Layered(msgspec.Struct, frozen=True, kw_only=True):
+class MergedLayers(msgspec.Struct, frozen=True, kw_only=True):
     """The merged layers."""
 
     settings: Settings
@@ -122,7 +122,7 @@ def merge_layers(
     environ: Mapping[str, str],
     workspace_environ: Mapping[str, str] | None = None,
     held: frozenset[tuple[str, ...]] = frozenset(),
-) -> Layered:
+) -> MergedLayers:
     """Merges settings files given in any order. The texts of a workspace's file are expanded with
     `workspace_environ`; the values at the paths `held` are dropped from it.
 
@@ -140,7 +140,7 @@ def merge_layers(
     settings = _settings(_together(layers))
     if LayerKind.WORKSPACE in layers and without.mcp.server_command is None:
         settings = _with_command(settings)
-    return Layered(
+    return MergedLayers(
         settings=settings,
         layers=tuple(layers[kind] for kind in ORDER if kind in layers),
     )

@@ -63,7 +63,7 @@ _HARMLESS = frozenset({"description", "timeout", "trust", "includeTools", "exclu
 """Members of a server entry that do not affect its identity."""
 
 
-class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AcceptedState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An accepted state: the digests of its parts by their names in words, and a text for people.
     `data` are files declared as its own data: they may change."""
 
@@ -72,17 +72,17 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     data: tuple[str, ...] = ()
 
 
-class Accepted(msgspec.Struct, frozen=True):
+class AcceptedStates(msgspec.Struct, frozen=True):
     """The accepted states of an entry, latest first."""
 
-    states: tuple[State, ...] = ()
+    states: tuple[AcceptedState, ...] = ()
 
 
-Document = dict[str, dict[str, Accepted]]
+Document = dict[str, dict[str, AcceptedStates]]
 """By folder and entry; the most recently used are last."""
 
 
-class Bound(msgspec.Struct, frozen=True, kw_only=True):
+class BoundEntry(msgspec.Struct, frozen=True, kw_only=True):
     """The current state of an entry at `path` of the settings: its text, and the digests of its
     parts. `given` names the person's variables it receives, `variables` those it sets. `loose` are
     its files that may be its own data, `data` those that a person declared so.
@@ -141,7 +141,7 @@ def bound_entries(
     folder: Path,
     environ: Mapping[str, str],
     dotenv: Mapping[str, str] | None = None,
-) -> tuple[Bound, ...]:
+) -> tuple[BoundEntry, ...]:
     """The entries of a workspace document as written, with renamed keys. `dotenv` are the variables
     of the project's .env file, which are part of `environ`."""
     found: dict[tuple[str, ...], Any] = {}
@@ -171,7 +171,7 @@ def _bound(
     entry: Any,
     folder: Path,
     variables: tuple[Mapping[str, str], Mapping[str, str]],
-) -> Bound:
+) -> BoundEntry:
     environ, dotenv = variables
     deciding = msgspec.json.encode(_deciding(entry), order="deterministic")
     parts = {_ENTRY: _digest(deciding)}
@@ -189,7 +189,7 @@ def _bound(
         lines.append(f"with {name} of .env" + ("" if hidden else f" = {value}"))
     theirs = {name.upper() for name in dotenv if name not in own_environment(environ)}
     env = cast("dict[str, Any]", entry).get("env") if isinstance(entry, dict) else None
-    return Bound(
+    return BoundEntry(
         path=path,
         text="\n".join(lines),
         parts=parts,
@@ -370,8 +370,8 @@ def folder_key(folder: Path) -> str:
 
 
 def find_unaccepted(
-    entries: Iterable[Bound], folder: Path, environ: Mapping[str, str]
-) -> tuple[Bound, ...]:
+    entries: Iterable[BoundEntry], folder: Path, environ: Mapping[str, str]
+) -> tuple[BoundEntry, ...]:
     """The entries that are not accepted in their current state; all of them if the file of accepted
     entries is unusable."""
     entries = tuple(entries)
@@ -382,11 +382,11 @@ def find_unaccepted(
     except ConfigError as error:
         why = error.message.rstrip(".")
         return tuple(msgspec.structs.replace(each, unknown=why) for each in entries)
-    compared = (_compare_entry(each, kept.get(each.key, Accepted())) for each in entries)
+    compared = (_compare_entry(each, kept.get(each.key, AcceptedStates())) for each in entries)
     return tuple(each for each in compared if each is not None)
 
 
-def _compare_entry(now: Bound, known: Accepted) -> Bound | None:
+def _compare_entry(now: BoundEntry, known: AcceptedStates) -> BoundEntry | None:
     """An entry with its differences from the closest accepted state, the latest of equals; None
     when there are none."""
     if not known.states:
@@ -401,7 +401,7 @@ def _compare_entry(now: Bound, known: Accepted) -> Bound | None:
     )
 
 
-def _differing(state: State, now: Bound) -> list[str]:
+def _differing(state: AcceptedState, now: BoundEntry) -> list[str]:
     """The parts that differ from a state, without files that a person declared as the entry's own
     data, and that may still be."""
     own = {_FILE + name for name in state.data if name in now.loose or name not in now.files}
@@ -409,7 +409,7 @@ def _differing(state: State, now: Bound) -> list[str]:
     return [key for key in keys if key not in own and state.parts.get(key) != now.parts.get(key)]
 
 
-def with_accepted(path: Path, data: bytes, folder: Path, accepted: Iterable[Bound]) -> bytes:
+def with_accepted(path: Path, data: bytes, folder: Path, accepted: Iterable[BoundEntry]) -> bytes:
     """Returns new file content (`data` is the old) with these entries of a folder accepted in their
     current state. Earlier states and other entries stay, because other branches have them. Without
     enough room, other folders go, least recently used first. Raises ConfigError, and DamagedError
@@ -418,7 +418,7 @@ def with_accepted(path: Path, data: bytes, folder: Path, accepted: Iterable[Boun
     root = folder_key(folder)
     kept = document.pop(root, {})
     for each in accepted:
-        kept[each.key] = _with_state(kept.pop(each.key, Accepted()), each)
+        kept[each.key] = _with_state(kept.pop(each.key, AcceptedStates()), each)
     others = list(document)
     document[root] = kept
     while len(whole := _encode_document(document)) > MAX_BYTES:
@@ -431,17 +431,17 @@ def with_accepted(path: Path, data: bytes, folder: Path, accepted: Iterable[Boun
     return whole
 
 
-def _with_state(known: Accepted, now: Bound) -> Accepted:
+def _with_state(known: AcceptedStates, now: BoundEntry) -> AcceptedStates:
     """Adds the current state of an entry. Files declared as its own data stay so while it is
     written the same."""
     same = (each.data for each in known.states if each.parts.get(_ENTRY) == now.parts[_ENTRY])
     data = tuple(sorted(set(now.data).union(*same)))
-    state = State(parts=now.parts, text=now.text[:MAX_TEXT], data=data)
+    state = AcceptedState(parts=now.parts, text=now.text[:MAX_TEXT], data=data)
     earlier = [each for each in known.states if each.parts != now.parts]
-    return Accepted((state, *earlier[: MAX_STATES - 1]))
+    return AcceptedStates((state, *earlier[: MAX_STATES - 1]))
 
 
-def with_own_data(path: Path, data: bytes, folder: Path, entries: Iterable[Bound]) -> bytes:
+def with_own_data(path: Path, data: bytes, folder: Path, entries: Iterable[BoundEntry]) -> bytes:
     """Returns new file content (`data` is the old) with the `data` of these entries of a folder
     recorded in their accepted states with the current settings; accepts nothing else. Raises
     DamagedError."""
@@ -456,7 +456,7 @@ def with_own_data(path: Path, data: bytes, folder: Path, entries: Iterable[Bound
             else state
             for state in kept[each.key].states
         ]
-        kept[each.key] = Accepted(tuple(states))
+        kept[each.key] = AcceptedStates(tuple(states))
     return _encode_document(document)
 
 
@@ -498,16 +498,16 @@ class Acceptance:
         """The same for a command, by its dotted key."""
         return self._why(lambda each: each.key == key)
 
-    def _why(self, concerns: Callable[[Bound], bool]) -> str:
+    def _why(self, concerns: Callable[[BoundEntry], bool]) -> str:
         held = find_unaccepted(filter(concerns, self._bound()), self._folder, self._environ)
         return f"held back: {blocked_entry_reason(held[0])}" if held else ""
 
-    def _bound(self) -> tuple[Bound, ...]:
+    def _bound(self) -> tuple[BoundEntry, ...]:
         document = self._layer.written
         bound = bound_entries(document, self._folder, self._variables, self._dotenv)
         return tuple(each for each in bound if self._layer.says(each.path))
 
 
-def blocked_entry_reason(entry: Bound) -> str:
+def blocked_entry_reason(entry: BoundEntry) -> str:
     """The reason why an entry is blocked, and the remedy."""
     return f"{entry.why}; alhena trust --status shows it, alhena trust accepts it"

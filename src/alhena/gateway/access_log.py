@@ -48,7 +48,7 @@ class BodyWriter:
             self.tell(len(data))
 
 
-class LiningProtocol(H11Protocol):
+class ChunkedProtocol(H11Protocol):
     """Gives a `BodyWriter` to each request whose answer can be chunked, which excludes HTTP/1.0."""
 
     def handle_events(self) -> None:

@@ -17,21 +17,21 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from alhena.errors import AlhenaError
 from alhena.gateway.access_log import AccessLog, entry_of, line_of
-from alhena.gateway.body import Bodies, ClientGoneError, read_body, read_json, weight_of
+from alhena.gateway.body import BodyTotal, ClientGoneError, read_body, read_json, weight_of
 from alhena.gateway.dialects import (
-    AnthropicSpeech,
+    AnthropicDialect,
+    ClientDialect,
     ClientRequest,
-    GoogleSpeech,
-    OpenAiSpeech,
+    GoogleDialect,
+    OpenAiDialect,
     Reading,
-    ResponsesSpeech,
-    Speech,
+    ResponsesDialect,
     reads_anthropic,
     reads_google,
     reads_openai,
     reads_responses,
 )
-from alhena.gateway.exchange import Exchange, Headers, Terms, until_gone
+from alhena.gateway.exchange import AnswerTerms, Exchange, Headers, until_gone
 from alhena.gateway.faults import Fault, FaultKind, fault_of, refusal_error
 from alhena.gateway.stored import ResponseStore
 from alhena.gateway.upstream import ModelNames, Upstream, UpstreamRequest
@@ -53,9 +53,9 @@ def list_models(dialect: str, names: ModelNames, name: str = "") -> dict[str, An
     """All models, in one page."""
     del name
     found = names.list_models()
-    if dialect == GoogleSpeech.name:
+    if dialect == GoogleDialect.name:
         return {"models": [_google(info) for info in found]}
-    if dialect == AnthropicSpeech.name:
+    if dialect == AnthropicDialect.name:
         data = [_anthropic(info) for info in found]
         first, last = data[0]["id"], data[-1]["id"]
         return {"data": data, "has_more": False, "first_id": first, "last_id": last}
@@ -67,9 +67,9 @@ def describe_model(dialect: str, names: ModelNames, name: str) -> dict[str, Any]
     info = names.find_model(name)
     if info is None:
         raise refusal_error(FaultKind.NO_MODEL, f"there is no model {name[:100]!r} here.")
-    if dialect == GoogleSpeech.name:
+    if dialect == GoogleDialect.name:
         return _google(info)
-    return _anthropic(info) if dialect == AnthropicSpeech.name else _openai(info)
+    return _anthropic(info) if dialect == AnthropicDialect.name else _openai(info)
 
 
 def _openai(info: ModelInfo) -> dict[str, Any]:
@@ -186,12 +186,12 @@ _HEAVY = 512 * 1024
 class Gateway:
     """Answers requests with `upstream` that `guard` authorizes, within `limits`."""
 
-    def __init__(self, upstream: Upstream, guard: Guard, terms: Terms) -> None:
+    def __init__(self, upstream: Upstream, guard: Guard, terms: AnswerTerms) -> None:
         self.upstream = upstream
         self._guard = guard
         self._terms = terms
         self._limits = limits = terms.limits
-        self._bodies = Bodies(limits.bodies_bytes)
+        self._bodies = BodyTotal(limits.bodies_bytes)
         self._under_way = 0
         self.store = ResponseStore()
         self._reader = asyncio.Lock()
@@ -201,7 +201,7 @@ class Gateway:
 
         async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
             request = Request(scope, receive)
-            speech = speech_for(request, self.store)
+            speech = dialect_for(request, self.store)
             exchange = self._exchange(request, send, speech)
 
             async def work() -> None:
@@ -216,7 +216,7 @@ class Gateway:
 
         async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
             request = Request(scope, receive)
-            speech = speech_for(request)
+            speech = dialect_for(request)
             exchange = self._exchange(request, send, speech)
 
             async def work() -> None:
@@ -230,7 +230,7 @@ class Gateway:
     async def serve_stored(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The endpoint that shows or removes a stored answer."""
         request = Request(scope, receive)
-        exchange = self._exchange(request, send, speech_for(request, self.store))
+        exchange = self._exchange(request, send, dialect_for(request, self.store))
 
         async def work() -> None:
             answer_id = str(request.path_params["id"])
@@ -245,7 +245,7 @@ class Gateway:
 
         await self._carry(exchange, request, work)
 
-    def _exchange(self, request: Request, send: Send, speech: Speech) -> Exchange:
+    def _exchange(self, request: Request, send: Send, speech: ClientDialect) -> Exchange:
         entry = entry_of(request.scope)
         entry.dialect = speech.name
         return Exchange(send, speech, entry, self._terms, line_of(request.scope))
@@ -349,7 +349,7 @@ class _Asgi:
 
 
 def gateway_app(
-    upstream: Upstream, guard: Guard, terms: Terms, log: Callable[[str], None]
+    upstream: Upstream, guard: Guard, terms: AnswerTerms, log: Callable[[str], None]
 ) -> ASGIApp:
     """Builds the application. `log` gets a line of JSON for each request."""
     gateway = Gateway(upstream, guard, terms)
@@ -381,19 +381,19 @@ def gateway_app(
     return AccessLog(app, log)
 
 
-def speech_for(request: Request, store: ResponseStore | None = None) -> Speech:
+def dialect_for(request: Request, store: ResponseStore | None = None) -> ClientDialect:
     """The dialect of a request: determined by its path, or by its headers for a path shared by
     several dialects (the list of models)."""
     path, headers = request.url.path, request.headers
     asks_google = request.method == "POST" and path.startswith("/v1/models/")
     shared = path.startswith("/v1/models")
     if asks_google or path.startswith(_GOOGLE_VERSIONS) or (shared and _is_google(headers)):
-        return GoogleSpeech(sse=request.query_params.get("alt") == "sse")
+        return GoogleDialect(sse=request.query_params.get("alt") == "sse")
     if path.startswith("/v1/messages") or (shared and "anthropic-version" in headers):
-        return AnthropicSpeech()
+        return AnthropicDialect()
     if store is not None and path.startswith("/v1/responses"):
-        return ResponsesSpeech(store)
-    return OpenAiSpeech()
+        return ResponsesDialect(store)
+    return OpenAiDialect()
 
 
 def _is_google(headers: RequestHeaders) -> bool:
@@ -406,7 +406,7 @@ async def _health(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def _fault_response(request: Request, fault: Fault) -> Response:
-    speech = speech_for(request)
+    speech = dialect_for(request)
     entry = entry_of(request.scope)
     entry.dialect, entry.outcome = speech.name, fault.kind
     form = speech.error(fault)

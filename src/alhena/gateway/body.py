@@ -98,7 +98,7 @@ class ClientGoneError(Exception):
     """The client has closed the connection."""
 
 
-class Bodies:
+class BodyTotal:
     """Total bytes of the current bodies of all requests."""
 
     def __init__(self, limit: int) -> None:

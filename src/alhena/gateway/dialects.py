@@ -53,7 +53,7 @@ class StreamForm(Protocol):
         ...
 
 
-class Speech(Protocol):
+class ClientDialect(Protocol):
     """A dialect. `read` and `whole` raise DialectError."""
 
     @property
@@ -184,8 +184,8 @@ _GOOGLE_ERRORS = {
 }
 
 
-class GoogleSpeech:
-    """A `Speech`. Streams are server-sent events, or one JSON array without `alt=sse`."""
+class GoogleDialect:
+    """A `ClientDialect`. Streams are server-sent events, or one JSON array without `alt=sse`."""
 
     name = "gemini"
 
@@ -225,7 +225,7 @@ class _GoogleEvents:
         return b""
 
     def failure(self, fault: Fault) -> bytes:
-        return event(encode_value(GoogleSpeech().error(fault).body))
+        return event(encode_value(GoogleDialect().error(fault).body))
 
     def ping(self) -> bytes:
         """Empty: readers of this dialect take every line for a part of the answer."""
@@ -245,7 +245,7 @@ class _GoogleArray:
         return b"]" if self._before != b"[" else b"[]"
 
     def failure(self, fault: Fault) -> bytes:
-        return self._element(encode_value(GoogleSpeech().error(fault).body)) + b"]"
+        return self._element(encode_value(GoogleDialect().error(fault).body)) + b"]"
 
     def ping(self) -> bytes:
         return b"\n"
@@ -276,8 +276,8 @@ _ANTHROPIC_ERRORS = {
 }
 
 
-class AnthropicSpeech:
-    """A `Speech`."""
+class AnthropicDialect:
+    """A `ClientDialect`."""
 
     name = "anthropic"
 
@@ -331,7 +331,7 @@ class _AnthropicEvents:
         return _join_events(self._writer.finish())
 
     def failure(self, fault: Fault) -> bytes:
-        return _join_events([AnthropicSpeech().error(fault).body])
+        return _join_events([AnthropicDialect().error(fault).body])
 
     def ping(self) -> bytes:
         return _join_events([{"type": "ping"}])
@@ -362,8 +362,8 @@ _OPENAI_ERRORS: dict[FaultKind, tuple[int, str, str | None]] = {
 }
 
 
-class OpenAiSpeech:
-    """A `Speech`."""
+class OpenAiDialect:
+    """A `ClientDialect`."""
 
     name = "openai"
 
@@ -430,7 +430,7 @@ class _OpenAiChunks:
         return b"".join([*last, event(b"[DONE]")])
 
     def failure(self, fault: Fault) -> bytes:
-        return event(encode_value(OpenAiSpeech().error(fault).body))
+        return event(encode_value(OpenAiDialect().error(fault).body))
 
     def ping(self) -> bytes:
         return b": still at work\n\n"
@@ -444,9 +444,9 @@ _FAILURE_CODES = {
 """Codes of errors in a stream; the others are the server's."""
 
 
-class ResponsesSpeech(OpenAiSpeech):
-    """A `Speech`, with the errors of chat completions. Answers are put into the `store` unless the
-    request forbids it."""
+class ResponsesDialect(OpenAiDialect):
+    """A `ClientDialect`, with the errors of chat completions. Answers are put into the `store`
+    unless the request forbids it."""
 
     name = "responses"
 

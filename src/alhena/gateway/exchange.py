@@ -17,7 +17,7 @@ from starlette.types import Receive, Send
 from alhena.errors import AlhenaError
 from alhena.gateway.access_log import BodyWriter, LogEntry
 from alhena.gateway.body import ClientGoneError, Closing, GatewayLimits
-from alhena.gateway.dialects import Speech, StreamForm
+from alhena.gateway.dialects import ClientDialect, StreamForm
 from alhena.gateway.faults import Fault, FaultKind, fault_of, refusal_error
 from alhena.wire.content import encode_value
 from alhena.wire.response import GenerateContentResponse
@@ -29,7 +29,7 @@ Headers = list[tuple[bytes, bytes]]
 _JSON = b"application/json; charset=utf-8"
 
 
-class Terms(msgspec.Struct, frozen=True):
+class AnswerTerms(msgspec.Struct, frozen=True):
     """Settings common to all answers."""
 
     limits: GatewayLimits
@@ -41,7 +41,12 @@ class Exchange:
     the usual ones."""
 
     def __init__(
-        self, send: Send, speech: Speech, entry: LogEntry, terms: Terms, line: BodyWriter | None
+        self,
+        send: Send,
+        speech: ClientDialect,
+        entry: LogEntry,
+        terms: AnswerTerms,
+        line: BodyWriter | None,
     ) -> None:
         self._send = send
         self._line = line

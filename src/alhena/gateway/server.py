@@ -17,9 +17,9 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from alhena.errors import ConfigError
-from alhena.gateway.access_log import STALLED, LiningProtocol, LogEntry, entry_of
+from alhena.gateway.access_log import STALLED, ChunkedProtocol, LogEntry, entry_of
 from alhena.gateway.body import GatewayLimits
-from alhena.gateway.exchange import Terms
+from alhena.gateway.exchange import AnswerTerms
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _TICKS_PER_SECOND = 10
@@ -75,7 +75,7 @@ def protocol_for(limits: GatewayLimits, log: Callable[[str], None]) -> type[H11P
     """The HTTP protocol, which disconnects clients that send the head of a request too slowly or
     accept no data, and logs that to `log`."""
 
-    class PatientProtocol(LiningProtocol):
+    class PatientProtocol(ChunkedProtocol):
         """One connection."""
 
         _head: asyncio.TimerHandle | None = None
@@ -150,7 +150,7 @@ class GatewayServer(uvicorn.Server):
     def __init__(
         self,
         app: ASGIApp,
-        terms: Terms,
+        terms: AnswerTerms,
         *,
         started: Callable[[], None],
         log: Callable[[str], None],

@@ -75,11 +75,11 @@ class Hooks:
         if event not in self._heard or self._surroundings is None:
             return SILENT
         from alhena.hooks.output import aggregate
-        from alhena.hooks.running import Firing
+        from alhena.hooks.running import HookFiring
 
         names = (match,) if isinstance(match, str) else match or ()
         chosen = plan(event, names, self.groups, self._is_tool)
-        firing = Firing(event, self.groups, self._surroundings, self._emit, forms)
+        firing = HookFiring(event, self.groups, self._surroundings, self._emit, forms)
         return aggregate([each.said for each in await firing.run(chosen, dict(fields))])
 
     def run_in_background(self, firing: Coroutine[Any, Any, None]) -> None:

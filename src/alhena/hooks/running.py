@@ -34,10 +34,10 @@ from alhena.hooks.trust import fingerprint
 from alhena.system.environment import child_environment
 from alhena.system.errors import ProcessStartError
 from alhena.system.processes import (
-    Command,
     CommandLimits,
+    ProcessCommand,
     ProcessGroups,
-    Stop,
+    ReachedLimit,
     run_process,
     shell_path,
 )
@@ -131,7 +131,7 @@ async def run_hook(hook: HookDefinition, document: bytes, around: HookSurroundin
             started=running,
         )
         exit_code = ending.exit_code
-        if ending.stopped is Stop.TOTAL:
+        if ending.stopped is ReachedLimit.TOTAL:
             problem, exit_code = f"Hook timed out after {hook.timeout_ms}ms", None
         elif exit_code is None:
             problem = f"it was ended by {_signal_name(ending.signal)}"
@@ -180,7 +180,7 @@ async def call_hook(
     )
 
 
-def _command(hook: HookDefinition, document: bytes, around: HookSurroundings) -> Command:
+def _command(hook: HookDefinition, document: bytes, around: HookSurroundings) -> ProcessCommand:
     variables = around.variables
     clean = child_environment(around.environ, around.redaction).variables
     # A hook's own variables are as trusted as its command, which could set them itself.
@@ -188,7 +188,7 @@ def _command(hook: HookDefinition, document: bytes, around: HookSurroundings) ->
     bash = shell_path(env)
     if bash is None:
         raise ProcessStartError("bash, which runs hooks, is not on the PATH.")
-    return Command(
+    return ProcessCommand(
         argv=(bash, "-c", substitute_variables(hook.command, variables)),
         cwd=around.cwd,
         env=env,
@@ -233,7 +233,7 @@ EVENT_OUTPUT = 10_000
 MAX_AT_ONCE = 8
 
 
-class Hearing(msgspec.Struct, frozen=True, kw_only=True):
+class HookResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one hook: `matcher` is that of its group, `said` its verdict after its failure
     was weighed."""
 
@@ -244,7 +244,7 @@ class Hearing(msgspec.Struct, frozen=True, kw_only=True):
     input: dict[str, Any]
 
 
-class Firing:
+class HookFiring:
     """The run of all hooks of one event."""
 
     def __init__(
@@ -261,11 +261,11 @@ class Firing:
         self._around = around
         self._emit = emit
 
-    async def run(self, plan: HookPlan, fields: dict[str, Any]) -> list[Hearing]:
+    async def run(self, plan: HookPlan, fields: dict[str, Any]) -> list[HookResult]:
         """Runs the hooks of a plan and returns their results in the order of the plan."""
         told = {**self._around.base_input(self._event), **fields}
         if plan.sequential:
-            heard: list[Hearing] = []
+            heard: list[HookResult] = []
             for hook, names in plan.heard:
                 hearing = await self._hear(hook, _rename_tool(told, names))
                 heard.append(hearing)
@@ -273,7 +273,7 @@ class Firing:
             return heard
         room = asyncio.Semaphore(MAX_AT_ONCE)
 
-        async def in_turn(hook: HookDefinition, names: tuple[str, ...]) -> Hearing:
+        async def in_turn(hook: HookDefinition, names: tuple[str, ...]) -> HookResult:
             async with room:
                 return await self._hear(hook, _rename_tool(told, names))
 
@@ -298,7 +298,7 @@ class Firing:
         given = self._forms.changes(told.get("tool_input", {}), said.tool_input)
         return msgspec.structs.replace(said, tool_input=given or None)
 
-    async def _hear(self, hook: HookDefinition, told: dict[str, Any]) -> Hearing:
+    async def _hear(self, hook: HookDefinition, told: dict[str, Any]) -> HookResult:
         started = time.perf_counter()
         try:
             run = await self._run(hook, told)
@@ -314,7 +314,7 @@ class Firing:
             raise
         answer = await self._interpret(run)
         said = self._verdict_of(hook, answer, told)
-        hearing = Hearing(hook=hook, run=run, answer=answer, said=said, input=told)
+        hearing = HookResult(hook=hook, run=run, answer=answer, said=said, input=told)
         self._tell(hearing)
         return hearing
 
@@ -349,7 +349,7 @@ class Firing:
                         return ""
         return "it is not what was trusted: a file that its command names has changed"
 
-    def _tell(self, hearing: Hearing) -> None:
+    def _tell(self, hearing: HookResult) -> None:
         hook, run, said = hearing.hook, hearing.run, hearing.said
         failure = hearing.answer.failure
         self._tell_of_call(

@@ -13,7 +13,7 @@ import msgspec
 from alhena.errors import NetworkError, ServerFaultError, StreamCutError
 from alhena.http import ResponseHead
 from alhena.http.connect import Endpoint, open_channel
-from alhena.http.exchange import Body, Headers, HttpConnection, Named, unreachable
+from alhena.http.exchange import Body, Headers, HttpConnection, NamedPeer, unreachable
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -51,7 +51,7 @@ class Transport:
 
     def __init__(self, endpoint: Endpoint, timeouts: Timeouts, environ: Mapping[str, str]) -> None:
         self._endpoint = endpoint
-        self._named: Named = endpoint
+        self._named: NamedPeer = endpoint
         self._timeouts = timeouts
         self._environ = environ
         self._tls: SSLContext | None = None

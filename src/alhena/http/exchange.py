@@ -31,7 +31,7 @@ SMALL = 16 * 1024
 """Bytes of a body sent together with the head."""
 
 
-class Named(Protocol):
+class NamedPeer(Protocol):
     """The peer's description in messages."""
 
     @property
@@ -49,7 +49,7 @@ class HttpConnection:
     """One keep-alive connection to the service `named`. `idle`: timeout of silence in seconds,
     which may be changed between exchanges."""
 
-    def __init__(self, channel: Channel, named: Named, idle: float) -> None:
+    def __init__(self, channel: Channel, named: NamedPeer, idle: float) -> None:
         self._channel = channel
         self._named = named
         self.idle = idle
@@ -238,7 +238,7 @@ def unreachable(error: OSError, endpoint: Endpoint, limit: float) -> NetworkErro
     return NetworkError(f"cannot connect to {place}: {reason}.", remedy=address)
 
 
-def unreadable(start: bytes, named: Named, *, interim: int, ended: bool) -> NetworkError:
+def unreadable(start: bytes, named: NamedPeer, *, interim: int, ended: bool) -> NetworkError:
     """The error for an answer that begins with `start`, after `interim` answers of status 1xx.
     `ended`: the connection was closed there."""
     again = f"Run again; if it stays so, check {named.source}."

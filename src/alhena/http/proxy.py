@@ -85,7 +85,7 @@ def _read(url: str) -> Proxy | None:
     return Proxy(scheme, host, port, unquote(parts.username or ""), unquote(parts.password or ""))
 
 
-class Way(msgspec.Struct, frozen=True):
+class ProxyRoute(msgspec.Struct, frozen=True):
     """A service behind a proxy, for messages."""
 
     place: str
@@ -100,7 +100,7 @@ class ProxiedTransport(Transport):
     ) -> None:
         super().__init__(endpoint, timeouts, environ)
         self._proxy = parse_proxy(proxy)
-        self._named = Way(f"{endpoint.place} (through the proxy {self._proxy.shown})")
+        self._named = ProxyRoute(f"{endpoint.place} (through the proxy {self._proxy.shown})")
         self._tunnels = endpoint.secure or self._proxy.socks
 
     async def send(
@@ -165,7 +165,7 @@ class ProxiedTransport(Transport):
         target = f"[{host}]" if ":" in host else host
         target = f"{target}:{self._endpoint.port}"
         asked = HttpConnection(
-            channel, Way(f"the proxy {self._proxy.shown}"), self._timeouts.connect
+            channel, ProxyRoute(f"the proxy {self._proxy.shown}"), self._timeouts.connect
         )
         head = await asked.exchange(
             "CONNECT", target, [("host", target), *self._proxy.headers], b""

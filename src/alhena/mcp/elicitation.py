@@ -404,7 +404,7 @@ class OpenCall(msgspec.Struct, eq=False):
         )
 
 
-class Asking:
+class ConnectionQuestions:
     """The questions of one connection while requests are under way. They end with the requests.
     `secrets` are values that were answered and are not to be recorded."""
 

@@ -59,13 +59,13 @@ class Answers:
         scopes = wanted_scopes(self.status, self.challenge)
         if scopes is not None and response.request.method == "POST":
             # The transports report at most the status of an HTTP error.
-            response.stream = _Said(refusal_body(scopes), response.stream)
+            response.stream = _ReplacementBody(refusal_body(scopes), response.stream)
             response.headers["content-type"] = "application/json"
             if self._unheard is not None:
                 self._unheard(scope_words(scopes))
 
 
-class _Said(httpx2.AsyncByteStream):
+class _ReplacementBody(httpx2.AsyncByteStream):
     """A replacement body; the original is not read."""
 
     def __init__(self, body: bytes, other: object) -> None:

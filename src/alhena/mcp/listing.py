@@ -26,7 +26,7 @@ _EMPTY: dict[str, Any] = {"type": "object", "properties": {}}
 T = TypeVar("T")
 
 
-class Taken(msgspec.Struct, frozen=True):
+class UsableTools(msgspec.Struct, frozen=True):
     """The usable tools, and the others with the reasons."""
 
     tools: tuple[ListedTool, ...] = ()
@@ -35,7 +35,7 @@ class Taken(msgspec.Struct, frozen=True):
 
 def parse_tools(
     entries: Iterable[object], wanted: Callable[[str], bool], *, skip_untyped: bool = False
-) -> Taken:
+) -> UsableTools:
     """Selects the tools of a list that are `wanted` by name; with `skip_untyped`, those whose
     schemas say all types."""
     tools: dict[str, ListedTool] = {}
@@ -55,7 +55,7 @@ def parse_tools(
                 left_out[name] = made
             else:
                 tools[name] = made
-    return Taken(tuple(tools.values()), left_out)
+    return UsableTools(tuple(tools.values()), left_out)
 
 
 def _tool(name: str, fields: dict[str, Any], *, skip_untyped: bool) -> ListedTool | str:

@@ -22,7 +22,7 @@ from alhena.mcp.connection import (
     wanted_scopes,
 )
 from alhena.system.environment import child_environment
-from alhena.system.processes import Command, ProcessGroups
+from alhena.system.processes import ProcessCommand, ProcessGroups
 from alhena.tools.threads import Boundary, one_line
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ async def _over_stdio(
             f"of its variables {', '.join(refused)} are left out: they make programs run code"
         )
     cwd = server.cwd or around.cwd
-    command = Command(
+    command = ProcessCommand(
         argv=(server.command or "", *server.args),
         cwd=cwd if cwd.startswith("/") else f"{around.cwd}/{cwd}",
         env=env.variables,

@@ -181,7 +181,7 @@ class _ReadResource(BaseInvocation):
         uri: str = self.params["uri"]
         if self._found is None:
             message = f"Resource not found for URI: {uri}"
-            return ToolResult.failed(message, ToolErrorType.MCP_RESOURCE_NOT_FOUND)
+            return ToolResult.from_failure(message, ToolErrorType.MCP_RESOURCE_NOT_FOUND)
         content = await read(self._found)
         if isinstance(content, ToolFailure):
             return failed_result(content)

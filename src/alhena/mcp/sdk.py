@@ -58,7 +58,7 @@ from alhena.mcp.connection import (
 from alhena.mcp.elicitation import (
     CREATE,
     MAX_WAITING,
-    Asking,
+    ConnectionQuestions,
     OpenCall,
     without_values,
 )
@@ -143,7 +143,7 @@ async def open_session(
         raise NotImplementedError(context, params)
 
     async with transport as (reading, writing):
-        asking = Asking(facts.questions)
+        asking = ConnectionQuestions(facts.questions)
         inline = EveryMethod()
         inline.asking = asking
         dispatcher = RawDispatcher(
@@ -169,7 +169,7 @@ class EveryMethod(frozenset[str]):
     """All methods: a server that asks without reading the answers has to wait. Messages are read on
     while a person is asked."""
 
-    asking: Asking
+    asking: ConnectionQuestions
 
     def __contains__(self, method: object) -> bool:
         return method != CREATE or self.asking.crowded
@@ -181,7 +181,7 @@ class RawDispatcher(JSONRPCDispatcher):
     `ended` at the end of the messages."""
 
     ended: Callable[[], None]
-    asking: Asking
+    asking: ConnectionQuestions
     heard: Callable[[str, Mapping[str, Any]], None] | None = None
 
     async def send_raw_request(
@@ -235,7 +235,11 @@ class SdkConnection:
     the server."""
 
     def __init__(
-        self, session: ClientSession, facts: SessionFacts, events: ServerEvents, asking: Asking
+        self,
+        session: ClientSession,
+        facts: SessionFacts,
+        events: ServerEvents,
+        asking: ConnectionQuestions,
     ) -> None:
         self._session = session
         self._asking = asking

@@ -61,7 +61,7 @@ class ServerState(StrEnum):
     DISABLED = "disabled"
 
 
-class Offer(msgspec.Struct, frozen=True, kw_only=True):
+class ServerOffer(msgspec.Struct, frozen=True, kw_only=True):
     """The lists of a server. `left_out` maps unusable tools to the reasons, `problems` are those of
     its lists. `instructions` are for models."""
 
@@ -78,7 +78,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
         return not (self.tools or self.prompts or self.resources)
 
 
-class Pace(msgspec.Struct, frozen=True, kw_only=True):
+class ServerPace(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds: `connect` is the timeout of a connection with its lists; changed lists are read at
     most every `relist` seconds."""
 
@@ -97,7 +97,7 @@ class Server:
         config: McpServer,
         open_: Open,
         changed: Callable[["Server"], None],
-        pace: Pace | None = None,
+        pace: ServerPace | None = None,
     ) -> None:
         self.name = name
         self.config = config
@@ -106,14 +106,14 @@ class Server:
         self.challenge = ""
         self.refusal = ""
         self.last_loss = ""
-        self.offer = Offer()
+        self.offer = ServerOffer()
         self.harmless: Callable[[str], str] = str
         self._notes: list[str] = []
         self.loaded = asyncio.Event()
         self.settled = asyncio.Event()
         self._open = open_
         self._changed = changed
-        self.pace = pace or Pace()
+        self.pace = pace or ServerPace()
         self._connection: SdkConnection | None = None
         self._task: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
@@ -278,7 +278,7 @@ class Server:
 
     async def _reload_lists(
         self, connection: "SdkConnection", subjects: frozenset[Subject]
-    ) -> Offer:
+    ) -> ServerOffer:
         """The offer with these lists reloaded."""
         offer = msgspec.structs.replace(
             self.offer, problems=(), instructions=connection.instructions
@@ -339,8 +339,12 @@ def late(seconds: float) -> str:
 
 
 def _with_list(
-    offer: Offer, subject: Subject, entries: tuple[object, ...], server: str, config: McpServer
-) -> Offer:
+    offer: ServerOffer,
+    subject: Subject,
+    entries: tuple[object, ...],
+    server: str,
+    config: McpServer,
+) -> ServerOffer:
     replace = msgspec.structs.replace
     match subject:
         case Subject.TOOLS:

@@ -26,7 +26,7 @@ from alhena.mcp.listing import (
 from alhena.mcp.opening import Open
 from alhena.mcp.pins import UNKNOWN_THEN, Pins, ServerSource, source_of, tools_hash
 from alhena.mcp.resources import ListMcpResources, ReadMcpResource, offers_resources
-from alhena.mcp.server import CLOSED, Offer, Pace, Server, ServerState, late
+from alhena.mcp.server import CLOSED, Server, ServerOffer, ServerPace, ServerState, late
 from alhena.mcp.tool import McpTool
 from alhena.tools.registry import ALIASES, BUILT_IN, ToolOrigin, ToolRegistry
 
@@ -88,7 +88,7 @@ class Servers:
         registry: ToolRegistry,
         pins: Pins,
         outlets: ServerOutlets,
-        pace: Pace | None = None,
+        pace: ServerPace | None = None,
     ) -> None:
         self.pins = pins
         self.disabled: Mapping[str, str] = configured.disabled
@@ -383,14 +383,14 @@ class Servers:
             self._outlets.warn(text)
 
 
-def _pace(config: McpServer, pace: Pace | None) -> Pace:
-    pace = pace or Pace()
+def _pace(config: McpServer, pace: ServerPace | None) -> ServerPace:
+    pace = pace or ServerPace()
     if config.timeout is None:
         return pace
     return msgspec.structs.replace(pace, connect=config.timeout / 1000)
 
 
-def _offer_lines(offer: Offer) -> Iterator[str]:
+def _offer_lines(offer: ServerOffer) -> Iterator[str]:
     """The problems of a server's lists, one line each."""
     if offer.is_empty and not offer.left_out and not offer.problems:
         yield "No prompts, tools, or resources found on the server."

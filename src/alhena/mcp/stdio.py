@@ -17,7 +17,7 @@ from alhena.config.environment import without_secrets
 from alhena.mcp.connection import McpConnectError
 from alhena.mcp.message_guard import MAX_MESSAGE, understood
 from alhena.system.errors import ProcessStartError
-from alhena.system.processes import Command, ProcessGroups
+from alhena.system.processes import ProcessCommand, ProcessGroups
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -125,7 +125,7 @@ class ServedProcess(Child):
 
 
 def start_served_process(
-    command: Command,
+    command: ProcessCommand,
     groups: ProcessGroups,
     sink: Callable[[bytes], None],
     errors: Callable[[bytes], None],
@@ -264,7 +264,7 @@ class Tail:
 
 @asynccontextmanager
 async def stdio_transport(
-    command: Command,
+    command: ProcessCommand,
     groups: ProcessGroups,
     ended: Callable[[str], None],
     harmless: Callable[[str], str] = str,
@@ -329,7 +329,7 @@ class _Talk:
     """A child, its output, and notifications of both."""
 
     def __init__(
-        self, command: Command, groups: ProcessGroups, harmless: Callable[[str], str] = str
+        self, command: ProcessCommand, groups: ProcessGroups, harmless: Callable[[str], str] = str
     ) -> None:
         self._lines = LineSplitter()
         self._errors = Tail()

@@ -226,14 +226,14 @@ class _McpCall(BaseInvocation):
             result = await tool.server.call_tool(name, self.params, told, context.traceparent)
         except McpError as error:
             message = f"MCP tool '{name}' of the server '{tool.server.name}' failed: {error}"
-            return ToolResult.failed(message, ToolErrorType.MCP_TOOL_ERROR)
+            return ToolResult.from_failure(message, ToolErrorType.MCP_TOOL_ERROR)
         if result.get("isError") in (True, "true"):
             called = f"{tool.name}({self.describe()})"
             message = (
                 f"MCP tool '{name}' reported tool error for function call: {called} "
                 f"with response: {text_of(result)[:MAX_TOLD_ERROR]}"
             )
-            return ToolResult.failed(message, ToolErrorType.MCP_TOOL_ERROR)
+            return ToolResult.from_failure(message, ToolErrorType.MCP_TOOL_ERROR)
         return ToolResult(llm_content=content_of(name, result), display=text_of(result))
 
 

@@ -204,7 +204,7 @@ def _set(holder: Any, step: str | int, value: Any) -> None:
         holder[step] = value
 
 
-class Repetition:
+class RepeatedParts:
     """Parts that were delivered and come once more: they are left out."""
 
     def __init__(self, parts: list[Part]) -> None:

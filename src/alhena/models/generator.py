@@ -17,7 +17,7 @@ from alhena.wire.response import (
 )
 
 if TYPE_CHECKING:
-    from alhena.models.continuation import CallPieces, Repetition
+    from alhena.models.continuation import CallPieces, RepeatedParts
 
 
 class ContentGenerator(Protocol):
@@ -91,7 +91,7 @@ class ContinuedAnswer:
         self._pieces: CallPieces | None = None  # None while nothing partial has come
         self._usage: UsageMetadata | None = None  # of the present request
         self._spent: UsageMetadata | None = None  # of the requests before it
-        self._repetition: Repetition | None = None
+        self._repetition: RepeatedParts | None = None
         self._due: list[Part] = []  # delivered already, to come again after the last token
 
     @property
@@ -156,11 +156,11 @@ class ContinuedAnswer:
     def deliver_again(self) -> None:
         """As `rewind`, for chunks that cannot be taken back: what came after the last token is
         expected once more, and left out then."""
-        from alhena.models.continuation import Repetition
+        from alhena.models.continuation import RepeatedParts
 
         self._due += [part for chunk in self.chunks[self._kept :] for part in chunk.parts]
         self.rewind()
-        self._repetition = Repetition(self._due)
+        self._repetition = RepeatedParts(self._due)
 
     def _join_chunk(self, chunk: GenerateContentResponse) -> GenerateContentResponse:
         from alhena.models.continuation import CallPieces, sum_usage

@@ -59,7 +59,7 @@ REQUEST_TIMEOUT = 408
 TOO_MANY = 429
 
 
-class Manner(StrEnum):
+class RetryClass(StrEnum):
     """NEVER: a retry fails too, or may do harm. BACKOFF: the service or the network has to recover.
     BROKEN: malformed or truncated answer. CAPACITY: model overloaded."""
 
@@ -69,24 +69,24 @@ class Manner(StrEnum):
     CAPACITY = "capacity"
 
 
-def manner_of(error: AlhenaError, *, fetch_errors: bool = True) -> Manner:
+def manner_of(error: AlhenaError, *, fetch_errors: bool = True) -> RetryClass:
     """Classifies a generator's error. `fetch_errors`: unknown network errors count as transient."""
-    found = Manner.NEVER
+    found = RetryClass.NEVER
     match error:
         case SpentQuotaError():
             pass
         case CapacityError():
-            found = Manner.CAPACITY
+            found = RetryClass.CAPACITY
         case QuotaError():
-            found = Manner.BACKOFF
+            found = RetryClass.BACKOFF
         case ServerFaultError():  # without a status it came in a response with status 200
-            found = Manner.BROKEN if error.status is None else Manner.BACKOFF
+            found = RetryClass.BROKEN if error.status is None else RetryClass.BACKOFF
         case StreamCutError() | SseError() | DecodeError():
-            found = Manner.BROKEN
+            found = RetryClass.BROKEN
         case NetworkError():
             found = _network(error, fetch_errors=fetch_errors)
         case RequestRejectedError():
-            found = Manner.BACKOFF if error.status == REQUEST_TIMEOUT else Manner.NEVER
+            found = RetryClass.BACKOFF if error.status == REQUEST_TIMEOUT else RetryClass.NEVER
         case _:
             pass
     return found
@@ -97,27 +97,27 @@ def hint_of(error: AlhenaError) -> float | None:
     return error.retry_after_s if isinstance(error, ModelError) else None
 
 
-def _network(error: NetworkError, *, fetch_errors: bool) -> Manner:
+def _network(error: NetworkError, *, fetch_errors: bool) -> RetryClass:
     import ssl
 
     from alhena.http import MalformedResponseError
 
     if _is_final(error.status):
-        return Manner.NEVER
+        return RetryClass.NEVER
     causes = tuple(_causes(error))
     passing = fetch_errors or not causes  # without a cause the peer closed the connection
     for cause in causes:
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return Manner.NEVER
+            return RetryClass.NEVER
         if isinstance(cause, MalformedResponseError):
-            return Manner.BROKEN
+            return RetryClass.BROKEN
         if isinstance(cause, ssl.SSLError):
             passing = passing or _passes((cause.reason or "").upper())
         elif isinstance(cause, TimeoutError) and cause.errno is None:
-            return Manner.BROKEN  # a timeout has taken long already: few attempts
+            return RetryClass.BROKEN  # a timeout has taken long already: few attempts
         elif isinstance(cause, OSError):
             passing = passing or _is_passing(cause)
-    return Manner.BACKOFF if passing else Manner.NEVER
+    return RetryClass.BACKOFF if passing else RetryClass.NEVER
 
 
 def _is_final(status: int | None) -> bool:
@@ -149,7 +149,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         cause = cause.__cause__ or cause.__context__
 
 
-class Patience:
+class RetryBudget:
     """The retry budget of one request. `chance` gives random numbers from 0 to 1."""
 
     def __init__(self, policy: RetryPolicy, chance: Callable[[], float]) -> None:
@@ -179,11 +179,11 @@ class Patience:
         """True when the service asks for a longer wait than any of ours."""
         return (hint_of(error) or 0.0) > self.policy.max_s
 
-    def manner(self, error: AlhenaError) -> Manner:
+    def manner(self, error: AlhenaError) -> RetryClass:
         """The retry class of `error` for this request."""
         return manner_of(error, fetch_errors=self.policy.retry_fetch_errors)
 
-    def after(self, error: AlhenaError, manner: Manner | None = None) -> float | None:
+    def after(self, error: AlhenaError, manner: RetryClass | None = None) -> float | None:
         """Seconds until the next attempt, which is counted now; None to give up. `manner` defaults
         to the class of the error."""
         manner = self.manner(error) if manner is None else manner
@@ -201,25 +201,25 @@ class Patience:
         self.attempts += 1
         self.waited_s += wait
         self.limit = self.policy.max_attempts
-        if manner is Manner.BROKEN:
+        if manner is RetryClass.BROKEN:
             more = self.policy.broken_attempts - 1 - self._broken
             self.limit = min(self.limit, self.attempts + more)
         return wait
 
-    def _wait(self, manner: Manner, hint: float | None) -> float | None:
+    def _wait(self, manner: RetryClass, hint: float | None) -> float | None:
         policy = self.policy
         match manner:
-            case Manner.NEVER:
+            case RetryClass.NEVER:
                 return None
-            case Manner.BROKEN:
+            case RetryClass.BROKEN:
                 if self._broken >= policy.broken_attempts - 1:
                     return None
                 base = policy.broken_s * 2**self._broken
                 self._broken += 1
-            case Manner.CAPACITY if not self.capacity_spent:
+            case RetryClass.CAPACITY if not self.capacity_spent:
                 base = policy.capacity_s[self._crowded]
                 self._crowded += 1
-            case Manner.CAPACITY | Manner.BACKOFF:
+            case RetryClass.CAPACITY | RetryClass.BACKOFF:
                 base = min(policy.initial_s * 2**self._backoffs, policy.max_s)
                 self._backoffs += 1
             case _:
@@ -290,11 +290,11 @@ class RetryingGenerator:
 
         await (self._sleep or sleep)(seconds)
 
-    def patience(self) -> Patience:
+    def patience(self) -> RetryBudget:
         """A new retry account for a request that failed for the first time."""
         from random import random
 
-        return Patience(self.policy, self._chance or random)
+        return RetryBudget(self.policy, self._chance or random)
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """Returns the whole answer."""
@@ -309,7 +309,7 @@ class RetryingGenerator:
         self, request: GenerateContentRequest
     ) -> AsyncGenerator[GenerateContentResponse, None]:
         """Yields the answer in chunks."""
-        patience: Patience | None = None
+        patience: RetryBudget | None = None
         answer = ContinuedAnswer()
         while True:
             begun, wait = False, None
@@ -352,7 +352,7 @@ class RetryingGenerator:
         await self.inner.aclose()
 
     async def _carry(self, ask: Callable[[], Awaitable[T]], asked: tuple[str, str]) -> T:
-        patience: Patience | None = None
+        patience: RetryBudget | None = None
         while True:
             try:
                 return await ask()
@@ -365,7 +365,7 @@ class RetryingGenerator:
             await self.pause(wait)
 
     async def _announce(
-        self, error: AlhenaError, patience: Patience, wait: float, asked: tuple[str, str]
+        self, error: AlhenaError, patience: RetryBudget, wait: float, asked: tuple[str, str]
     ) -> None:
         await self.admit(wait, error)
         if self._tell is not None:
@@ -383,7 +383,7 @@ def wrap_attempts(
 
 
 def retry_event(
-    error: AlhenaError, patience: Patience, wait: float, *, model: str, prompt_id: str
+    error: AlhenaError, patience: RetryBudget, wait: float, *, model: str, prompt_id: str
 ) -> RetryEvent:
     """The event of a retry about to wait."""
     return RetryEvent(

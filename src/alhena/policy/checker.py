@@ -123,7 +123,7 @@ class CheckInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     protocol_version: str = PROTOCOL_VERSION
 
 
-class Verdict(Value, frozen=True):
+class CheckerVerdict(Value, frozen=True):
     """The answer of a checker; further keys are allowed. `reason` may be missing from an allow."""
 
     decision: PolicyOutcome
@@ -167,7 +167,7 @@ def allowed_path_config(config: dict[str, object]) -> AllowedPathConfig:
     return read_value(config, AllowedPathConfig)
 
 
-def check_paths(asked: CheckInput) -> Verdict:
+def check_paths(asked: CheckInput) -> CheckerVerdict:
     """The strictest verdict on the paths of a call; the first such, in the order of arguments.
 
     Looks at the file system as it is now: symbolic links count where they lead, of what does not
@@ -180,7 +180,7 @@ def check_paths(asked: CheckInput) -> Verdict:
         config = allowed_path_config(asked.config)
     except ValueError as error:
         raise CheckerError(f"its config cannot be used: {error}") from error
-    question: Verdict | None = None
+    question: CheckerVerdict | None = None
     for key, path in _paths(asked, config):
         verdict = _verdict(path, key, environment)
         match verdict.decision:
@@ -192,7 +192,7 @@ def check_paths(asked: CheckInput) -> Verdict:
                 pass
             case _:
                 assert_never(verdict.decision)
-    return question or Verdict(PolicyOutcome.ALLOW)
+    return question or CheckerVerdict(PolicyOutcome.ALLOW)
 
 
 def _paths(asked: CheckInput, config: AllowedPathConfig) -> Iterator[tuple[str, str]]:
@@ -203,26 +203,26 @@ def _paths(asked: CheckInput, config: AllowedPathConfig) -> Iterator[tuple[str, 
         yield from ((name, text) for name, _, text in text_arguments(args) if name in included)
 
 
-def _verdict(path: str, key: str, environment: Environment) -> Verdict:
+def _verdict(path: str, key: str, environment: Environment) -> CheckerVerdict:
     said = f'Path "{path}" in argument "{key}"'
     try:
         places = list(_places(path, environment.cwd))
     except ValueError:  # a NUL, or half of a surrogate pair
-        return Verdict(PolicyOutcome.DENY, f"{said} can name no file.")
-    strictest = Verdict(PolicyOutcome.ALLOW)
+        return CheckerVerdict(PolicyOutcome.DENY, f"{said} can name no file.")
+    strictest = CheckerVerdict(PolicyOutcome.ALLOW)
     for written, real in places:
         inside = _below(real, environment)
         if inside is None:
             reason = f"{said} is outside of the allowed workspace directories."
-            return Verdict(PolicyOutcome.DENY, reason)
+            return CheckerVerdict(PolicyOutcome.DENY, reason)
         spelled = _below(written, environment) or ""
-        for name in map(_folded, (*spelled.split(os.sep), *inside.split(os.sep))):
+        for name in map(_fold_name, (*spelled.split(os.sep), *inside.split(os.sep))):
             key = ".env" if name.startswith(".env.") and is_secret_name(name) else name
             outcome = SEGMENTS.get(key, PolicyOutcome.ALLOW)
             if outcome is PolicyOutcome.DENY:
-                return Verdict(outcome, f"{said} lies in {name}, which is protected.")
+                return CheckerVerdict(outcome, f"{said} lies in {name}, which is protected.")
             if outcome is PolicyOutcome.ASK_USER:
-                strictest = Verdict(outcome, f"{said} lies in {name}, which needs approval.")
+                strictest = CheckerVerdict(outcome, f"{said} lies in {name}, which needs approval.")
     return strictest
 
 
@@ -260,7 +260,7 @@ def _below(path: str, environment: Environment) -> str | None:
     return None
 
 
-def _folded(segment: str) -> str:
+def _fold_name(segment: str) -> str:
     """A name as a file system may read it that ignores case, invisible characters, and dots and
     blanks at the end."""
     if not segment.isascii():

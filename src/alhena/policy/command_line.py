@@ -24,7 +24,7 @@ from alhena.policy.model import (
     to_word_end_in_json,
 )
 from alhena.policy.surroundings import Surroundings
-from alhena.policy.working_directory import Places
+from alhena.policy.working_directory import ShellDirectories
 from alhena.shell.beyond import hazard
 from alhena.shell.destruction import may_destroy
 from alhena.shell.languages.sed_awk import MAX_SCRIPTS, script_length
@@ -78,9 +78,9 @@ class _CommandLine:
         self.call = call
         self.command = command
         self.active = active
-        self.analysis = _analysed(call, command)
+        self.analysis = _analyse_command(call, command)
         self.conditions = _Conditions(call, context.surroundings, self.analysis.parts)
-        self.places = Places(call, context.surroundings, self.analysis.parts)
+        self.places = ShellDirectories(call, context.surroundings, self.analysis.parts)
 
     def decide(self) -> Decision:
         parts = self.analysis.parts or (Part(text=self.command),)
@@ -92,7 +92,7 @@ class _CommandLine:
         )
         strictest: Decision | None = None
         reads = self._reads(parts, complete=complete)
-        for decision in self._judged(reads):
+        for decision in self._judge_parts(reads):
             if strictest is None or strictness(decision) > strictness(strictest):
                 strictest = decision
             if strictest.outcome is PolicyOutcome.DENY:
@@ -109,7 +109,7 @@ class _CommandLine:
         for part, length in zip(parts, scripts, strict=True):
             yield _Read(part, complete=complete, long=long and length > 0)
 
-    def _judged(self, reads: Iterable[_Read]) -> Iterator[Decision]:
+    def _judge_parts(self, reads: Iterable[_Read]) -> Iterator[Decision]:
         for read in reads:
             if not self._needs_no_rule(read.part):
                 yield self._judge(read)
@@ -127,7 +127,7 @@ class _CommandLine:
     def _restriction(self, read: _Read) -> Decision | None:
         """The restriction by a rule that speaks of this very command."""
         floor: Decision | None = None
-        for candidate in self.active.about(read.programs):
+        for candidate in self.active.candidates_for(read.programs):
             rule = candidate.rule
             if rule.decision is PolicyOutcome.ALLOW or not rule.on_commands:
                 continue
@@ -147,7 +147,7 @@ class _CommandLine:
         """
         part = read.part
         floor: Decision | None = None
-        for rule in self.active.deciding(read.programs, part):
+        for rule in self.active.rules_deciding(read.programs, part):
             if rule.decision is PolicyOutcome.ALLOW:
                 if self._objection(rule, read) is None:
                     return floor or by_rule(rule, (part.text,))
@@ -156,10 +156,10 @@ class _CommandLine:
             if match is Match.MAYBE:
                 floor = floor or self._uncertain(rule, read)
             elif match is Match.YES:
-                asked = self._not_standing(read, above=rule)
+                asked = self._object_to_allow(read, above=rule)
                 asked = asked or (floor if rule.decision is PolicyOutcome.ASK_USER else None)
                 return asked or self._by_rule(rule, read)
-        return floor or self._not_standing(read) or by_default(self.call, (part.text,))
+        return floor or self._object_to_allow(read) or by_default(self.call, (part.text,))
 
     def _by_rule(self, rule: PolicyRule, read: _Read) -> Decision:
         """The decision of a restriction, with a remark on the part when the rule is for any
@@ -178,7 +178,7 @@ class _CommandLine:
             return f"{part.assignments[0].source} would hold for what runs after it"
         if changes_directory(part):
             return "it leaves the workspace, or where it leads is not known"
-        rules = (candidate.rule for candidate in self.active.about(read.programs))
+        rules = (candidate.rule for candidate in self.active.candidates_for(read.programs))
         if any(rule.command_class and rule.decision is PolicyOutcome.ALLOW for rule in rules):
             refusal = _LONG if read.long else not_read_only(part)
             return f"not read-only: {refusal}" if refusal else None
@@ -195,7 +195,7 @@ class _CommandLine:
             return _LONG
         if rule.paths:
             return ""  # which files a command touches is not known
-        named = self._named(rule, part)
+        named = self._words_named(rule, part)
         if isinstance(named, str):
             return named
         if self.analysis.doubts:
@@ -217,7 +217,7 @@ class _CommandLine:
             refusal = "the command cannot be read to its end, and may remove or overwrite files"
         return refusal and f"{refusal}; a rule with commandPrefix = {_quoted(read.part)} allows it"
 
-    def _named(self, rule: PolicyRule, part: Part) -> tuple[str, ...] | str:
+    def _words_named(self, rule: PolicyRule, part: Part) -> tuple[str, ...] | str:
         """The words that the rule names, or why it does not allow them ("": not about them)."""
         if rule.command_class is not None:
             refusal = not_read_only(part) or self._folder_runs(part)
@@ -227,7 +227,7 @@ class _CommandLine:
                 return refusal
         named = self.conditions.named_by(rule, part)
         if named is None:
-            return _unnamed(rule, part)
+            return _why_unnamed(rule, part)
         if not part.words:
             return "it runs nothing, and changes what comes after it"
         return named
@@ -254,10 +254,10 @@ class _CommandLine:
             return None
         return f"{written} may write to a file, and the rule does not say allowRedirection"
 
-    def _not_standing(self, read: _Read, above: PolicyRule | None = None) -> Decision | None:
+    def _object_to_allow(self, read: _Read, above: PolicyRule | None = None) -> Decision | None:
         """The objection to the first rule that would allow this part, were it nothing but what the
         rule names; of those above the one that restricts it."""
-        for candidate in self.active.about(read.programs):
+        for candidate in self.active.candidates_for(read.programs):
             rule = candidate.rule
             if rule is above:
                 break
@@ -543,7 +543,7 @@ def _other_words(word: str) -> Iterator[str]:
         yield f"{word}xx"
 
 
-def _analysed(call: PolicyCall, command: str) -> Analysis:
+def _analyse_command(call: PolicyCall, command: str) -> Analysis:
     """The parts of the command; a call without one is never certain."""
     if isinstance(call.args.get("command"), str):
         return analyse(command)
@@ -567,7 +567,7 @@ def _holds_code(part: Part) -> bool:
     return any("$(" in word.text or "`" in word.text for word in texts)
 
 
-def _unnamed(rule: PolicyRule, part: Part) -> str:
+def _why_unnamed(rule: PolicyRule, part: Part) -> str:
     if part.assignments:
         return f"{part.assignments[0].source} comes before it, which the rule does not name"
     if part.words and not part.words[0].literal:

@@ -88,7 +88,7 @@ class TouchedPaths:
             patterns = tuple(pattern for pattern in patterns if pattern != SECRETS)
             if not patterns:
                 return False
-        compiled = _compiled(tuple(pattern.casefold() for pattern in patterns))
+        compiled = _compile_patterns(tuple(pattern.casefold() for pattern in patterns))
         return any(
             _covers_path(compiled[at_home], path.casefold(), or_directory=True)
             for places in self._files
@@ -99,7 +99,7 @@ class TouchedPaths:
     def all_covered(self, patterns: tuple[str, ...]) -> bool:
         """Are there files, and is each meant wherever it leads?"""
         secrets = SECRETS in patterns
-        compiled = _compiled(tuple(pattern for pattern in patterns if pattern != SECRETS))
+        compiled = _compile_patterns(tuple(pattern for pattern in patterns if pattern != SECRETS))
         return bool(self._files) and all(
             any(
                 _covers_path(compiled[at_home], path) or (secrets and _secret((path, at_home)))
@@ -136,7 +136,7 @@ def _is_below(path: str, top: str) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _compiled(patterns: tuple[str, ...]) -> tuple["IgnoreFile", "IgnoreFile"]:
+def _compile_patterns(patterns: tuple[str, ...]) -> tuple["IgnoreFile", "IgnoreFile"]:
     """The patterns for the workspace, and those that begin with `~/`."""
     from alhena.system.ignore import IgnoreFile
 
@@ -230,7 +230,7 @@ def _covers(name: str, call: PolicyCall, *, allow: bool) -> bool:
         return name in call.names or fold_name(name) in fold_names(call.names)
     if name not in call.names:
         return not allow and name.lstrip("_") in {each.lstrip("_") for each in call.names}
-    return not allow or name in _qualified(call)
+    return not allow or name in _qualified_names(call)
 
 
 def _wildcard(pattern: str, call: PolicyCall, *, allow: bool) -> bool:
@@ -268,7 +268,7 @@ def _server_tool(rule: PolicyRule, tool: str, call: PolicyCall) -> bool:
     return False
 
 
-def _qualified(call: PolicyCall) -> set[str]:
+def _qualified_names(call: PolicyCall) -> set[str]:
     prefixes = _prefixes(call)
     return {name for name in call.names if name.startswith(prefixes)}
 

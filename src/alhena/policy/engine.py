@@ -30,7 +30,7 @@ MAX_KNOWN = 1024
 """Programs, and tools, whose rules are remembered: a model can make up names without end."""
 
 
-class Candidate(Value, frozen=True):
+class RuleCandidate(Value, frozen=True):
     """A rule, the programs that its prefixes are about (None: perhaps any) and the words that have
     to follow for it to allow something (None: perhaps none)."""
 
@@ -43,17 +43,17 @@ class Candidate(Value, frozen=True):
         return not self.programs or None in self.programs or not self.programs.isdisjoint(programs)
 
 
-class _Spoken:
+class _ProgramRules:
     """The rules that could be meant for a program, and which are left by the word after it."""
 
     __slots__ = ("_by_word", "_words", "candidates")
 
-    def __init__(self, candidates: list[Candidate]) -> None:
+    def __init__(self, candidates: list[RuleCandidate]) -> None:
         self.candidates = candidates
         self._words = frozenset[str]().union(*(each.following or () for each in candidates))
         self._by_word: dict[str | None, list[PolicyRule]] = {}
 
-    def deciding(self, word: str | None) -> list[PolicyRule]:
+    def rules_deciding(self, word: str | None) -> list[PolicyRule]:
         known = word if word in self._words else None
         found = self._by_word.get(known)
         if found is None:
@@ -76,28 +76,28 @@ class ActiveRules:
     def __init__(self, rules: list[PolicyRule]) -> None:
         self.rules = rules
         self.with_predicates = any(rule.when is not None for rule in rules)
-        self._candidates: list[Candidate] | None = None
-        self._spoken: dict[frozenset[str | None], _Spoken] = {}
+        self._candidates: list[RuleCandidate] | None = None
+        self._spoken: dict[frozenset[str | None], _ProgramRules] = {}
 
-    def about(self, programs: frozenset[str | None]) -> list[Candidate]:
+    def candidates_for(self, programs: frozenset[str | None]) -> list[RuleCandidate]:
         """The rules that could be meant for a command that runs these programs (None: any), the
         strongest first: all but those for prefixes of other programs."""
         return self._of(programs).candidates
 
-    def deciding(self, programs: frozenset[str | None], part: "Part") -> list[PolicyRule]:
+    def rules_deciding(self, programs: frozenset[str | None], part: "Part") -> list[PolicyRule]:
         """Those of them that can decide about the part: all but allow rules for other words."""
         words = part.words
-        return self._of(programs).deciding(words[1].text if len(words) > 1 else None)
+        return self._of(programs).rules_deciding(words[1].text if len(words) > 1 else None)
 
-    def _of(self, programs: frozenset[str | None]) -> _Spoken:
+    def _of(self, programs: frozenset[str | None]) -> _ProgramRules:
         found = self._spoken.get(programs)
         if found is None:
             if len(self._spoken) >= MAX_KNOWN:
                 self._spoken.clear()
-            found = self._spoken[programs] = _Spoken(self._speaking(programs))
+            found = self._spoken[programs] = _ProgramRules(self._speaking(programs))
         return found
 
-    def _speaking(self, programs: frozenset[str | None]) -> list[Candidate]:
+    def _speaking(self, programs: frozenset[str | None]) -> list[RuleCandidate]:
         if self._candidates is None:
             self._candidates = [_candidate(rule) for rule in self.rules]
         if None in programs:
@@ -105,7 +105,7 @@ class ActiveRules:
         return [each for each in self._candidates if each.may_speak_of(programs)]
 
 
-def _candidate(rule: PolicyRule) -> Candidate:
+def _candidate(rule: PolicyRule) -> RuleCandidate:
     from alhena.shell.prefix import divided_prefix, prefix_name
 
     only_prefixes = rule.command_prefixes and not (rule.paths or rule.command_class)
@@ -117,7 +117,7 @@ def _candidate(rule: PolicyRule) -> Candidate:
             break
         if following is not None:
             following.add(divided.words[1])
-    return Candidate(
+    return RuleCandidate(
         rule,
         frozenset(map(prefix_name, rule.command_prefixes)),
         None if following is None else frozenset(following),
@@ -135,7 +135,7 @@ def describe_rule(rule: PolicyRule) -> str:
 
 def by_rule(rule: PolicyRule, parts: tuple[str, ...] = ()) -> Decision:
     """The decision of a rule that matches."""
-    reason = f"{_said(rule.decision)} by {describe_rule(rule)}"
+    reason = f"{_outcome_words(rule.decision)} by {describe_rule(rule)}"
     return Decision(outcome=rule.decision, reason=reason, rule=rule, parts=parts)
 
 
@@ -153,7 +153,7 @@ def strictness(decision: Decision) -> int:
     return _STRICTNESS.index(decision.outcome)
 
 
-def _said(outcome: PolicyOutcome) -> str:
+def _outcome_words(outcome: PolicyOutcome) -> str:
     match outcome:
         case PolicyOutcome.ALLOW:
             return "allowed"
@@ -265,7 +265,7 @@ class PolicyEngine:
             active = self._active[key] = rules_for(call, self._rules, context)
         return decide_among(call, active, context)
 
-    def excluded(
+    def excludes(
         self, names: Sequence[str], context: PolicyContext, server_name: str | None = None
     ) -> bool:
         """Can a tool of these names only ever be denied here? Then it need not be declared."""
@@ -349,7 +349,7 @@ class PolicyFilter:
         self, names: Sequence[str], context: PolicyContext, server_name: str | None = None
     ) -> bool:
         """Does it deny every call of a tool of these names? Then it need not be declared."""
-        return self._engine.excluded(names, context, server_name)
+        return self._engine.excludes(names, context, server_name)
 
 
 def tighten(
@@ -366,6 +366,6 @@ def tighten(
             break
         wanted = each.decide(call, context)
         if wanted is not None and strictness(wanted) > strictness(strictest):
-            before = f"without the policy of {each.name}: {_said(strictest.outcome)}"
+            before = f"without the policy of {each.name}: {_outcome_words(strictest.outcome)}"
             strictest = replace(wanted, reason=f"{wanted.reason}; {before}")
     return strictest

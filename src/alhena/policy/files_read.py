@@ -11,7 +11,7 @@ from itertools import islice, pairwise
 import msgspec
 
 from alhena.policy.surroundings import Surroundings
-from alhena.policy.trees import DIVIDING, Reach, exposed
+from alhena.policy.trees import DIVIDING, TreeExtent, tree_refusal
 from alhena.shell.command import FILES, Role, operands_of, options_of, plays
 from alhena.shell.languages.listings import lists_names
 from alhena.shell.options import base_name
@@ -294,7 +294,7 @@ class _FilesRead:
         if not trees:
             return self._refuse_tracked() if self.has(FileRole.TRACKED) else None
         only, without = self._selection(given)
-        reach = Reach(
+        reach = TreeExtent(
             content=self.content,
             hidden=self.has(FileRole.HIDDEN),
             follows=self.has(FileRole.FOLLOWS),
@@ -314,7 +314,7 @@ class _FilesRead:
         tops = [each for each in found if os.path.isdir(each)]
         if self._may_begin_here(given, found):
             tops += self.places
-        refusal = exposed(tops, reach, facts)
+        refusal = tree_refusal(tops, reach, facts)
         return refusal and f"{self.name} goes through directories, and {refusal}"
 
     def _may_begin_here(self, given: Arguments, found: Sequence[str]) -> bool:
@@ -386,11 +386,11 @@ class _FilesRead:
         names = tuple(v for o, v in pairwise(texts) if o == "-name" and _PLAIN_GLOB.fullmatch(v))
         mixed = {"-o", "-or", "-not", "!", ",", "-iname"} & set(texts)
         only = names if name == "find" and not mixed else ()
-        reach = Reach(
+        reach = TreeExtent(
             content=self.content, follows=True, only=only, words=True, dashes=name == "find"
         )
         tops = [os.path.join(place, text) for place in self.start for text in (".", *texts)]
-        return exposed(filter(os.path.isdir, tops), reach, facts)
+        return tree_refusal(filter(os.path.isdir, tops), reach, facts)
 
 
 def _refuse_tracked(
@@ -398,21 +398,21 @@ def _refuse_tracked(
 ) -> str | None:
     """The reason why the files that git tracks below a place may not be read, as far as the
     operands choose them. `links`: through links, too, and by their names as words."""
-    reach = Reach(follows=links, words=links)
+    reach = TreeExtent(follows=links, words=links)
     for place in places:
-        tracked = facts.tracked(place)
+        tracked = facts.tracked_files(place)
         if tracked is None:
             return "git tracks files that are not known"
         here = f"{facts.real(place)}/"
         for path in tracked:
-            chosen = path.startswith(here) and _chosen(path[len(here) :], place, operands)
+            chosen = path.startswith(here) and _may_mean(path[len(here) :], place, operands)
             refusal = reach.refuse(path, facts, path[len(here) :]) if chosen else None
             if refusal is not None:
                 return refusal
     return None
 
 
-def _chosen(relative: str, place: str, operands: Sequence[Word]) -> bool:
+def _may_mean(relative: str, place: str, operands: Sequence[Word]) -> bool:
     """May the operands of git mean this file? All files, unless each of them is a plain path."""
     for word in operands:
         text = word.text.rstrip("/")

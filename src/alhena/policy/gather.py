@@ -51,7 +51,7 @@ def load_policies(
         parts.append(load_directory(user_dir, Tier.USER))
     parts += [load_path(path, Tier.USER) for path in extra_paths]
     parts.append(_administrators(admin_dir, admin_owner))
-    return LoadedPolicies.joined(parts)
+    return LoadedPolicies.join(parts)
 
 
 @cache
@@ -98,17 +98,17 @@ def _administrators(directory: Path, owner: int) -> LoadedPolicies:
     except FileNotFoundError:
         return LoadedPolicies()
     except OSError as error:
-        return _skipped(directory, f"cannot be read: {error.strerror or error}")
+        return _skip_file(directory, f"cannot be read: {error.strerror or error}")
     parts: list[LoadedPolicies] = []
     for path in (directory, *(directory / name for name in names)):
         doubt = _doubt(path, owner)
         if doubt is not None:
-            parts.append(_skipped(path, doubt))
+            parts.append(_skip_file(path, doubt))
             if path == directory:
                 break
         elif path != directory:
             parts.append(load_file(path, Tier.ADMIN))
-    return LoadedPolicies.joined(parts)
+    return LoadedPolicies.join(parts)
 
 
 def _doubt(path: Path, owner: int) -> str | None:
@@ -124,7 +124,7 @@ def _doubt(path: Path, owner: int) -> str | None:
     return None
 
 
-def _skipped(path: Path, message: str) -> LoadedPolicies:
+def _skip_file(path: Path, message: str) -> LoadedPolicies:
     problem = PolicyProblem(
         file=str(path),
         message=f"{message}; it is skipped",
@@ -181,7 +181,7 @@ def excluded_tools(extensions: Iterable["Extension"]) -> frozenset[str]:
     return frozenset(name for each in extensions for name in each.manifest.exclude_tools)
 
 
-def told_together(problems: Sequence[PolicyProblem]) -> str:
+def join_problems(problems: Sequence[PolicyProblem]) -> str:
     """Problems as one sentence, each with its remedy, the first few by name."""
     told = [str(each).rstrip(".") for each in problems[:_MOST_TOLD]]
     more = len(problems) - len(told)
@@ -197,7 +197,7 @@ def gather_policy(request: PolicyRequest) -> GatheredPolicy:
     extra = (request.cwd / path for path in settings.policy_paths)
     known = {*request.tool_names.declared, *request.tool_names.accepted}
     own = with_slips(
-        LoadedPolicies.joined(
+        LoadedPolicies.join(
             (
                 load_policies(user_policies_path(environ), extra),
                 *(
@@ -209,7 +209,7 @@ def gather_policy(request: PolicyRequest) -> GatheredPolicy:
         known,
     )
     named = with_slips(
-        LoadedPolicies.joined(load_path(request.cwd / path, Tier.USER) for path in request.paths),
+        LoadedPolicies.join(load_path(request.cwd / path, Tier.USER) for path in request.paths),
         known,
     )
     trust = folder_trust(
@@ -276,7 +276,7 @@ def _filters(
         rest.append(beside)
         if found is not None:
             filters.append(found)
-    return filters, LoadedPolicies.joined(rest), notes
+    return filters, LoadedPolicies.join(rest), notes
 
 
 def _without_program(

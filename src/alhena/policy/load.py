@@ -89,7 +89,7 @@ class LoadedPolicies(Value, frozen=True):
         return tuple(item for item in self.problems if item.is_error)
 
     @classmethod
-    def joined(cls, parts: Iterable["LoadedPolicies"]) -> "LoadedPolicies":
+    def join(cls, parts: Iterable["LoadedPolicies"]) -> "LoadedPolicies":
         """All of `parts`, in order."""
         rules: list[PolicyRule] = []
         problems: list[PolicyProblem] = []
@@ -149,7 +149,7 @@ def _report(table: Any, place: RulePlace, tier: Tier, kind: str) -> RuleReport:
     if isinstance(table, Mapping):
         fields = cast("Mapping[str, Any]", table)
         try:
-            parsed = _parsed(fields, place, tier, kind)
+            parsed = _parse_table(fields, place, tier, kind)
             examples = len(parsed.examples)
             check_examples(parsed.rule, parsed.examples)
             rule, checker = parsed.rule, parsed.checker
@@ -180,7 +180,7 @@ def _report(table: Any, place: RulePlace, tier: Tier, kind: str) -> RuleReport:
     )
 
 
-def _parsed(fields: Mapping[str, Any], place: RulePlace, tier: Tier, kind: str) -> ParsedRule:
+def _parse_table(fields: Mapping[str, Any], place: RulePlace, tier: Tier, kind: str) -> ParsedRule:
     if kind == _RULE:
         return parse_rule(fields, tier=tier, place=place)
     from alhena.policy.checker import parse_checker
@@ -196,7 +196,7 @@ def load_text(text: str, *, file: str, tier: Tier) -> LoadedPolicies:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         remedy = "Correct it there; until then none of its rules hold."
-        return _failed(file, f"is not TOML: {error}", remedy)
+        return _failed_policies(file, f"is not TOML: {error}", remedy)
     parts: list[LoadedPolicies] = []
     for kind in (_RULE, _CHECKER):
         tables = document.pop(kind, [])
@@ -206,9 +206,11 @@ def load_text(text: str, *, file: str, tier: Tier) -> LoadedPolicies:
             parts.append(load_tables(items, file=file, tier=tier, lines=lines, kind=kind))
         else:
             message = f"has a {kind} that is not written as [[{kind}]]"
-            parts.append(_failed(file, message, f"Put two brackets around the word {kind}."))
+            parts.append(
+                _failed_policies(file, message, f"Put two brackets around the word {kind}.")
+            )
     unknown = [_unknown_member(file, name, value) for name, value in document.items()]
-    return LoadedPolicies.joined([*parts, LoadedPolicies((), tuple(unknown))])
+    return LoadedPolicies.join([*parts, LoadedPolicies((), tuple(unknown))])
 
 
 def load_file(path: Path, tier: Tier) -> LoadedPolicies:
@@ -217,17 +219,17 @@ def load_file(path: Path, tier: Tier) -> LoadedPolicies:
     try:
         raw = _read(path)
     except OSError as error:
-        return _failed(name, f"cannot be read: {error.strerror or error}", _READABLE)
+        return _failed_policies(name, f"cannot be read: {error.strerror or error}", _READABLE)
     if raw is None:
-        return _failed(name, "is not a regular file", "Put the rules into a file there.")
+        return _failed_policies(name, "is not a regular file", "Put the rules into a file there.")
     if len(raw) > MAX_FILE_BYTES:
-        return _failed(name, f"is larger than {MAX_FILE_BYTES} bytes", "Split it.")
+        return _failed_policies(name, f"is larger than {MAX_FILE_BYTES} bytes", "Split it.")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         message = f"is not UTF-8 (byte {error.start}, line {line})"
-        return _failed(name, message, "Save it as UTF-8.")
+        return _failed_policies(name, message, "Save it as UTF-8.")
     return load_text(text, file=name, tier=tier)
 
 
@@ -249,14 +251,14 @@ def load_directory(path: Path, tier: Tier) -> LoadedPolicies:
     except FileNotFoundError:
         return LoadedPolicies()
     except OSError as error:
-        return _failed(str(path), f"cannot be read: {error.strerror or error}", _READABLE)
+        return _failed_policies(str(path), f"cannot be read: {error.strerror or error}", _READABLE)
     names = [name for name in every if name.endswith(".toml")]
     unread = [
-        _failed(str(each), _UNREAD, f"Name it {each.stem}.toml in {path}.")
+        _failed_policies(str(each), _UNREAD, f"Name it {each.stem}.toml in {path}.")
         for name in every
         for each in _unread(path / name)
     ]
-    return LoadedPolicies.joined((*(load_file(path / name, tier) for name in names), *unread))
+    return LoadedPolicies.join((*(load_file(path / name, tier) for name in names), *unread))
 
 
 _UNREAD = "is not read: policies are the *.toml files of the folder itself"
@@ -273,7 +275,7 @@ def _unread(path: Path) -> Iterator[Path]:
             yield from (Path(top, name) for name in names if name.lower().endswith(".toml"))
 
 
-def _failed(file: str, message: str, remedy: str) -> LoadedPolicies:
+def _failed_policies(file: str, message: str, remedy: str) -> LoadedPolicies:
     return LoadedPolicies((), (PolicyProblem(file=file, message=message, remedy=remedy),))
 
 

@@ -90,7 +90,7 @@ class PatternClock:
         """The end of the match that begins at or before `start`; 0 when there is none."""
         best = 0
         for position, anywhere in ((start, False), (0, True)):
-            found = self._found(pattern, text, position=position, anywhere=anywhere)
+            found = self._find(pattern, text, position=position, anywhere=anywhere)
             if found is _UNKNOWN:
                 return None
             if found and found.start() <= start:
@@ -98,14 +98,14 @@ class PatternClock:
         return best
 
     def _run(self, pattern: str, text: str, *, anywhere: bool, partial: bool) -> bool | None:
-        found = self._found(pattern, text, anywhere=anywhere, partial=partial)
+        found = self._find(pattern, text, anywhere=anywhere, partial=partial)
         if found is _UNKNOWN:
             return None
         if found is None:
             return False
         return not (anywhere and partial and found.partial and found.start() == len(text))
 
-    def _found(
+    def _find(
         self, pattern: str, text: str, *, anywhere: bool, partial: bool = False, position: int = 0
     ) -> "Match[str] | _Unknown | None":
         if self._left <= 0:
@@ -282,20 +282,20 @@ class PolicyRule(Value, frozen=True, kw_only=True):
     def allow(cls, tool: str, **conditions: Unpack[RuleConditions]) -> Self:
         """A rule that lets calls of a tool ("*": any) run without asking. Of rules with equal
         priority the first one counts."""
-        return cls._made(PolicyOutcome.ALLOW, tool, conditions)
+        return cls._make(PolicyOutcome.ALLOW, tool, conditions)
 
     @classmethod
     def deny(cls, tool: str, **conditions: Unpack[RuleConditions]) -> Self:
         """A rule that denies calls of a tool ("*": any)."""
-        return cls._made(PolicyOutcome.DENY, tool, conditions)
+        return cls._make(PolicyOutcome.DENY, tool, conditions)
 
     @classmethod
     def ask(cls, tool: str, **conditions: Unpack[RuleConditions]) -> Self:
         """A rule that has calls of a tool ("*": any) approved."""
-        return cls._made(PolicyOutcome.ASK_USER, tool, conditions)
+        return cls._make(PolicyOutcome.ASK_USER, tool, conditions)
 
     @classmethod
-    def _made(cls, decision: PolicyOutcome, tool: str, conditions: RuleConditions) -> Self:
+    def _make(cls, decision: PolicyOutcome, tool: str, conditions: RuleConditions) -> Self:
         fields: dict[str, Any] = {"priority": 500, "source": "the program", **conditions}
         prefix = fields.pop("command_prefix", ())
         return cls(

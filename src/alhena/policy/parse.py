@@ -70,7 +70,7 @@ def _objection(rule: PolicyRule, example: Example) -> str | None:
     if matches is (example.field == "match"):
         return None
     if matches:
-        part = f", by its part {_shown(decision.parts[0])}" if decision.parts else ""
+        part = f", by its part {_example_text(decision.parts[0])}" if decision.parts else ""
         return f"example {example.text} is one the rule matches{part}"
     found = f"{decision.outcome} ({decision.reason})" if decision.rule else "not its own"
     return f"example {example.text} is not matched: by this rule alone the decision is {found}"
@@ -90,13 +90,14 @@ def _example(field: str, item: Any, rule: PolicyRule) -> Example:
         try:
             args = msgspec.json.decode(item.encode("utf-8"), type=dict[str, Any])
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-            message = (
-                f"example {_shown(item)} is not a JSON object, and the rule is not for commands"
-            )
+            shown = _example_text(item)
+            message = f"example {shown} is not a JSON object, and the rule is not for commands"
             raise RuleError(field, message, _FORMS) from error
         return _of(field, item, {"args": args}, rule)
     if not isinstance(item, Mapping):
-        raise RuleError(field, f"example {_shown(item)} is neither a string nor a table", _FORMS)
+        raise RuleError(
+            field, f"example {_example_text(item)} is neither a string nor a table", _FORMS
+        )
     table = cast("Mapping[str, Any]", item)
     unknown = next((key for key in table if key not in _KEYS), None)
     if unknown is not None:
@@ -108,7 +109,7 @@ def _example(field: str, item: Any, rule: PolicyRule) -> Example:
 def _of(field: str, written: Any, table: Mapping[str, Any], rule: PolicyRule) -> Example:
     return Example(
         field=field,
-        text=_shown(written),
+        text=_example_text(written),
         call=_call(field, table, rule),
         context=_context(field, table, rule),
     )
@@ -117,7 +118,7 @@ def _of(field: str, written: Any, table: Mapping[str, Any], rule: PolicyRule) ->
 def _call(field: str, table: Mapping[str, Any], rule: PolicyRule) -> PolicyCall:
     tool = _value(field, table, "tool", str) or _only_tool(rule)
     if tool is None:
-        message = f"example {_shown(dict(table))} does not say which tool is called"
+        message = f"example {_example_text(dict(table))} does not say which tool is called"
         raise RuleError(field, message, 'Write { tool = "NAME", args = { … } }.')
     server = _value(field, table, "server", str)
     if server is None and rule.mcp_name != "*":
@@ -160,7 +161,7 @@ def _is_shell_rule(rule: PolicyRule) -> bool:
     return rule.mcp_name is None and any(map(is_shell_name, rule.tool_names))
 
 
-def _shown(value: Any) -> str:
+def _example_text(value: Any) -> str:
     """An example on one line, control characters escaped."""
     if isinstance(value, str):
         return repr(value)

@@ -23,6 +23,7 @@ from alhena.policy.checker import (
     CheckContext,
     CheckerError,
     CheckerType,
+    CheckerVerdict,
     CheckInput,
     ContextPart,
     ConversationHistory,
@@ -31,7 +32,6 @@ from alhena.policy.checker import (
     PolicyState,
     SafetyChecker,
     ToolCall,
-    Verdict,
     check_paths,
 )
 from alhena.policy.engine import PolicyFilter, denied_if_unattended
@@ -48,7 +48,7 @@ from alhena.system.environment import child_environment
 from alhena.system.errors import ProcessStartError
 
 if TYPE_CHECKING:
-    from alhena.system.processes import Ending, ProcessGroups
+    from alhena.system.processes import ProcessEnding, ProcessGroups
 
 
 SECONDS = 5.0
@@ -71,12 +71,12 @@ class ExternalRunner:
         self._groups = groups
         self._seconds = seconds
 
-    async def run(self, program: Path, question: bytes) -> Verdict:
+    async def run(self, program: Path, question: bytes) -> CheckerVerdict:
         """The answer of `program`. Raises CheckerError when there is no valid one."""
-        from alhena.system.processes import Command, CommandLimits, run_process
+        from alhena.system.processes import CommandLimits, ProcessCommand, run_process
 
         answer = _Answer()
-        command = Command(
+        command = ProcessCommand(
             argv=(str(program),),
             cwd=_CWD,
             env=self._env,
@@ -95,7 +95,7 @@ class ExternalRunner:
             raise CheckerError(failure)
         return _verdict(bytes(answer.data))
 
-    def _failure(self, ending: "Ending", answer: "_Answer") -> str | None:
+    def _failure(self, ending: "ProcessEnding", answer: "_Answer") -> str | None:
         if answer.too_long:
             return f"it answered more than {MAX_ANSWER_BYTES} bytes"
         if ending.stopped is not None:
@@ -121,11 +121,11 @@ class _Answer:
         self.data += data[: MAX_ANSWER_BYTES + 1 - len(self.data)]
 
 
-def _verdict(answer: bytes) -> Verdict:
+def _verdict(answer: bytes) -> CheckerVerdict:
     if not answer.strip():
         raise CheckerError("it answered nothing")
     try:
-        return msgspec.json.decode(answer, type=Verdict)
+        return msgspec.json.decode(answer, type=CheckerVerdict)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise CheckerError(f"its answer is not valid: {error}") from error
 
@@ -163,7 +163,7 @@ class CheckerRegistry:
         for directory, owner in places:
             path = directory / checker.name
             if os.path.lexists(path):
-                return self._trusted(path, {owner, self._admin_owner})
+                return self._require_trusted(path, {owner, self._admin_owner})
         looked = " or ".join(str(directory / checker.name) for directory, _ in places)
         raise CheckerError(f"there is no {looked}")
 
@@ -194,7 +194,7 @@ class CheckerRegistry:
             except CheckerError as error:
                 yield checker, error
 
-    def _trusted(self, path: Path, owners: set[int]) -> Path:
+    def _require_trusted(self, path: Path, owners: set[int]) -> Path:
         """The real file of a program that only its owner can change or replace."""
         try:
             real = Path(os.path.realpath(path, strict=True))
@@ -302,21 +302,23 @@ class SafetyChecks:
             return decision
         for checker in self._selection.active(call, context):
             verdict = await self._verdict(checker, call, decision, context)
-            decision = _applied(decision, checker, verdict)
+            decision = _apply_verdict(decision, checker, verdict)
             if decision.outcome is PolicyOutcome.DENY:
                 return decision
         return denied_if_unattended(decision, context)
 
     async def _verdict(
         self, checker: SafetyChecker, call: PolicyCall, decision: Decision, context: PolicyContext
-    ) -> Verdict:
+    ) -> CheckerVerdict:
         try:
             question = check_input(checker, call, decision, context, self.history)
-            return await self._asked(checker, question)
+            return await self._ask_checker(checker, question)
         except CheckerError as error:
-            return Verdict(PolicyOutcome.DENY, f"it failed, which counts as a denial: {error}")
+            return CheckerVerdict(
+                PolicyOutcome.DENY, f"it failed, which counts as a denial: {error}"
+            )
 
-    async def _asked(self, checker: SafetyChecker, question: CheckInput) -> Verdict:
+    async def _ask_checker(self, checker: SafetyChecker, question: CheckInput) -> CheckerVerdict:
         match checker.type:
             case CheckerType.IN_PROCESS:
                 return check_paths(question)
@@ -335,7 +337,7 @@ def _encoded(question: CheckInput) -> bytes:
         raise CheckerError(f"it cannot be asked: {error}") from error
 
 
-def _applied(decision: Decision, checker: SafetyChecker, verdict: Verdict) -> Decision:
+def _apply_verdict(decision: Decision, checker: SafetyChecker, verdict: CheckerVerdict) -> Decision:
     """`decision`, as strict as the verdict wants it; its rule has the words for the model."""
     said = one_line(verdict.reason or "")
     if len(said) > MAX_REASON:

@@ -49,10 +49,10 @@ def save_rule(rule: PolicyRule, path: Path) -> None:
             if text:
                 replace_file(place, text, expected=found, limit=MAX_FILE_BYTES)
     except (FileError, OSError) as error:
-        raise _unsaved(f"{path}: {str(error).rstrip('.')}") from error
+        raise _unsaved_error(f"{path}: {str(error).rstrip('.')}") from error
 
 
-def _unsaved(reason: str, remedy: str = "") -> ConfigError:
+def _unsaved_error(reason: str, remedy: str = "") -> ConfigError:
     remedy = f"{remedy} The approval holds for this session only.".lstrip()
     return ConfigError(f"the approval was not saved: {reason}.", remedy=remedy)
 
@@ -67,7 +67,7 @@ def _with_rule(rule: PolicyRule, data: bytes, place: Path) -> bytes | None:
         known: Any = tomllib.loads(data.decode("utf-8-sig")).get("rule", [])
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         reason = f"{place} is not TOML: {error}"
-        raise _unsaved(reason, "Correct the file or move it away.") from error
+        raise _unsaved_error(reason, "Correct the file or move it away.") from error
     tables = cast("list[Any]", known) if isinstance(known, list) else []
     fields = _new_fields(rule, tables)
     if fields is None:
@@ -75,19 +75,19 @@ def _with_rule(rule: PolicyRule, data: bytes, place: Path) -> bytes | None:
     try:
         table = f"[[rule]]\n{tomli_w.dumps(fields)}".encode()
     except UnicodeEncodeError as error:
-        raise _unsaved("no file can hold its characters") from error
+        raise _unsaved_error("no file can hold its characters") from error
     before = data or HEAD.encode()
     text = before + (b"\n" if before.endswith(b"\n") else b"\n\n") + table
     if len(text) > MAX_FILE_BYTES:
         reason = f"{place} would be larger than {MAX_FILE_BYTES} bytes"
-        raise _unsaved(reason, "Remove rules from it.")
+        raise _unsaved_error(reason, "Remove rules from it.")
     try:
         held = tomllib.loads(text.decode("utf-8-sig")).get("rule")
     except tomllib.TOMLDecodeError:
         held = None
     if held != [*tables, fields]:
         reason = f"{place} has its rules in another form than [[rule]]"
-        raise _unsaved(reason, "Write each under a [[rule]] of its own.")
+        raise _unsaved_error(reason, "Write each under a [[rule]] of its own.")
     return text
 
 
@@ -159,11 +159,11 @@ def always_prefixes(analysis: Analysis) -> tuple[str, ...] | None:
 def prefix_text(words: tuple[str, ...]) -> str:
     """Words as the text of a `commandPrefix`, quoted where they have to be."""
     settings, rest = split_settings(words)
-    quoted = [name + "=" + shlex.quote(value) for name, _, value in _divided(settings)]
+    quoted = [name + "=" + shlex.quote(value) for name, _, value in _divide_settings(settings)]
     return " ".join([*quoted, *(shlex.quote(word) for word in rest)])
 
 
-def _divided(settings: tuple[str, ...]) -> list[tuple[str, str, str]]:
+def _divide_settings(settings: tuple[str, ...]) -> list[tuple[str, str, str]]:
     return [setting.partition("=") for setting in settings]
 
 

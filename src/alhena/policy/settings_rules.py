@@ -210,7 +210,7 @@ def settings_policy(
     excluded, confirmed, allowed, flagged, core = (
         tuple(reader.entries(key, texts)) for key, texts in entries.items()
     )
-    servers = _trusted(settings) if settings.mcp_servers and trusted else ()
+    servers = _trusted_servers(settings) if settings.mcp_servers and trusted else ()
     only = _servers("mcp.allowed", mcp.allowed) if mcp.allowed else None
     rules = (
         *_server_rules("mcp.excluded", _servers("mcp.excluded", mcp.excluded), PolicyOutcome.DENY),
@@ -218,7 +218,9 @@ def settings_policy(
         *(_rule(entry, PolicyOutcome.ASK_USER, _RESTRICTING) for entry in confirmed),
         *(_rule(entry, PolicyOutcome.ALLOW, _ALLOWING) for entry in (*allowed, *flagged)),
         *_server_rules("mcpServers.NAME.trust", servers, PolicyOutcome.ALLOW),
-        *_server_rules("mcp.allowed", _unquestioned(only or (), settings), PolicyOutcome.ALLOW),
+        *_server_rules(
+            "mcp.allowed", _unquestioned_servers(only or (), settings), PolicyOutcome.ALLOW
+        ),
         *_headless_rules(settings),
     )
     filters: list[PolicyFilter] = []
@@ -232,13 +234,13 @@ def settings_policy(
     return SettingsPolicy(rules, tuple(filters), problems)
 
 
-def _trusted(settings: Settings) -> tuple[str, ...]:
+def _trusted_servers(settings: Settings) -> tuple[str, ...]:
     from alhena.config.mcp_servers import names_with_trust
 
     return names_with_trust(settings.mcp_servers, trust=True)
 
 
-def _unquestioned(allowed: tuple[str, ...], settings: Settings) -> tuple[str, ...]:
+def _unquestioned_servers(allowed: tuple[str, ...], settings: Settings) -> tuple[str, ...]:
     """Of the servers that these names mean, those whose calls need no question: not those whose
     entries say that they are not trusted, as all entries of a workspace do."""
     if not (allowed and settings.mcp_servers):
@@ -253,12 +255,12 @@ def _unquestioned(allowed: tuple[str, ...], settings: Settings) -> tuple[str, ..
 def _headless_rules(settings: Settings) -> Iterator[PolicyRule]:
     """`mcp.autoAllowInHeadless`: calls need no approval where no person can be asked."""
     if settings.mcp.auto_allow_in_headless:
-        names = _unquestioned(("*",), settings)
+        names = _unquestioned_servers(("*",), settings)
         for rule in _server_rules("mcp.autoAllowInHeadless", names, PolicyOutcome.ALLOW):
             yield msgspec.structs.replace(rule, interactive=False)
 
 
-class _Entry(msgspec.Struct, frozen=True):
+class _ToolEntry(msgspec.Struct, frozen=True):
     """`name` or `name(prefix)` of a list of tools. `names` are all that it means; `exact`: the
     prefix is the whole command."""
 
@@ -282,7 +284,7 @@ class _EntryReader:
         self._foreign = foreign
         self.problems: list[PolicyProblem] = []
 
-    def entries(self, key: str, texts: Iterable[str]) -> Iterator[_Entry]:
+    def entries(self, key: str, texts: Iterable[str]) -> Iterator[_ToolEntry]:
         """The entries of a list. Raises ConfigError."""
         for text in texts:
             try:
@@ -305,7 +307,7 @@ _WIDENING = frozenset({"tools.allowed", "tools.core"})
 """Lists whose entries allow something."""
 
 
-def _entry(key: str, text: str) -> _Entry:
+def _entry(key: str, text: str) -> _ToolEntry:
     name, bracket, rest = (part.strip() for part in text.strip().partition("("))
     if not name:
         raise _wrong(key, text, "names no tool", "Write a tool's name.")
@@ -317,7 +319,7 @@ def _entry(key: str, text: str) -> _Entry:
     if not bracket:
         if ")" in name or any(c.isspace() for c in name):
             raise _wrong(key, text, "is no tool's name", "Write one name an entry.")
-        return _Entry(key, name, names=names)
+        return _ToolEntry(key, name, names=names)
     if not any(map(is_shell_name, names)):
         reason = f"gives {name} a prefix, which only run_shell_command takes"
         raise _wrong(key, text, reason, f"Write {name}, or run_shell_command(PREFIX).")
@@ -330,7 +332,7 @@ def _entry(key: str, text: str) -> _Entry:
         reason = "has a wildcard that is not at its end"
         raise _wrong(key, text, reason, "Write run_shell_command(PREFIX), or a policy file.")
     exact = bool(meant) and prefix == inside and key in _WIDENING
-    return _Entry(key, name, prefix or None, names, exact)
+    return _ToolEntry(key, name, prefix or None, names, exact)
 
 
 def _wrong(key: str, entry: str, reason: str, remedy: str) -> ConfigError:
@@ -346,7 +348,7 @@ def _servers(key: str, names: Iterable[str]) -> tuple[str, ...]:
     return kept
 
 
-def _rule(entry: _Entry, decision: PolicyOutcome, strength: tuple[Tier, int]) -> PolicyRule:
+def _rule(entry: _ToolEntry, decision: PolicyOutcome, strength: tuple[Tier, int]) -> PolicyRule:
     tier, priority = strength
     return PolicyRule(
         decision=decision,
@@ -394,7 +396,7 @@ def _allows_server_of_settings(rule: PolicyRule) -> bool:
     return allows and rule.file is None and rule.source.startswith("settings: mcp")
 
 
-def _core(entries: Sequence[_Entry], known: ToolNames) -> PolicyFilter:
+def _core(entries: Sequence[_ToolEntry], known: ToolNames) -> PolicyFilter:
     """Only these of the built-in tools. Tools of servers and programs are not meant."""
     source = "settings: tools.core"
     shields = [
@@ -438,7 +440,7 @@ def _only_servers(servers: Iterable[str]) -> PolicyFilter:
 
 
 def _slips(
-    entries: Iterable[_Entry], known: ToolNames, *, restricting: bool = False
+    entries: Iterable[_ToolEntry], known: ToolNames, *, restricting: bool = False
 ) -> Iterator[PolicyProblem]:
     """Warnings for names that look like slips of the pen; any name may be a program's tool. Where
     entries are `restricting`, what surely is a slip is an error."""
@@ -456,7 +458,7 @@ def _slips(
             )
 
 
-def _useless(entries: Iterable[_Entry]) -> Iterator[PolicyProblem]:
+def _useless(entries: Iterable[_ToolEntry]) -> Iterator[PolicyProblem]:
     """Warnings for prefixes that let nothing through."""
     for entry in entries:
         if entry.prefix is None:

@@ -58,10 +58,10 @@ def repositories(directory: str) -> Iterator[tuple[str, str]]:
 def named_program(directory: str, use: GitUse) -> str | None:
     """A program that a repository makes git run in `directory`, by where it is named, such as
     "core.fsmonitor in /srv/x/.git/config"; None when there is none."""
-    return _Search(use).of(directory)
+    return _RepositorySearch(use).of(directory)
 
 
-class _Search:
+class _RepositorySearch:
     def __init__(self, use: GitUse) -> None:
         self.use = use
         self.seen: set[str] = set()
@@ -88,7 +88,7 @@ class _Search:
         places = dict.fromkeys((common, git_dir))
         for place in places:
             for name in ("config", "config.worktree"):
-                found = self._configured(os.path.join(place, name), git_dir, top)
+                found = self._find_setting(os.path.join(place, name), git_dir, top)
                 if found is not None:
                     return found
         for place in places:
@@ -106,7 +106,7 @@ class _Search:
     def _may_run(self, hook: str) -> bool:
         return self.use.hooks is None or hook in self.use.hooks
 
-    def _configured(self, path: str, git_dir: str, top: str) -> str | None:
+    def _find_setting(self, path: str, git_dir: str, top: str) -> str | None:
         try:
             text = read_limited(path).decode("latin-1")
         except FileNotFoundError:
@@ -244,7 +244,7 @@ def _paths(index: bytes, start: int) -> Iterator[str]:
                 break
 
 
-def _tracked(index: bytes) -> list[str]:
+def _parse_index(index: bytes) -> list[str]:
     """The paths in an index of the common form. Raises ValueError for another."""
     version, count = int.from_bytes(index[4:8], "big"), int.from_bytes(index[8:12], "big")
     if index[:4] != b"DIRC" or version not in {2, 3}:
@@ -350,7 +350,7 @@ class Surroundings:
         directory that is a bare repository itself."""
         return next((found for _, found in repositories(directory)), None)
 
-    def tracked(self, directory: str) -> list[str] | None:
+    def tracked_files(self, directory: str) -> list[str] | None:
         """The files that git tracks in the repository of `directory`; None where that is not
         known."""
         top, dot_git = next(iter(repositories(directory)), ("", ""))
@@ -360,7 +360,7 @@ class Surroundings:
             git_dir, _ = _directories(dot_git)
             if any(name.startswith("sharedindex.") for name in _entries(git_dir)):
                 return None
-            names = _tracked(read_limited(os.path.join(git_dir, "index"), MAX_INDEX))
+            names = _parse_index(read_limited(os.path.join(git_dir, "index"), MAX_INDEX))
         except FileNotFoundError:
             return []
         except (OSError, ValueError):

@@ -27,7 +27,7 @@ _PLAIN_SETTING = re.compile(
 )
 
 
-class Reach(Value, frozen=True, kw_only=True):
+class TreeExtent(Value, frozen=True, kw_only=True):
     """The part of a directory that a program reads. `content`: of files, else only names. `hidden`:
     names with a dot, too, and what ignore files exclude. `follows`: through symbolic links. A file
     is not read when its name matches none of `only` (if there are any) or one of `without`.
@@ -71,13 +71,13 @@ def _inside(real: str, facts: Surroundings) -> list[str]:
     return real[len(facts.root_of(real) or real) :].split("/")
 
 
-def exposed(tops: Iterable[str], reach: Reach, facts: Surroundings) -> str | None:
+def tree_refusal(tops: Iterable[str], reach: TreeExtent, facts: Surroundings) -> str | None:
     """The reason why directories may not be read with all that is below, as one clause."""
-    return _Walk(reach, facts).refusal(tops)
+    return _TreeWalk(reach, facts).refusal(tops)
 
 
-class _Walk:
-    def __init__(self, reach: Reach, facts: Surroundings) -> None:
+class _TreeWalk:
+    def __init__(self, reach: TreeExtent, facts: Surroundings) -> None:
         self.reach = reach
         self.facts = facts
         self.seen: set[str] = set()

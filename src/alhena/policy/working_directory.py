@@ -24,7 +24,7 @@ TRUST = "to trust it: alhena trust"
 _WRITE_NOTHING = frozenset({"cd", "[[", "exit", "break", "continue"})
 
 
-class Places:
+class ShellDirectories:
     """The directories of one call, whose command line has these `parts`. Without surroundings
     nothing is known but that the call begins in the working directory."""
 
@@ -47,12 +47,12 @@ class Places:
         words = part.words
         if len(words) != 2 or not all(word.literal for word in words):
             return False
-        return self._reached((*part.directories, words[1])) is not None
+        return self._directories_after((*part.directories, words[1])) is not None
 
     def objection(self, part: Part, reach: "Reach") -> str | None:
         """The reason why a rule cannot speak for this part, which may come down to `reach`, where
         it runs; None when the place is no matter."""
-        if part.directories and self._reached(part.directories) is None:
+        if part.directories and self._directories_after(part.directories) is None:
             return "it runs in a directory that is outside the workspace or not known"
         for command in reach.commands:
             words = command.words
@@ -64,13 +64,13 @@ class Places:
 
     def leaves(self, part: Part) -> str | None:
         """The reason why a part that only reads may read outside the workspace, or secrets."""
-        reached = self._reached(part.directories)
+        reached = self._directories_after(part.directories)
         return leaves_workspace(part, self._parts, reached, self.surroundings)
 
     def destroys(self, part: Part, reach: "Reach") -> str | None:
         """The reason why a rule for any command does not speak for this part: what lies beyond the
         workspace would be destroyed, or git would run what a repository names."""
-        facts, reached = self.surroundings, self._reached(part.directories)
+        facts, reached = self.surroundings, self._directories_after(part.directories)
         refusal = Destruction(self._changes, facts, self._given or ".").of(part, reach)
         if refusal is not None or facts is None or not reached:
             return refusal
@@ -94,7 +94,7 @@ class Places:
             moved = bool(part.directories) or self._given is not None
             unknown = "it runs git in a directory whose repository is not known"
             return unknown if moved or own else None
-        reached = self._reached(part.directories)
+        reached = self._directories_after(part.directories)
         for target in own:  # git follows symbolic links before `..`, a shell's cd does not
             reached = reached and {facts.real(os.path.join(place, target)) for place in reached}
         if not reached or not all(map(facts.contains, reached)):
@@ -110,7 +110,7 @@ class Places:
             )
         return None
 
-    def _reached(self, targets: tuple[Word, ...]) -> set[str] | None:
+    def _directories_after(self, targets: tuple[Word, ...]) -> set[str] | None:
         """The directories a shell may be in after these changes; None when a target is not plain
         or lies outside the workspace."""
         if any(not word.literal or word.text.startswith("-") for word in targets):

@@ -18,7 +18,7 @@ from alhena.session.journal import Extent, read_session
 from alhena.session.records import Header, title_of
 from alhena.session.replay import Replay
 from alhena.session.store import require_readable
-from alhena.suspicious_text import shown
+from alhena.suspicious_text import write_hidden
 from alhena.wire.content import MODEL, EncodedContent, Part
 
 _LANGUAGES = (
@@ -45,7 +45,7 @@ def inline(text: str) -> str:
 
 def code_block(text: str, language: str = "") -> list[str]:
     """The lines of a block of code."""
-    body = shown(text).rstrip("\n")
+    body = write_hidden(text).rstrip("\n")
     longest = max(map(len, re.findall("`+", body)), default=0)
     fence = "`" * max(3, longest + 1)
     return [f"{fence}{language}", body, fence]
@@ -55,7 +55,7 @@ def prose(text: str) -> list[str]:
     """The lines of words that are Markdown themselves. Code, lists, quotations, tables and emphasis
     stay; headings, rules, links, images and HTML are kept as written."""
     lines: list[str] = []
-    found = shown(text).split("\n")
+    found = write_hidden(text).split("\n")
     at, listed = 0, False
     while at < len(found):
         line = found[at]

@@ -238,7 +238,7 @@ class _Activation(BaseInvocation):
         try:
             instructions = skill.instructions()
         except InputError as error:
-            return ToolResult.failed(f"The skill {skill.name} cannot be read: {error}")
+            return ToolResult.from_failure(f"The skill {skill.name} cannot be read: {error}")
         if skill.folder not in self._workspace.readable:
             self._workspace.readable += (skill.folder,)
         files = folder_structure(skill.folder, None, MAX_RESOURCES)

@@ -151,13 +151,21 @@ class IgnoreFile:
         for line in text.split("\n"):
             self._add(_byte_per_character(line))
         # For other entries, and for directories; last lines first, as they decide.
-        self.checks = [
+        self._checks = [
             [c for block in reversed(self._blocks) for c in block.checks(directories=directories)]
             for directories in (False, True)
         ]
 
     def __bool__(self) -> bool:
         return bool(self._blocks)
+
+    def verdict(self, prefix: str, name: str, is_dir: bool) -> bool | None:
+        """True to ignore, False to keep, None without a matching line; the path is `prefix` +
+        `name`."""
+        for negated, by_name, fullmatch in self._checks[is_dir]:
+            if fullmatch(name if by_name else prefix + name):
+                return not negated
+        return None
 
     def _add(self, line: str) -> None:
         if line.startswith("#"):
@@ -262,9 +270,9 @@ class DirectoryRules:
 
 def _apply_rules(layers: list[tuple[str, IgnoreFile]], name: str, is_dir: bool) -> bool:
     for prefix, rules in layers:
-        for negated, by_name, fullmatch in rules.checks[is_dir]:
-            if fullmatch(name if by_name else prefix + name):
-                return not negated
+        verdict = rules.verdict(prefix, name, is_dir)
+        if verdict is not None:
+            return verdict
     return False
 
 

@@ -121,7 +121,7 @@ MAX_ENDED = 50
 _FIRST_STEP = 0.002
 
 
-class Command(msgspec.Struct, frozen=True, kw_only=True):
+class ProcessCommand(msgspec.Struct, frozen=True, kw_only=True):
     """A command to run. Without `merge_stderr` stderr is discarded, or goes to its own sink.
     `stdin` is the content of its standard input. With `leaves_nothing`, processes it leaves running
     are killed. A `label`, its name for people, makes it tracked: processes that start their own
@@ -146,7 +146,7 @@ class CommandLimits(msgspec.Struct, frozen=True, kw_only=True):
     output: int = 0
 
 
-class Stop(StrEnum):
+class ReachedLimit(StrEnum):
     """The limit that stopped a child."""
 
     INACTIVITY = "inactivity"
@@ -154,7 +154,7 @@ class Stop(StrEnum):
     OUTPUT = "output"
 
 
-class Ending(msgspec.Struct, frozen=True, kw_only=True):
+class ProcessEnding(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a child: an exit code or a signal number, and its living members.
 
     `pgid` is its process group and session, `background` the ids of living members, `stopped` the
@@ -164,7 +164,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     pgid: int
     exit_code: int | None
     signal: int | None
-    stopped: Stop | None
+    stopped: ReachedLimit | None
     background: tuple[int, ...]
 
 
@@ -307,14 +307,14 @@ class ProcessGroups:
 
 
 async def run_process(
-    command: Command,
+    command: ProcessCommand,
     sink: Callable[[bytes], None],
     *,
     limits: CommandLimits | None = None,
     groups: ProcessGroups | None = None,
     started: Callable[[int], None] = lambda _pid: None,
     errors: Callable[[bytes], None] | None = None,
-) -> Ending:
+) -> ProcessEnding:
     """Runs `command` to its end, with stdout and stderr merged in order, or stderr to `errors`.
 
     When it ends by itself, living members of its session are handed to `groups`, or killed without
@@ -348,7 +348,7 @@ async def run_process(
 
 
 async def run_in_background(
-    command: Command,
+    command: ProcessCommand,
     output: BackgroundOutput,
     *,
     groups: ProcessGroups,
@@ -380,7 +380,7 @@ async def run_in_background(
 
 
 def _start(
-    command: Command,
+    command: ProcessCommand,
     groups: ProcessGroups | None,
     sink: Callable[[bytes], None],
     errors: Callable[[bytes], None] | None = None,
@@ -405,7 +405,7 @@ def _start(
     return child
 
 
-async def _end_or_limit(child: Child, limits: CommandLimits) -> Stop | None:
+async def _end_or_limit(child: Child, limits: CommandLimits) -> ReachedLimit | None:
     begin = child.now()
     child.output_limit = limits.output
     while not child.exited.done():
@@ -419,11 +419,11 @@ async def _end_or_limit(child: Child, limits: CommandLimits) -> Stop | None:
         if child.exited.done():
             break
         if child.over_limit.done():
-            return Stop.OUTPUT
+            return ReachedLimit.OUTPUT
         if last is not None and child.now() >= last:
-            return Stop.TOTAL
+            return ReachedLimit.TOTAL
         if limits.inactivity and child.now() >= child.last_output + limits.inactivity:
-            return Stop.INACTIVITY
+            return ReachedLimit.INACTIVITY
     return None
 
 
@@ -464,9 +464,11 @@ def _release(child: Child, groups: ProcessGroups | None) -> None:
         groups.unwatch(child.pid)
 
 
-def _ending(child: Child, stopped: Stop | None, background: tuple[int, ...]) -> Ending:
+def _ending(
+    child: Child, stopped: ReachedLimit | None, background: tuple[int, ...]
+) -> ProcessEnding:
     code = child.reap()
-    return Ending(
+    return ProcessEnding(
         pgid=child.pid,
         exit_code=code if code is not None and code >= 0 else None,
         signal=-code if code is not None and code < 0 else None,

@@ -296,11 +296,11 @@ must neither delay a session nor hide the directories beside them."""
 SUMMARISED = frozenset({"node_modules", ".git", "dist", "__pycache__", ".venv"})
 """Directories shown as one line, whatever their content."""
 
-_Place = tuple["_Folder", str, DirectoryRules | None]
+_Place = tuple["_DrawnFolder", str, DirectoryRules | None]
 """A directory still to read: its node in the drawing, its path, the rules inside."""
 
 
-class _Folder:
+class _DrawnFolder:
     """A directory in the drawing. `cut`: it has more content than shown."""
 
     __slots__ = ("cut", "files", "folders", "name")
@@ -308,7 +308,7 @@ class _Folder:
     def __init__(self, name: str) -> None:
         self.name = name
         self.files: list[str] = []
-        self.folders: list[_Folder] = []
+        self.folders: list[_DrawnFolder] = []
         self.cut = False
 
 
@@ -321,9 +321,9 @@ class _Picture:
         self.reads = max_read
         self.reads_each = max(1, max_read // 4)
         self.queue: deque[_Place] = deque()
-        self.waiting: list[tuple[_Folder, list[str]]] = []
+        self.waiting: list[tuple[_DrawnFolder, list[str]]] = []
 
-    def look_into(self, folder: _Folder, path: str, rules: DirectoryRules | None) -> None:
+    def look_into(self, folder: _DrawnFolder, path: str, rules: DirectoryRules | None) -> None:
         """Lists one directory, and queues its subdirectories."""
         if self.items == 0 or self.reads == 0:
             folder.cut = _holds_something(path)
@@ -340,7 +340,7 @@ class _Picture:
             if self.items == 0:
                 folder.cut = True
                 break
-            child = _Folder(_safe(name))
+            child = _DrawnFolder(_safe(name))
             folder.folders.append(child)
             self.items -= 1
             if name in SUMMARISED or (rules and rules.ignores(name, is_dir=True)):
@@ -355,7 +355,7 @@ class _Picture:
             folder.cut = folder.cut or len(files) > self.items
             self._show(folder, files[: self.items])
 
-    def _show(self, folder: _Folder, files: list[str]) -> None:
+    def _show(self, folder: _DrawnFolder, files: list[str]) -> None:
         folder.files += map(_safe, files)
         self.items -= len(files)
 
@@ -388,7 +388,7 @@ def folder_structure(
     Truncated folders end in "...", as do ignored and summarised ones. Symlinked directories are
     listed as files; unreadable ones as truncated.
     """
-    top = _Folder(_safe(str(root)))
+    top = _DrawnFolder(_safe(str(root)))
     picture = _Picture(max_items, max_read)
     picture.queue.append((top, str(root), rules.rules_of(root) if rules else None))
     while picture.queue:
@@ -421,13 +421,13 @@ def _holds_something(path: str) -> bool:
         return True
 
 
-def _any_cut(folder: _Folder) -> bool:
+def _any_cut(folder: _DrawnFolder) -> bool:
     return folder.cut or any(_any_cut(child) for child in folder.folders)
 
 
-def _draw(folder: _Folder, indent: str, lines: list[str]) -> None:
+def _draw(folder: _DrawnFolder, indent: str, lines: list[str]) -> None:
     """Appends the lines of a folder's content. The number of items limits the depth."""
-    items: list[str | _Folder] = [*folder.files, *folder.folders]
+    items: list[str | _DrawnFolder] = [*folder.files, *folder.folders]
     if folder.cut and (items or not indent):
         items.append("...")
     for index, item in enumerate(items):

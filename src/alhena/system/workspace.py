@@ -10,7 +10,7 @@ from alhena.config.settings import FileFilteringSettings
 from alhena.errors import InputError
 
 if TYPE_CHECKING:
-    from alhena.system.processes import Command, Ending
+    from alhena.system.processes import ProcessCommand, ProcessEnding
     from alhena.system.pseudo_terminal import PseudoTerminal
 
 
@@ -41,8 +41,8 @@ class Terminal(Protocol):
     """Terminals of a client, in which commands run without a sandbox."""
 
     async def run(
-        self, command: "Command", feed: Callable[[bytes], object], call_id: str
-    ) -> "Ending":
+        self, command: "ProcessCommand", feed: Callable[[bytes], object], call_id: str
+    ) -> "ProcessEnding":
         """Runs a command to its end, passing on its output; kills it when cancelled. Raises
         ProcessStartError."""
         ...

@@ -197,7 +197,7 @@ def real_location(workspace: Workspace, path: Path, *, reading: bool = False) ->
     return ToolFailure(printable(workspace.refusal(str(path))), ToolErrorType.PATH_NOT_IN_WORKSPACE)
 
 
-def kept_closed(workspace: Workspace, *paths: Path) -> bool:
+def is_kept_from_model(workspace: Workspace, *paths: Path) -> bool:
     """True when the .geminiignore of its workspace root ignores one of the paths."""
     if not workspace.filtering.respect_gemini_ignore:
         return False
@@ -215,12 +215,12 @@ def kept_closed(workspace: Workspace, *paths: Path) -> bool:
 
 def failure_of(error: FileError) -> ToolFailure:
     """Converts a file error to the failure of a call."""
-    return ToolFailure(str(error), ToolErrorType.named(error.kind))
+    return ToolFailure(str(error), ToolErrorType.from_name(error.kind))
 
 
 def failed_result(failure: ToolFailure) -> ToolResult:
     """Converts a failure to the result of the call."""
-    return ToolResult.failed(failure.message, failure.type)
+    return ToolResult.from_failure(failure.message, failure.type)
 
 
 def root_of(workspace: Workspace, real: Path) -> Path:

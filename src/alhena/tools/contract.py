@@ -15,7 +15,7 @@ import msgspec
 from alhena.values import Value
 from alhena.wire.content import Content, Part
 from alhena.wire.request import FunctionDeclaration
-from alhena.wire.request import Tool as DeclaredTools
+from alhena.wire.request import ToolDeclarations as DeclaredTools
 from alhena.wire.response import GenerateContentResponse
 
 
@@ -277,7 +277,7 @@ class ToolErrorType(StrEnum):
     MCP_RESOURCE_NOT_FOUND = "mcp_resource_not_found"
 
     @classmethod
-    def named(cls, kind: str) -> "ToolErrorType":
+    def from_name(cls, kind: str) -> "ToolErrorType":
         """The type with this name; UNKNOWN if there is none."""
         try:
             return cls(kind)
@@ -329,7 +329,7 @@ class ToolResult(Value, frozen=True, kw_only=True):
     spilled: SpilledText | None = None
 
     @classmethod
-    def failed(
+    def from_failure(
         cls, message: str, type: ToolErrorType = ToolErrorType.EXECUTION_FAILED
     ) -> "ToolResult":
         """Builds a failed result, shown to model and user alike."""

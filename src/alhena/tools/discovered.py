@@ -30,7 +30,7 @@ from alhena.wire.request import FunctionDeclaration
 
 if TYPE_CHECKING:
     from alhena.system.output import CapturedText
-    from alhena.system.processes import Command, CommandLimits, Ending, ProcessGroups
+    from alhena.system.processes import CommandLimits, ProcessCommand, ProcessEnding, ProcessGroups
     from alhena.system.sandbox.sandbox import Sandbox
     from alhena.tools.output_store import OutputStore
 
@@ -57,7 +57,7 @@ class DeclaredTool(msgspec.Struct, frozen=True, kw_only=True):
         return PREFIX + self.name
 
 
-class Listing(Value, frozen=True, kw_only=True):
+class DiscoveredTools(Value, frozen=True, kw_only=True):
     """The tools found; `problems` are sentences about unusable items."""
 
     tools: tuple[DeclaredTool, ...] = ()
@@ -78,7 +78,7 @@ def arguments(command: str) -> tuple[str, ...]:
     return words
 
 
-def read_listing(output: bytes) -> Listing:
+def read_listing(output: bytes) -> DiscoveredTools:
     """Reads a JSON array of declarations, or of objects that list them as `function_declarations`
     or `functionDeclarations`. Invalid items become problems; valid ones are used. Raises ValueError
     when the output is not such an array."""
@@ -102,7 +102,7 @@ def read_listing(output: bytes) -> Listing:
             problems.append(f"{place}: {found.name} is declared twice; the first one is used")
         else:
             tools[found.name] = found
-    return Listing(tools=tuple(tools.values()), problems=tuple(problems))
+    return DiscoveredTools(tools=tuple(tools.values()), problems=tuple(problems))
 
 
 def _declarations(items: list[object]) -> Iterator[tuple[str, object]]:
@@ -175,18 +175,18 @@ async def discover(
     env: dict[str, str],
     groups: "ProcessGroups | None" = None,
     sandbox: "Sandbox | None" = None,
-) -> Listing:
+) -> DiscoveredTools:
     """Runs `command` in `cwd` with `env` and returns the tools it lists. Any failure gives no tools
     and a problem with the reason. Processes left running are killed."""
     from alhena.system.output import OutputCapture
-    from alhena.system.processes import Command, CommandLimits, run_process
+    from alhena.system.processes import CommandLimits, ProcessCommand, run_process
     from alhena.tools.shell_output import stop_reason
 
     try:
         words = arguments(command)
     except ValueError as error:
-        return Listing(problems=(f"it cannot be run: {error}",))
-    process = Command(
+        return DiscoveredTools(problems=(f"it cannot be run: {error}",))
+    process = ProcessCommand(
         argv=tuple(map(os.fsencode, words)),
         cwd=cwd,
         env=env,
@@ -210,20 +210,20 @@ async def discover(
             errors=said.feed,
         )
     except ProcessStartError as error:
-        return Listing(problems=(str(error).removesuffix("."),))
+        return DiscoveredTools(problems=(str(error).removesuffix("."),))
     diagnostics = one_line(said.finish_capture().text.strip(), 2 * _SHOWN)
     behind = f": {diagnostics}" if diagnostics else ""
     if len(printed) > MAX_LISTING:
-        return Listing(problems=(f"it printed more than {MAX_LISTING >> 20} MB",))
+        return DiscoveredTools(problems=(f"it printed more than {MAX_LISTING >> 20} MB",))
     if stopped := stop_reason(ending, limits):
-        return Listing(problems=(f"{stopped.rstrip('.')}{behind}",))
+        return DiscoveredTools(problems=(f"{stopped.rstrip('.')}{behind}",))
     if ending.exit_code != 0:
         how = f"signal {ending.signal}" if ending.exit_code is None else str(ending.exit_code)
-        return Listing(problems=(f"it ended with {how}{behind}",))
+        return DiscoveredTools(problems=(f"it ended with {how}{behind}",))
     try:
         return read_listing(bytes(printed))
     except ValueError as error:
-        return Listing(problems=(f"{error}{behind}",))
+        return DiscoveredTools(problems=(f"{error}{behind}",))
 
 
 CALL_SECONDS = 600.0
@@ -315,7 +315,7 @@ class DiscoveredInvocation(BaseInvocation):
 
         call = self._tool.call
         if held := await self._why_held():
-            return ToolResult.failed(held, ToolErrorType.DISCOVERED_TOOL_EXECUTION_ERROR)
+            return ToolResult.from_failure(held, ToolErrorType.DISCOVERED_TOOL_EXECUTION_ERROR)
         live = live_output(context.update_output, context.update_screen)
         output = DiscoveredOutput(
             call.outputs,
@@ -337,7 +337,7 @@ class DiscoveredInvocation(BaseInvocation):
             )
             finished = True
         except ProcessStartError as error:
-            return ToolResult.failed(
+            return ToolResult.from_failure(
                 f"{self._tool.own_name} could not be started: {error}",
                 ToolErrorType.DISCOVERED_TOOL_EXECUTION_ERROR,
             )
@@ -356,13 +356,13 @@ class DiscoveredInvocation(BaseInvocation):
         why = await in_daemon_thread(why_held)
         return f"{self._tool.own_name} is not run: tools.callCommand is {why}" if why else ""
 
-    def _command(self) -> "Command":
+    def _command(self) -> "ProcessCommand":
         from alhena.system.environment import child_environment
-        from alhena.system.processes import Command
+        from alhena.system.processes import ProcessCommand
 
         call = self._tool.call
         made = child_environment(call.environ, call.redaction)
-        command = Command(
+        command = ProcessCommand(
             argv=(*map(os.fsencode, call.words), os.fsencode(self._tool.own_name)),
             cwd=call.cwd,
             env=made.variables,
@@ -374,7 +374,7 @@ class DiscoveredInvocation(BaseInvocation):
 
     def _result(
         self,
-        ending: "Ending",
+        ending: "ProcessEnding",
         output: "CapturedOutput",
         errors: "CapturedText",
         limits: "CommandLimits",
@@ -401,7 +401,9 @@ class DiscoveredInvocation(BaseInvocation):
             f"Exit Code: {or_none(ending.exit_code)}",
             f"Signal: {or_none(ending.signal)}",
         )
-        return ToolResult.failed("\n".join(lines), ToolErrorType.DISCOVERED_TOOL_EXECUTION_ERROR)
+        return ToolResult.from_failure(
+            "\n".join(lines), ToolErrorType.DISCOVERED_TOOL_EXECUTION_ERROR
+        )
 
 
 class DiscoveredOutput(CapturedOutput):

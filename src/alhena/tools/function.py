@@ -368,7 +368,7 @@ class FunctionInvocation:
         if boundary.failure is not None:
             reason = one_line(boundary.failure)
         if reason:
-            return ToolResult.failed(f"{self._tool.name} failed: {reason}")
+            return ToolResult.from_failure(f"{self._tool.name} failed: {reason}")
         try:
             return _result(returned)
         except (TypeError, ValueError, RecursionError) as error:
@@ -376,7 +376,7 @@ class FunctionInvocation:
             message = f"{self._tool.name} returned {kind}, which cannot be put to a model: {error}."
             if context.program is not None:
                 context.program.fail(message)
-            return ToolResult.failed(message)
+            return ToolResult.from_failure(message)
 
     async def _call_function(self, context: ToolContext[Any]) -> object:
         args, kwargs = self._tool.signature.bind(self._values, context)
@@ -469,12 +469,12 @@ async def call_tool(
         raise TypeError(f"args has to be a mapping of arguments, not {args!r:.60}")
     built = as_tool(tool, "tool").build(dict(args))
     if isinstance(built, ToolFailure):
-        return ToolResult.failed(built.message, built.type)
+        return ToolResult.from_failure(built.message, built.type)
     boundary = Boundary()
     with boundary:
         return await built.execute(ExecutionContext(Path.cwd(), program=_TestProgram(deps)))
     reason = "unknown" if boundary.failure is None else one_line(boundary.failure)
-    return ToolResult.failed(reason, ToolErrorType.UNHANDLED_EXCEPTION)
+    return ToolResult.from_failure(reason, ToolErrorType.UNHANDLED_EXCEPTION)
 
 
 def _result(returned: object) -> ToolResult:

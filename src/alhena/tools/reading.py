@@ -115,13 +115,13 @@ class UnwantedMedia(msgspec.Struct, frozen=True):
     mime: str
 
 
-class Binary(msgspec.Struct, frozen=True):
+class BinaryFile(msgspec.Struct, frozen=True):
     """A file that is neither text nor a medium that models take; `reason` says what is wrong."""
 
     reason: str = "a binary file that cannot be shown"
 
 
-FileContent = TextWindow | Media | UnwantedMedia | Binary
+FileContent = TextWindow | Media | UnwantedMedia | BinaryFile
 
 
 class LineRange(msgspec.Struct, frozen=True):
@@ -155,9 +155,9 @@ def read_content(
 
         media_data = _whole(descriptor, data, size)
         problem = find_media_problem(mime, media_data)
-        return Media(mime, media_data) if problem is None else Binary(f"{mime}, but {problem}")
+        return Media(mime, media_data) if problem is None else BinaryFile(f"{mime}, but {problem}")
     if is_binary(sample):
-        return Binary()
+        return BinaryFile()
     return window_of_bytes(_whole(descriptor, data, size), lines.offset, lines.limit)
 
 

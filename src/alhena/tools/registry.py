@@ -388,7 +388,7 @@ class ToolSources:
         async with asyncio.TaskGroup() as tasks:
             for source in self._waiting:
                 tasks.create_task(self._ask(source))
-        self.changed()
+        self.notify_change()
 
     def watch(self, listener: Callable[[], None]) -> None:
         """Calls `listener` whenever tools have come or gone."""
@@ -403,7 +403,7 @@ class ToolSources:
         while self._closing:
             await self._closing.pop()()
 
-    def changed(self) -> None:
+    def notify_change(self) -> None:
         """Tells those who watch."""
         for listener in tuple(self.watchers):
             listener()

@@ -55,7 +55,7 @@ _INCLUDE_IGNORED = (
 _WILD = re.compile(r"[*?\[{\\]")
 
 
-class Wanted(Value, frozen=True, kw_only=True):
+class FileRequest(Value, frozen=True, kw_only=True):
     """A request for files. `git` and `gemini` say if those ignore files apply; `environ` (default:
     this process's) locates the user's git settings.
 
@@ -136,7 +136,9 @@ def _any_of(sources: list[str]) -> re.Pattern[str] | None:
 class Selector:
     """Finds the files of one request. `cancellation` stops it early; the caller checks it."""
 
-    def __init__(self, workspace: Workspace, wanted: Wanted, cancellation: threading.Event) -> None:
+    def __init__(
+        self, workspace: Workspace, wanted: FileRequest, cancellation: threading.Event
+    ) -> None:
         self._workspace = workspace
         self._wanted = wanted
         self._cancellation = cancellation
@@ -384,7 +386,7 @@ def _nothing(_path: str) -> str:
     return ""
 
 
-class Gathering:
+class GatheredFiles:
     """The files read so far: texts and media in order, and the files that did not fit.
 
     Texts may `weigh` up to `text` in total, media up to `media` bytes. `refuse` returns the reason
@@ -487,7 +489,7 @@ class Gathering:
 
     def _take(self, selection: "Selection", path: str, content: "FileContent") -> None:
         from alhena.system.encoding import TextWindow
-        from alhena.tools.reading import Binary, Media, UnwantedMedia
+        from alhena.tools.reading import BinaryFile, Media, UnwantedMedia
 
         match content:
             case TextWindow():
@@ -508,7 +510,7 @@ class Gathering:
                 reason = f"{mime}; name the file or its extension in `paths` to get it"
                 selection.skip(path, reason)
                 return
-            case Binary(reason):
+            case BinaryFile(reason):
                 selection.skip(path, reason)
                 return
             case _:

@@ -8,7 +8,12 @@ import msgspec
 
 from alhena.system.errors import printable
 from alhena.system.output import CapturedText, LiveOutput, OutputCapture, TextSpool
-from alhena.system.processes import BackgroundCommand, CommandLimits, Ending, Stop
+from alhena.system.processes import (
+    BackgroundCommand,
+    CommandLimits,
+    ProcessEnding,
+    ReachedLimit,
+)
 from alhena.system.screen_text import ScreenText
 from alhena.tools.contract import SpilledText
 from alhena.tools.output_store import OutputStore, ends
@@ -137,7 +142,7 @@ class ShellReport(msgspec.Struct, frozen=True, kw_only=True):
         """The lines above the output, and its label."""
         return f"{self._what()}\n{OUTPUT}"
 
-    def after_output(self, error: str, ending: Ending | None) -> str:
+    def after_output(self, error: str, ending: ProcessEnding | None) -> str:
         """The lines below the output, from a line break on. `ending` None: the command never
         started."""
         background = ", ".join(map(str, ending.background)) if ending else ""
@@ -150,7 +155,7 @@ class ShellReport(msgspec.Struct, frozen=True, kw_only=True):
         )
         return "\n" + "\n".join(lines)
 
-    def text(self, output: str, error: str, ending: Ending | None) -> str:
+    def text(self, output: str, error: str, ending: ProcessEnding | None) -> str:
         """Formats the eight lines, always in this order."""
         return f"{self.before_output()}{output or NO_OUTPUT}{self.after_output(error, ending)}"
 
@@ -183,24 +188,24 @@ def without_ids(text: str) -> str:
     return f"{text[: last.start()]}{left}{text[last.end() :]}"
 
 
-def interrupted_ending(pid: int) -> Ending:
+def interrupted_ending(pid: int) -> ProcessEnding:
     """The end of a command killed by cancellation: its exit status is unknown."""
-    return Ending(pgid=pid, exit_code=None, signal=None, stopped=None, background=())
+    return ProcessEnding(pgid=pid, exit_code=None, signal=None, stopped=None, background=())
 
 
-def stop_reason(ending: Ending, limits: CommandLimits) -> str:
+def stop_reason(ending: ProcessEnding, limits: CommandLimits) -> str:
     """Explains why a command was stopped; "" when it ended by itself."""
     match ending.stopped:
         case None:
             return ""
-        case Stop.INACTIVITY:
+        case ReachedLimit.INACTIVITY:
             return (
                 f"Stopped after {limits.inactivity:g} s without output; it may have waited "
                 "for something that does not come, such as input."
             )
-        case Stop.OUTPUT:
+        case ReachedLimit.OUTPUT:
             return f"Stopped after writing more than {limits.output:,} bytes."
-        case Stop.TOTAL:
+        case ReachedLimit.TOTAL:
             return "Stopped because its time was over."
         case _:
             assert_never(ending.stopped)

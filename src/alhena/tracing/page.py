@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from alhena.session.transcript import Piece, facts
-from alhena.suspicious_text import shown
+from alhena.suspicious_text import write_hidden
 from alhena.telemetry.records import Redaction
 from alhena.tracing.timeline import Step, StepKind, Timeline, milliseconds
 
@@ -32,7 +32,7 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """The text as a page shows it."""
-        return self._cut(shown(self._redaction.text(self._cut_texts(text))), len(text))
+        return self._cut(write_hidden(self._redaction.text(self._cut_texts(text))), len(text))
 
     def args(self, args: dict[str, Any] | None) -> str:
         """Arguments as JSON; no valid JSON when they are cut."""

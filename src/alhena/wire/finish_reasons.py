@@ -6,7 +6,7 @@ from alhena.values import Value
 from alhena.wire.response import FinishReason
 
 
-class Meaning(StrEnum):
+class FinishMeaning(StrEnum):
     """COMPLETE, LIMITED: an answer. CUT: an answer if it has text, without its calls if they are
     `withheld`. REPEATED: unreadable, requested again. UNSIGNED: the conversation lacks a signature,
     which can be mended once. FAILED: no answer, also after some text."""
@@ -23,7 +23,7 @@ class FinishInfo(Value, frozen=True):
     """The end of an answer. `words` are the beginning of a message; `withheld`: for its content,
     a refusal to clients."""
 
-    meaning: Meaning
+    meaning: FinishMeaning
     words: str = ""
     remedy: str = "Rephrase the prompt."
     withheld: bool = False
@@ -32,7 +32,11 @@ class FinishInfo(Value, frozen=True):
     @property
     def is_error(self) -> bool:
         """True if such an answer is unusable, whatever came before its end."""
-        return self.meaning in (Meaning.REPEATED, Meaning.UNSIGNED, Meaning.FAILED)
+        return self.meaning in (
+            FinishMeaning.REPEATED,
+            FinishMeaning.UNSIGNED,
+            FinishMeaning.FAILED,
+        )
 
 
 _AGAIN = "Run the prompt again."
@@ -40,62 +44,64 @@ _IMAGE = "Rephrase the prompt, or choose another model with -m."
 
 
 def _withheld(why: str) -> FinishInfo:
-    return FinishInfo(Meaning.CUT, f"the model's answer was withheld: {why}", withheld=True)
+    return FinishInfo(FinishMeaning.CUT, f"the model's answer was withheld: {why}", withheld=True)
 
 
 def _image(what: str, *, withheld: bool = False) -> FinishInfo:
-    return FinishInfo(Meaning.FAILED, what, _IMAGE, withheld)
+    return FinishInfo(FinishMeaning.FAILED, what, _IMAGE, withheld)
 
 
-_UNKNOWN = FinishInfo(Meaning.CUT, "the model's answer was withheld")
+_UNKNOWN = FinishInfo(FinishMeaning.CUT, "the model's answer was withheld")
 
 ENDINGS: dict[str, FinishInfo] = {
-    FinishReason.STOP: FinishInfo(Meaning.COMPLETE),
-    FinishReason.MAX_TOKENS: FinishInfo(Meaning.LIMITED, "the answer reached the output limit"),
+    FinishReason.STOP: FinishInfo(FinishMeaning.COMPLETE),
+    FinishReason.MAX_TOKENS: FinishInfo(
+        FinishMeaning.LIMITED, "the answer reached the output limit"
+    ),
     FinishReason.SAFETY: _withheld("it may be unsafe"),
     FinishReason.RECITATION: _withheld("it may repeat a source word for word"),
     FinishReason.BLOCKLIST: _withheld("it has a forbidden word"),
     FinishReason.PROHIBITED_CONTENT: _withheld("its content may be prohibited"),
     FinishReason.SPII: _withheld("it may have sensitive data of persons"),
     FinishReason.LANGUAGE: FinishInfo(
-        Meaning.CUT, "the model's answer was withheld: its language is not supported"
+        FinishMeaning.CUT, "the model's answer was withheld: its language is not supported"
     ),
     FinishReason.OTHER: _UNKNOWN,
     FinishReason.MALFORMED_FUNCTION_CALL: FinishInfo(
-        Meaning.REPEATED, "the model produced a call that cannot be read", _AGAIN
+        FinishMeaning.REPEATED, "the model produced a call that cannot be read", _AGAIN
     ),
     FinishReason.UNEXPECTED_TOOL_CALL: FinishInfo(
-        Meaning.REPEATED, "the model produced a call that was not expected", _AGAIN
+        FinishMeaning.REPEATED, "the model produced a call that was not expected", _AGAIN
     ),
     FinishReason.MALFORMED_RESPONSE: FinishInfo(
-        Meaning.REPEATED, "the model produced an answer that cannot be read", _AGAIN
+        FinishMeaning.REPEATED, "the model produced an answer that cannot be read", _AGAIN
     ),
     FinishReason.CONTINUATION: FinishInfo(
-        Meaning.REPEATED,
+        FinishMeaning.REPEATED,
         "the model's service ended an unfinished answer without a continuation token",
         _AGAIN,
     ),
     FinishReason.MISSING_THOUGHT_SIGNATURE: FinishInfo(
-        Meaning.UNSIGNED,
+        FinishMeaning.UNSIGNED,
         "the model's service misses a thought signature in the conversation",
         "Begin a new session, or choose another model with -m.",
     ),
     FinishReason.TOO_MANY_TOOL_CALLS: FinishInfo(
-        Meaning.FAILED,
+        FinishMeaning.FAILED,
         "the model made more calls than one answer may have",
         "Ask for less at once.",
     ),
     FinishReason.ESCALATION: FinishInfo(
-        Meaning.FAILED, "an escalation rule of the service withheld the answer", withheld=True
+        FinishMeaning.FAILED, "an escalation rule of the service withheld the answer", withheld=True
     ),
     FinishReason.MODEL_ARMOR: FinishInfo(
-        Meaning.FAILED,
+        FinishMeaning.FAILED,
         "Model Armor withheld the answer",
         "Rephrase the prompt, or have the project's Model Armor settings changed.",
         withheld=True,
     ),
     FinishReason.PUP_LIMITED_DISABLED: FinishInfo(
-        Meaning.FAILED,
+        FinishMeaning.FAILED,
         "the account is limited or disabled, because it broke the Prohibited Use Policy",
         "Check the account at the service, or use another one.",
         exit_code=41,

@@ -61,7 +61,7 @@ class FunctionDeclaration(Wire, frozen=True, kw_only=True):
     response_json_schema: dict[str, Any] | None = None
 
 
-class Tool(Wire, Value, frozen=True, kw_only=True):
+class ToolDeclarations(Wire, Value, frozen=True, kw_only=True):
     """One element of `tools`: all functions in one array (T2), or a server-side tool."""
 
     function_declarations: tuple[FunctionDeclaration, ...] | None = None
@@ -119,7 +119,7 @@ class GenerateContentConfig(Wire, Value, frozen=True, kw_only=True):
     """All of a request except its model and contents; keys are sent in the order of the fields."""
 
     system_instruction: Content | None = None
-    tools: tuple[Tool, ...] | None = None
+    tools: tuple[ToolDeclarations, ...] | None = None
     tool_config: ToolConfig | None = None
     safety_settings: tuple[dict[str, Any], ...] | None = None
     cached_content: str | None = None

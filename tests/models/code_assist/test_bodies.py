@@ -17,8 +17,8 @@ from alhena.wire.request import (
     GenerateContentRequest,
     GenerationConfig,
     ThinkingConfig,
-    Tool,
     ToolConfig,
+    ToolDeclarations,
 )
 
 # The documented body of a session with tools. What is absent there or null is absent here, and the
@@ -105,7 +105,7 @@ def session_request() -> GenerateContentRequest:
         config=GenerateContentConfig(
             system_instruction=text_content("user", "<system prompt text here>"),
             tools=(
-                Tool(
+                ToolDeclarations(
                     function_declarations=tuple(
                         FunctionDeclaration(
                             name=one["name"],
@@ -134,7 +134,7 @@ def forced_request() -> GenerateContentRequest:
         contents=(EncodedContent(text_content("user", "read config.json")),),
         config=GenerateContentConfig(
             system_instruction=text_content("user", "Use tools."),
-            tools=(Tool(function_declarations=(read,)),),
+            tools=(ToolDeclarations(function_declarations=(read,)),),
             tool_config=ToolConfig(
                 function_calling_config=FunctionCallingConfig(mode=FunctionCallingMode.ANY)
             ),

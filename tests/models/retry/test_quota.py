@@ -21,7 +21,7 @@ from alhena.models.errors import (
     ValidationRequiredError,
     ZeroQuotaError,
 )
-from alhena.models.retry import Manner, manner_of
+from alhena.models.retry import RetryClass, manner_of
 from alhena.models.status import api_error, refusal
 from tests.support.each import for_each
 
@@ -130,24 +130,24 @@ def test_errors_are_told_apart_by_what_the_service_says(
 @for_each(
     ("code", "details", "manner"),
     [
-        (429, [], Manner.BACKOFF),
-        (429, [quota(MINUTE)], Manner.BACKOFF),
-        (429, [quota(DAY)], Manner.NEVER),
-        (429, [info("MODEL_CAPACITY_EXHAUSTED")], Manner.CAPACITY),
-        (408, [], Manner.BACKOFF),
-        (500, [], Manner.BACKOFF),
-        (599, [], Manner.BACKOFF),
-        (503, [], Manner.BACKOFF),
-        (499, [retry_info("1s")], Manner.NEVER),
-        (400, [], Manner.NEVER),
-        (401, [], Manner.NEVER),
-        (403, [], Manner.NEVER),
-        (404, [], Manner.NEVER),
-        (302, [], Manner.NEVER),
+        (429, [], RetryClass.BACKOFF),
+        (429, [quota(MINUTE)], RetryClass.BACKOFF),
+        (429, [quota(DAY)], RetryClass.NEVER),
+        (429, [info("MODEL_CAPACITY_EXHAUSTED")], RetryClass.CAPACITY),
+        (408, [], RetryClass.BACKOFF),
+        (500, [], RetryClass.BACKOFF),
+        (599, [], RetryClass.BACKOFF),
+        (503, [], RetryClass.BACKOFF),
+        (499, [retry_info("1s")], RetryClass.NEVER),
+        (400, [], RetryClass.NEVER),
+        (401, [], RetryClass.NEVER),
+        (403, [], RetryClass.NEVER),
+        (404, [], RetryClass.NEVER),
+        (302, [], RetryClass.NEVER),
     ],
 )
 def test_what_is_sent_again_follows_from_the_class(
-    code: int, details: list[Detail], manner: Manner
+    code: int, details: list[Detail], manner: RetryClass
 ):
     assert manner_of(refusal(code, body("x", *details, code=code), ASKED)) is manner
 
@@ -260,4 +260,4 @@ def test_the_words_of_other_services_say_whether_a_wait_helps_and_how_long(
     error = refusal(429, body, ASKED, retry_after_s=header)
     assert (type(error), error.retry_after_s) == (expected, hint)
     never = expected is SpentQuotaError
-    assert (manner_of(error) is Manner.NEVER) == never
+    assert (manner_of(error) is RetryClass.NEVER) == never

@@ -12,13 +12,13 @@ from alhena.config.settings import GeneralSettings
 from alhena.errors import AlhenaError, NetworkError, ServerFaultError, StreamCutError
 from alhena.http import MalformedResponseError
 from alhena.models.errors import CapacityError, QuotaError, RecordingError
-from alhena.models.retry import Manner, Patience, RetryPolicy, manner_of, retry_policy
+from alhena.models.retry import RetryBudget, RetryClass, RetryPolicy, manner_of, retry_policy
 from alhena.wire.errors import DecodeError, EncodeError, SseError
 from tests.support.each import for_each
 
 
 def waits(error: AlhenaError, policy: RetryPolicy | None = None, chance: float = 0) -> list[float]:
-    patience = Patience(policy or RetryPolicy(), lambda: chance)
+    patience = RetryBudget(policy or RetryPolicy(), lambda: chance)
     found: list[float] = []
     while (wait := patience.after(error)) is not None:
         found.append(wait)
@@ -54,7 +54,7 @@ def test_a_broken_answer_is_asked_for_four_times():
 
 def test_a_model_without_room_is_asked_again_soon_then_with_backoff():
     error = CapacityError("x", status=429)
-    patience = Patience(RetryPolicy(), lambda: 0)
+    patience = RetryBudget(RetryPolicy(), lambda: 0)
     assert [patience.after(error) for _ in range(2)] == [1, 3]
     assert patience.capacity_spent
     assert [patience.after(error) for _ in range(2)] == [5, 10]
@@ -96,7 +96,7 @@ def test_every_order_of_failures_ends_within_both_limits(
         turn += 1
         return chances[turn % len(chances)]
 
-    patience = Patience(policy, chance)
+    patience = RetryBudget(policy, chance)
     total, attempts = 0.0, 1
     for error in failures:
         wait = patience.after(error)
@@ -131,40 +131,44 @@ CUT = ConnectionResetError(errno.ECONNRESET, "reset")
 @for_each(
     ("error", "always", "with_fetch_errors"),
     [
-        (network(CUT), Manner.BACKOFF, Manner.BACKOFF),
-        (network(ValueError(), KeyError(), CUT), Manner.BACKOFF, Manner.BACKOFF),
-        (network(*(ValueError() for _ in range(5)), CUT), Manner.NEVER, Manner.BACKOFF),
-        (network(ConnectionRefusedError()), Manner.BACKOFF, Manner.BACKOFF),
-        (network(BrokenPipeError()), Manner.BACKOFF, Manner.BACKOFF),
-        (network(socket.gaierror(socket.EAI_AGAIN, "x")), Manner.BACKOFF, Manner.BACKOFF),
-        (network(OSError(errno.ETIMEDOUT, "x")), Manner.BACKOFF, Manner.BACKOFF),
-        (network(OSError(errno.EPROTO, "x")), Manner.BACKOFF, Manner.BACKOFF),
-        (network(OSError(errno.EACCES, "x")), Manner.NEVER, Manner.BACKOFF),
-        (network(TimeoutError()), Manner.BROKEN, Manner.BROKEN),
-        (network(tls("WRONG_VERSION_NUMBER")), Manner.BACKOFF, Manner.BACKOFF),
-        (network(tls("SSLV3_ALERT_BAD_RECORD_MAC")), Manner.BACKOFF, Manner.BACKOFF),
-        (network(tls("HANDSHAKE_FAILURE")), Manner.NEVER, Manner.BACKOFF),
-        (network(ssl.SSLCertVerificationError(1, "x")), Manner.NEVER, Manner.NEVER),
-        (network(ValueError(), ssl.SSLCertVerificationError(1, "x")), Manner.NEVER, Manner.NEVER),
-        (network(MalformedResponseError("x")), Manner.BROKEN, Manner.BROKEN),
-        (network(ValueError()), Manner.NEVER, Manner.BACKOFF),
-        (network(), Manner.BACKOFF, Manner.BACKOFF),
+        (network(CUT), RetryClass.BACKOFF, RetryClass.BACKOFF),
+        (network(ValueError(), KeyError(), CUT), RetryClass.BACKOFF, RetryClass.BACKOFF),
+        (network(*(ValueError() for _ in range(5)), CUT), RetryClass.NEVER, RetryClass.BACKOFF),
+        (network(ConnectionRefusedError()), RetryClass.BACKOFF, RetryClass.BACKOFF),
+        (network(BrokenPipeError()), RetryClass.BACKOFF, RetryClass.BACKOFF),
+        (network(socket.gaierror(socket.EAI_AGAIN, "x")), RetryClass.BACKOFF, RetryClass.BACKOFF),
+        (network(OSError(errno.ETIMEDOUT, "x")), RetryClass.BACKOFF, RetryClass.BACKOFF),
+        (network(OSError(errno.EPROTO, "x")), RetryClass.BACKOFF, RetryClass.BACKOFF),
+        (network(OSError(errno.EACCES, "x")), RetryClass.NEVER, RetryClass.BACKOFF),
+        (network(TimeoutError()), RetryClass.BROKEN, RetryClass.BROKEN),
+        (network(tls("WRONG_VERSION_NUMBER")), RetryClass.BACKOFF, RetryClass.BACKOFF),
+        (network(tls("SSLV3_ALERT_BAD_RECORD_MAC")), RetryClass.BACKOFF, RetryClass.BACKOFF),
+        (network(tls("HANDSHAKE_FAILURE")), RetryClass.NEVER, RetryClass.BACKOFF),
+        (network(ssl.SSLCertVerificationError(1, "x")), RetryClass.NEVER, RetryClass.NEVER),
+        (
+            network(ValueError(), ssl.SSLCertVerificationError(1, "x")),
+            RetryClass.NEVER,
+            RetryClass.NEVER,
+        ),
+        (network(MalformedResponseError("x")), RetryClass.BROKEN, RetryClass.BROKEN),
+        (network(ValueError()), RetryClass.NEVER, RetryClass.BACKOFF),
+        (network(), RetryClass.BACKOFF, RetryClass.BACKOFF),
     ],
 )
 def test_a_network_error_is_judged_by_what_caused_it(
-    error: NetworkError, always: Manner, with_fetch_errors: Manner
+    error: NetworkError, always: RetryClass, with_fetch_errors: RetryClass
 ):
     assert manner_of(error, fetch_errors=False) is always
     assert manner_of(error, fetch_errors=True) is with_fetch_errors
 
 
 def test_a_proxy_that_refuses_and_what_is_our_own_fault_are_not_tried_again():
-    assert manner_of(NetworkError("x", status=407)) is Manner.NEVER
-    assert manner_of(EncodeError("x")) is Manner.NEVER
-    assert manner_of(RecordingError("x")) is Manner.NEVER
-    assert manner_of(AlhenaError("x")) is Manner.NEVER
-    assert manner_of(DecodeError("x")) is Manner.BROKEN
-    assert manner_of(ServerFaultError("encoded as nobody asked")) is Manner.BROKEN
+    assert manner_of(NetworkError("x", status=407)) is RetryClass.NEVER
+    assert manner_of(EncodeError("x")) is RetryClass.NEVER
+    assert manner_of(RecordingError("x")) is RetryClass.NEVER
+    assert manner_of(AlhenaError("x")) is RetryClass.NEVER
+    assert manner_of(DecodeError("x")) is RetryClass.BROKEN
+    assert manner_of(ServerFaultError("encoded as nobody asked")) is RetryClass.BROKEN
 
 
 @pytest.mark.requirement("WIRE-18")
@@ -183,7 +187,7 @@ def test_a_wait_that_is_too_long_is_named_when_it_ends_a_run():
 
 
 def test_a_broken_answer_says_how_many_attempts_are_left_for_its_kind():
-    patience = Patience(RetryPolicy(), lambda: 0)
+    patience = RetryBudget(RetryPolicy(), lambda: 0)
     limits: list[int] = []
     for error in (ServerFaultError("x", status=503), StreamCutError("x"), StreamCutError("x")):
         patience.after(error)

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from alhena.policy.checker import (
     CheckContext,
     CheckerError,
+    CheckerVerdict,
     CheckInput,
     Environment,
     PolicyState,
     ToolCall,
-    Verdict,
     check_paths,
 )
 from alhena.policy.model import ApprovalMode, PolicyOutcome
@@ -26,7 +26,7 @@ STATE = PolicyState(mode=ApprovalMode.AUTO_EDIT, decision=PolicyOutcome.ALLOW)
 
 def verdict(
     cwd: Path, args: dict[str, Any], roots: tuple[Path, ...] = (), **config: Any
-) -> Verdict:
+) -> CheckerVerdict:
     environment = Environment(cwd=str(cwd), workspaces=tuple(map(str, (cwd, *roots))))
     asked = CheckInput(
         tool_call=ToolCall(name="any", args=args),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from alhena.policy.checker import CheckerError, Verdict
+from alhena.policy.checker import CheckerError, CheckerVerdict
 from alhena.policy.safety_checks import SECONDS, ExternalRunner
 from alhena.system.child import descendants
 from alhena.system.processes import ProcessGroups
@@ -29,7 +29,7 @@ def runner(**options: Any) -> ExternalRunner:
     return ExternalRunner(around, **({"seconds": PATIENCE_S} | options))
 
 
-async def run(folder: Path, body: str, question: bytes = b"{}", **options: Any) -> Verdict:
+async def run(folder: Path, body: str, question: bytes = b"{}", **options: Any) -> CheckerVerdict:
     return await runner(**options).run(program(folder, "checker", body), question)
 
 
@@ -71,11 +71,13 @@ async def groups() -> AsyncIterator[Watched]:
 
 @pytest.mark.requirement("POL-10")
 async def test_the_answer_is_a_decision_with_a_reason(folder: Path) -> None:
-    assert await run(folder, "answer('allow')") == Verdict(ALLOW)
-    assert await run(folder, "answer('deny', reason='no')") == Verdict(DENY, "no")
-    assert await run(folder, "answer('ask_user', reason='hm', score=[1])") == Verdict(ASK, "hm")
+    assert await run(folder, "answer('allow')") == CheckerVerdict(ALLOW)
+    assert await run(folder, "answer('deny', reason='no')") == CheckerVerdict(DENY, "no")
+    assert await run(folder, "answer('ask_user', reason='hm', score=[1])") == CheckerVerdict(
+        ASK, "hm"
+    )
     body = "answer('allow', reason='é\\u2028', protocolVersion='9')\nprint(' \\t\\n')"
-    assert await run(folder, body) == Verdict(ALLOW, "é\u2028")
+    assert await run(folder, body) == CheckerVerdict(ALLOW, "é\u2028")
 
 
 @pytest.mark.requirement("POL-10")
@@ -158,7 +160,7 @@ async def test_what_it_starts_ends_with_it_however_it_ends(folder: Path, groups:
     fork = (
         "for _ in range(4):\n    if os.fork() == 0:\n        import time\n        time.sleep(60)\n"
     )
-    assert await run(folder, fork + "answer('allow')", groups=groups) == Verdict(ALLOW)
+    assert await run(folder, fork + "answer('allow')", groups=groups) == CheckerVerdict(ALLOW)
     assert (len(groups.ever), groups.left, groups.pgids) == (1, [], ())
     group = "if os.fork() == 0:\n    os.setpgid(0, 0)\n    import time\n    time.sleep(60)\n"
     assert "within" in await failure(folder, group + HANG, seconds=0.5, groups=groups)
@@ -185,8 +187,8 @@ async def test_what_leaves_its_session_ends_with_it_too(
 @pytest.mark.requirement("POL-10")
 async def test_a_question_that_nobody_reads_harms_nobody(folder: Path) -> None:
     question = json.dumps({"x": "y" * (4 << 20)}).encode()
-    assert await run(folder, "answer('allow')", question) == Verdict(ALLOW)
-    assert await run(folder, "os.close(0)\nanswer('allow')", question) == Verdict(ALLOW)
+    assert await run(folder, "answer('allow')", question) == CheckerVerdict(ALLOW)
+    assert await run(folder, "os.close(0)\nanswer('allow')", question) == CheckerVerdict(ALLOW)
     assert "exited with code 3" in await failure(folder, "os._exit(3)", question)
     whole = "answer('deny', reason=str(len(sys.stdin.read())))"
     assert (await run(folder, whole, question)).reason == str(len(question))
@@ -203,7 +205,7 @@ async def test_an_answer_without_end_is_cut_off(folder: Path, groups: Watched, a
 async def test_an_answer_that_is_long_all_but_a_byte_is_read(folder: Path) -> None:
     size = (1 << 20) - len('{"decision":"allow","x":""}')
     text = 'os.write(1, (\'{"decision":"allow","x":"\' + \'x\' * %d + \'"}\').encode())'
-    assert await run(folder, text % size) == Verdict(ALLOW)
+    assert await run(folder, text % size) == CheckerVerdict(ALLOW)
     assert "more than" in await failure(folder, text % (size + 1))
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from alhena.wire.content import SIGNATURE_SENTINEL
 from alhena.wire.dialects import anthropic, gemini
 from alhena.wire.dialects.fields import DialectError
-from alhena.wire.dialects.gemini import plainly_spelt
+from alhena.wire.dialects.gemini import normalise_body
 from tests.wire.dialects import conversations
 
 CALL = {"name": "a_tool", "args": {"snake_key": {"inner_key": 1}}}
@@ -35,7 +35,7 @@ def test_names_in_snake_case_are_those_of_the_api():
 def test_what_belongs_to_somebody_else_stays_as_it_is():
     answer = {"name": "a_tool", "response": {"some_key": {"inner_key": 1}}}
     parts = [{"function_call": CALL}, {"function_response": answer}]
-    plain = plainly_spelt({"contents": [{"parts": parts}], "labels": {"my_label": "x"}})
+    plain = normalise_body({"contents": [{"parts": parts}], "labels": {"my_label": "x"}})
     assert plain["contents"][0]["parts"] == [{"functionCall": CALL}, {"functionResponse": answer}]
     assert plain["labels"] == {"my_label": "x"}
 
@@ -56,9 +56,9 @@ def test_what_belongs_to_somebody_else_stays_as_it_is():
     ],
 )
 def test_bytes_of_the_other_alphabet_are_those_of_the_standard_one(given_text: str, kept: str):
-    assert plainly_spelt({"thought_signature": given_text}) == {"thoughtSignature": kept}
+    assert normalise_body({"thought_signature": given_text}) == {"thoughtSignature": kept}
     blob = {"inline_data": {"mime_type": "image/png", "data": given_text}}
-    assert plainly_spelt(blob)["inlineData"]["data"] == kept
+    assert normalise_body(blob)["inlineData"]["data"] == kept
 
 
 def test_a_field_that_is_said_in_both_spellings_is_refused_and_not_lost():
@@ -70,4 +70,4 @@ def test_a_field_that_is_said_in_both_spellings_is_refused_and_not_lost():
 @given(conversations.anthropic_conversations())
 def test_a_body_in_the_apis_own_spelling_stays_as_it_is(body: dict[str, Any]):
     plain = gemini.write_request(anthropic.read_request(body))
-    assert plainly_spelt(plain) == plain
+    assert normalise_body(plain) == plain

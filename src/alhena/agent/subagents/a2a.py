@@ -211,7 +211,7 @@ class RemoteConversation:
             told = "\n\n".join((f"{told}\nBefore that it said:", *before))
         if self._credentials is not None:
             told = self._credentials.redacted(told)
-        return msgspec.structs.replace(ToolResult.failed(told), data=self._data(reply))
+        return msgspec.structs.replace(ToolResult.from_failure(told), data=self._data(reply))
 
     def _data(self, reply: "_Reply") -> dict[str, str]:
         state = _STATES.get(reply.state, "unknown")

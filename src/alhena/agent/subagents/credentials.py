@@ -22,7 +22,7 @@ from alhena.config.environment import own_environment
 from alhena.config.home import config_home
 from alhena.http.connect import Endpoint, is_header_value
 from alhena.mcp.oauth.tokens import StoredToken, TokenFile
-from alhena.models.auth.tokens import EARLY, Credentials, Timed, ask_grant, token_endpoint
+from alhena.models.auth.tokens import EARLY, Credentials, TimedGrant, ask_grant, token_endpoint
 from alhena.models.errors import CredentialsError
 from alhena.system.private_files import PrivateFiles
 
@@ -106,7 +106,7 @@ class AgentCredentials:
 
     async def _output(self, command: str, key: str) -> str:
         from alhena.system.environment import child_environment
-        from alhena.system.processes import Command, CommandLimits, run_process, shell_path
+        from alhena.system.processes import CommandLimits, ProcessCommand, run_process, shell_path
 
         why = await asyncio.to_thread(self._agent.why_held) if self._agent.why_held else ""
         if why:
@@ -114,7 +114,7 @@ class AgentCredentials:
         env = child_environment(self._environ).variables
         output = bytearray()
         ending = await run_process(
-            Command(
+            ProcessCommand(
                 argv=(shell_path(env) or "/bin/sh", "-c", command),
                 cwd=str(self._cwd),
                 env=env,
@@ -184,7 +184,7 @@ async def stored_token(agent: RemoteAgent, environ: Mapping[str, str], *, fresh:
 
 async def ask_token(
     agent: RemoteAgent, url: str, form: dict[str, str], environ: Mapping[str, str], remedy: str
-) -> Timed:
+) -> TimedGrant:
     """Asks the token endpoint at `url` for a grant. Raises AlhenaErrors."""
     auth: OAuth = agent.auth
     endpoint = token_endpoint(url, f"token_url of remote agent '{agent.name}'")
@@ -194,7 +194,7 @@ async def ask_token(
     return await ask_grant(endpoint, form, environ=environ, remedy=remedy)
 
 
-def with_grant(token: StoredToken, timed: Timed) -> StoredToken:
+def with_grant(token: StoredToken, timed: TimedGrant) -> StoredToken:
     """The stored token with what a token endpoint has given."""
     grant = timed.grant
     return replace(

@@ -50,7 +50,9 @@ class RemoteAgents:
     async def run(self, name: str, objective: str, context: ExecutionContext) -> ToolResult:
         """The result of the agent called `name`; every failure is a value."""
         if find_spec("a2a") is None:
-            return ToolResult.failed(f"Remote agent '{name}' cannot be asked: {missing_package()}")
+            return ToolResult.from_failure(
+                f"Remote agent '{name}' cannot be asked: {missing_package()}"
+            )
         # In a thread: it takes up to a second.
         await asyncio.to_thread(import_module, "alhena.agent.subagents.a2a")
         conversation = self._conversations.get(name)

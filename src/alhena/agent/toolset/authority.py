@@ -17,7 +17,7 @@ from alhena.policy.gather import (
     PolicyRequest,
     excluded_tools,
     gather_policy,
-    told_together,
+    join_problems,
 )
 from alhena.policy.model import (
     ApprovalMode,
@@ -220,7 +220,7 @@ class Authority(msgspec.Struct, kw_only=True, eq=False):
 
     def excludes(self, names: tuple[str, ...], server: str | None, context: PolicyContext) -> bool:
         """True for a tool of these names that could only ever be denied."""
-        return self.engine.excluded(names, context, server) or any(
+        return self.engine.excludes(names, context, server) or any(
             each.excludes(names, context, server) for each in self.filters
         )
 
@@ -260,7 +260,7 @@ def session_policy(spec: SessionSpec) -> GatheredPolicy:
     )
     if gathered.fatal:
         raise ConfigError(
-            f"the policy cannot be used: {told_together(gathered.fatal)}.",
+            f"the policy cannot be used: {join_problems(gathered.fatal)}.",
             remedy="Until then nothing runs." if gathered.fatal[0].remedy else "Correct it.",
         )
     return gathered

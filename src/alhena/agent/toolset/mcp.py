@@ -251,7 +251,7 @@ def open_servers(place: ServerPlace) -> "ServerControl":
         for text in unknown_server_tools(written, _tool_names(servers)):
             if text not in place.warnings:
                 warn(text)
-        place.sources.changed()
+        place.sources.notify_change()
 
     around = surroundings(environ, settings, place.roots, kept, warn, trusted=place.trusted)
     around = replace(around, in_process=spec.tools.in_process_servers, ask=place.ask)

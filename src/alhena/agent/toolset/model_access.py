@@ -14,7 +14,7 @@ from alhena.wire.request import (
     GenerateContentConfig,
     GenerateContentRequest,
     GenerationConfig,
-    Tool,
+    ToolDeclarations,
 )
 from alhena.wire.response import FinishReason, GenerateContentResponse
 
@@ -59,7 +59,7 @@ class SessionModel:
         self,
         contents: Sequence[Content | EncodedContent],
         *,
-        tools: tuple[Tool, ...] = (),
+        tools: tuple[ToolDeclarations, ...] = (),
         system: str | None = None,
         model: str | None = None,
         schema: dict[str, Any] | None = None,
@@ -69,7 +69,7 @@ class SessionModel:
         it says why. Raises ModelError or WireError."""
         from alhena.chat.turn import ASKED_AGAIN
         from alhena.models.errors import UnusableAnswerError
-        from alhena.models.retry import Manner, RetryingGenerator, retry_event
+        from alhena.models.retry import RetryClass, RetryingGenerator, retry_event
         from alhena.wire.conformance.check import RequestGate
 
         generator, own = self._source()
@@ -97,7 +97,7 @@ class SessionModel:
             if problem.reason not in ASKED_AGAIN or not isinstance(generator, RetryingGenerator):
                 raise error
             patience = patience or generator.patience()
-            wait = patience.after(error, Manner.BROKEN)
+            wait = patience.after(error, RetryClass.BROKEN)
             if wait is None:
                 raise error
             await generator.admit(wait, error)

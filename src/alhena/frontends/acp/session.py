@@ -35,9 +35,9 @@ from alhena.models.catalogue import served_models, today
 from alhena.models.errors import CredentialsError
 from alhena.policy.model import ApprovalMode
 from alhena.system.errors import ProcessStartError, WriteFailureError
-from alhena.system.processes import Command, Ending
+from alhena.system.processes import ProcessCommand, ProcessEnding
 from alhena.wire.content import Blob, Content, Part
-from alhena.wire.finish_reasons import Meaning, finish_info
+from alhena.wire.finish_reasons import FinishMeaning, finish_info
 
 if TYPE_CHECKING:
     from alhena.scheduler.states import CompletedToolCall
@@ -268,7 +268,7 @@ class EditorSession:
         if end is None or end.reason in ("stopped", "blocked"):
             return "end_turn"
         ending = finish_info(end.finish_reason)
-        if ending.meaning is Meaning.LIMITED:
+        if ending.meaning is FinishMeaning.LIMITED:
             return "max_tokens"
         return "refusal" if ending.withheld else _ENDS.get(end.reason, "end_turn")
 
@@ -364,7 +364,9 @@ class ClientTerminal:
         self._session = session
         self._connection = connection
 
-    async def run(self, command: Command, feed: Callable[[bytes], object], call_id: str) -> Ending:
+    async def run(
+        self, command: ProcessCommand, feed: Callable[[bytes], object], call_id: str
+    ) -> ProcessEnding:
         """Runs a command to its end, passing on its output; kills it when cancelled. Raises
         ProcessStartError."""
         ask = self._session.questions.ask
@@ -394,7 +396,7 @@ class ClientTerminal:
             self._connection.order("terminal/release", {**of_session, **own})
         feed(str(output.get("output", "")).encode())
         code = ended.get("exitCode")
-        return Ending(pgid=0, exit_code=code, signal=None, stopped=None, background=())
+        return ProcessEnding(pgid=0, exit_code=code, signal=None, stopped=None, background=())
 
     def _release_late(self, creating: "asyncio.Future[Any]") -> None:
         """Releases a terminal whose command was cancelled before the client told of it."""
@@ -404,7 +406,7 @@ class ClientTerminal:
             self._connection.order("terminal/release", params)
 
 
-def _differing(command: Command) -> list[dict[str, str]]:
+def _differing(command: ProcessCommand) -> list[dict[str, str]]:
     """The environment of a command in a terminal of the client, whose own it is added to: what
     differs from ours, which is the client's. What a child of ours does not get is set to nothing,
     for it cannot be taken away."""

@@ -38,7 +38,7 @@ from alhena.hooks.load import HookProblemLevel
 from alhena.hooks.model import HookEvent, HookVerdict
 from alhena.hooks.output import aggregate
 from alhena.hooks.planning import plan
-from alhena.hooks.running import Firing, Hearing, HookSurroundings, outcome_of
+from alhena.hooks.running import HookFiring, HookResult, HookSurroundings, outcome_of
 from alhena.system.processes import ProcessGroups
 from alhena.system.workspace import current_directory
 from alhena.tools.registry import ALIASES, BUILT_IN, all_names, declared_name
@@ -277,10 +277,10 @@ def _test(options: "Namespace") -> int:
         redaction=request.settings.security.environment_variable_redaction,
     )
 
-    async def run_once() -> list[Hearing]:
+    async def run_once() -> list[HookResult]:
         around.groups = ProcessGroups()
         try:
-            firing = Firing(event, groups, around, lambda _event: None)
+            firing = HookFiring(event, groups, around, lambda _event: None)
             return await firing.run(chosen, fields)
         finally:
             await around.groups.close()
@@ -326,7 +326,7 @@ def _event(name: str) -> HookEvent:
 
 
 def _tell(
-    event: HookEvent, fields: dict[str, Any], heard: list[Hearing], verdict: HookVerdict
+    event: HookEvent, fields: dict[str, Any], heard: list[HookResult], verdict: HookVerdict
 ) -> None:
     if not heard:
         write_stdout(f"No hook runs for this {event}.\n")
@@ -351,7 +351,7 @@ def _tell(
     write_stdout(f"\nTogether: {one_line(msgspec.json.encode(_plain(verdict)).decode())}\n")
 
 
-def _as_json_test(heard: Hearing) -> dict[str, Any]:
+def _as_json_test(heard: HookResult) -> dict[str, Any]:
     run = heard.run
     return {
         "name": heard.hook.label,

@@ -24,9 +24,9 @@ from alhena.policy.gather import (
     PolicyRequest,
     excluded_tools,
     gather_policy,
+    join_problems,
     load_path,
     load_policies,
-    told_together,
 )
 from alhena.policy.load import (
     LoadedPolicies,
@@ -191,7 +191,7 @@ def explain(options: "Namespace") -> int:
         )
     )
     if gathered.named_errors:
-        told = told_together(gathered.named_errors)
+        told = join_problems(gathered.named_errors)
         raise ConfigError(f"policy {told}.", remedy="Or leave the file out.")
     for problem in gathered.problems:
         write_stderr(f"alhena: policy {problem.level}: {escaped(str(problem))}\n")
@@ -257,7 +257,7 @@ def _call_in(place: Place, tool: str, arguments: dict[str, Any]) -> PolicyCall:
 
 def _batch(options: "Namespace", own: _Policy, context: PolicyContext) -> int:
     named = (load_path(Path(name), Tier.USER) for name in options.policy or ())
-    fixed = LoadedPolicies.joined((load_policies(None), *named)).rules
+    fixed = LoadedPolicies.join((load_policies(None), *named)).rules
     # The first question about a command loads the shell analysis; no line is charged for it.
     own.decide(_call("run_shell_command", {"command": "true"}), context)
     bad = 0
@@ -357,13 +357,13 @@ def test(options: "Namespace") -> int:
 
 
 def _load_files(names: list[str]) -> LoadedPolicies:
-    return LoadedPolicies.joined(load_path(Path(name), Tier.USER) for name in names)
+    return LoadedPolicies.join(load_path(Path(name), Tier.USER) for name in names)
 
 
 def _own() -> LoadedPolicies:
     settings = place_here().settings
     own = load_directory(user_policies_path(os.environ), Tier.USER)
-    return LoadedPolicies.joined((own, _load_files(list(settings.policy_paths))))
+    return LoadedPolicies.join((own, _load_files(list(settings.policy_paths))))
 
 
 def _words(reports: tuple[RuleReport, ...]) -> list[str]:

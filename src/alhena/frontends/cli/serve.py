@@ -220,7 +220,7 @@ def _serve(found: argparse.Namespace, upstream: "Upstream", key: str) -> None:
     from alhena.gateway.access_log import LogWriter
     from alhena.gateway.app import Guard, gateway_app
     from alhena.gateway.body import MB, Closing, GatewayLimits
-    from alhena.gateway.exchange import Terms
+    from alhena.gateway.exchange import AnswerTerms
     from alhena.gateway.server import GatewayServer, listening_socket
 
     limits = GatewayLimits()
@@ -230,7 +230,7 @@ def _serve(found: argparse.Namespace, upstream: "Upstream", key: str) -> None:
         bodies_bytes=max(limits.bodies_bytes, (found.max_body_mb or 0) * MB),
     )
     log = LogWriter(_write_log)
-    terms = Terms(limits, Closing())
+    terms = AnswerTerms(limits, Closing())
     app = gateway_app(upstream, Guard(key), terms, log.put)
     listener = listening_socket(found.host, found.port)
     host, port = listener.getsockname()[:2]

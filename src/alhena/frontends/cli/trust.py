@@ -7,7 +7,7 @@ from pathlib import Path
 from alhena.config.effective_settings import Place, TrustLevel, open_place, trust_entries
 from alhena.config.home import agent_folders, trusted_folders_path
 from alhena.config.layers import LayerKind
-from alhena.config.pinned_entries import Bound, bound_entries
+from alhena.config.pinned_entries import BoundEntry, bound_entries
 from alhena.display_text import escaped
 from alhena.errors import InputError, UsageError
 from alhena.frontends.shared.arguments import parse_arguments
@@ -201,7 +201,7 @@ def _tell_waiting(place: Place) -> None:
         _tell_pending(place, place.pending)
 
 
-def _tell_pending(place: Place, entries: Iterable[Bound]) -> None:
+def _tell_pending(place: Place, entries: Iterable[BoundEntry]) -> None:
     for each in entries:
         for line in pending_lines(each, place.settings.security.environment_variable_redaction):
             _say(f"  {line}")

@@ -37,7 +37,7 @@ from alhena.config.pinned_entries import (
     MAX_TEXT,
     SERVERS,
     UNWATCHED,
-    Bound,
+    BoundEntry,
     bound_entries,
     runs_command,
 )
@@ -67,7 +67,7 @@ class ConsentList:
     ) -> None:
         self.lines: list[str] = []
         self.problems: list[str] = []
-        self.entries: dict[str, Bound] = {}
+        self.entries: dict[str, BoundEntry] = {}
         self.agents: list[FoundAgent] = []
         self._environ = environ
         self._moves = moves
@@ -85,7 +85,7 @@ class ConsentList:
         if text and (found := suspicious(text)):
             self.lines.append(f"{indent}{INDENT}! {_escape_exact('; '.join(found))}")
 
-    def add_entry(self, each: Bound, value: Any, *, indent: str = "", name: str = "") -> None:
+    def add_entry(self, each: BoundEntry, value: Any, *, indent: str = "", name: str = "") -> None:
         """Adds a server or command, under another `name` where it has one; `value` is how it is
         written."""
         rows = entry_lines(each, value, self._redaction, name)
@@ -288,13 +288,13 @@ _SAID = frozenset(
 """Members of a server's entry that are shown otherwise, or do not say what it is."""
 
 
-def entry_name(each: Bound) -> str:
+def entry_name(each: BoundEntry) -> str:
     """The whole name of an entry."""
     return _escape_exact(f"MCP server {each.path[1]}" if each.path[0] == SERVERS else each.key)
 
 
 def entry_lines(
-    each: Bound, value: Any, redaction: EnvironmentRedaction, name: str = ""
+    each: BoundEntry, value: Any, redaction: EnvironmentRedaction, name: str = ""
 ) -> Iterator[str]:
     """An entry that is not accepted yet; `value` is what the settings say, `redaction` what
     the user's settings say of the environment of children, `name` another name than its own."""
@@ -315,7 +315,7 @@ def entry_lines(
     yield from _secret_lines(each, redaction, name)
 
 
-def pending_lines(each: Bound, redaction: EnvironmentRedaction) -> Iterator[str]:
+def pending_lines(each: BoundEntry, redaction: EnvironmentRedaction) -> Iterator[str]:
     """An entry that is held back: the reason, and its change as a unified diff, or the whole entry.
     Never shortened, since the reader is about to accept it."""
     yield f"{entry_name(each)}: {one_line(each.why, 600)}"
@@ -327,7 +327,7 @@ def pending_lines(each: Bound, redaction: EnvironmentRedaction) -> Iterator[str]
     yield from (f"    {row}" for row in more)
 
 
-def _difference(each: Bound) -> list[str]:
+def _difference(each: BoundEntry) -> list[str]:
     from difflib import unified_diff
 
     before, now = (each.before or "").split("\n"), each.text.split("\n")
@@ -336,7 +336,7 @@ def _difference(each: Bound) -> list[str]:
     return found or ["(changed ones are not among those shown)"]
 
 
-def _doubt_lines(each: Bound) -> Iterator[str]:
+def _doubt_lines(each: BoundEntry) -> Iterator[str]:
     """The reason why a change of what may be data is asked about, and how to end that."""
     from shlex import quote
 
@@ -347,7 +347,7 @@ def _doubt_lines(each: Bound) -> Iterator[str]:
         )
 
 
-def _choice_lines(each: Bound, name: str) -> Iterator[str]:
+def _choice_lines(each: BoundEntry, name: str) -> Iterator[str]:
     """Variables of an entry that can make its command run another program."""
     told = [name for name in each.variables if is_choosing(name)]
     if told:
@@ -357,7 +357,7 @@ def _choice_lines(each: Bound, name: str) -> Iterator[str]:
         )
 
 
-def _secret_lines(each: Bound, redaction: EnvironmentRedaction, name: str) -> Iterator[str]:
+def _secret_lines(each: BoundEntry, redaction: EnvironmentRedaction, name: str) -> Iterator[str]:
     """The user's secrets an entry receives: variables it names, and those the user's settings pass
     to every child."""
     key = "security.environmentVariableRedaction"

@@ -22,7 +22,7 @@ from alhena.config.home import (
 )
 from alhena.config.jsonc import with_value, without_value
 from alhena.config.pinned_entries import (
-    Bound,
+    BoundEntry,
     bound_entries,
     folder_key,
     read_accepted,
@@ -138,7 +138,7 @@ def accept_waiting(before: Place, waits: ConsentList) -> Place:
     return open_place(before.cwd, os.environ)
 
 
-def accept(place: Place, entries: Collection[Bound]) -> Path | None:
+def accept(place: Place, entries: Collection[BoundEntry]) -> Path | None:
     """Writes down that a person has accepted these entries of a folder as they are given. A file
     that contains something else is put aside first; its new path then. Raises ConfigError."""
     if not entries:
@@ -155,7 +155,7 @@ def accept(place: Place, entries: Collection[Bound]) -> Path | None:
     return aside
 
 
-def call_data(place: Place, path: str) -> tuple[Bound, ...]:
+def call_data(place: Place, path: str) -> tuple[BoundEntry, ...]:
     """Writes down that a file is the own data of those servers and commands that name it, and may
     change unasked where they are accepted; gives these, none where the file is not one of theirs
     that can be. Nothing is accepted by that. `path` is from the folder. Raises ConfigError."""

@@ -387,20 +387,26 @@ async def _filled_template(
     call: CallTool,
     warn: Callable[[str], None],
 ) -> tuple[str, tuple[Part, ...]]:
-    from alhena.commands import ArgumentsPlaceholder, File, ShellPlaceholder, Text, takes_arguments
+    from alhena.commands import (
+        ArgumentsPlaceholder,
+        FilePlaceholder,
+        LiteralText,
+        ShellPlaceholder,
+        takes_arguments,
+    )
 
     name, rest = called
     made: list[str] = []
     media: list[Part] = []
     for piece in pieces:
         match piece:
-            case Text():
+            case LiteralText():
                 made.append(piece.text)
             case ArgumentsPlaceholder():
                 made.append(rest)
             case ShellPlaceholder():
                 made.append(await _shell_output(name, piece, rest, call))
-            case File():
+            case FilePlaceholder():
                 text, found = await _file_content(piece.path, call)
                 media += found
                 if not text and not found:

@@ -175,7 +175,7 @@ def list_skills(session: OpenSession, rest: str) -> Listing:
         from alhena.skills.files import ActivateSkill
 
         toolset.registry.register(ActivateSkill(found, toolset.workspace))
-    toolset.sources.changed()
+    toolset.sources.notify_change()
     return Listing(notes=done) if done else _skills(found)
 
 

@@ -25,7 +25,7 @@ from alhena.config.environment import without_secrets
 from alhena.display_text import one_line
 from alhena.http.connect import tls_context
 from alhena.mcp.oauth.tokens import RefusedGrantError, SignInError, StoredToken
-from alhena.system.web.fetch import sent_to, system_resolver
+from alhena.system.web.fetch import send_to_first, system_resolver
 from alhena.system.web.url import address_problem, host_problem, literal_address
 from alhena.wire.json_values import is_token
 
@@ -129,7 +129,7 @@ class OAuthHttp:
             addresses = await self._allowed_addresses(url)
             if addresses:
                 places = [(address, request.url.port) for address in addresses]
-                response = await sent_to(self._direct, request, places)
+                response = await send_to_first(self._direct, request, places)
             else:
                 response = await self._client.send(request, stream=True, follow_redirects=False)
             try:
@@ -234,7 +234,7 @@ MAX_LIFE_S = 100 * 366 * 24 * 3600.0
 _TEMPORARY = frozenset({"temporarily_unavailable", "server_error", "slow_down"})
 
 
-class TokenGrant(msgspec.Struct, frozen=True, kw_only=True):
+class McpTokenGrant(msgspec.Struct, frozen=True, kw_only=True):
     """Token response (RFC 6749, 5.1); `expires_in` in seconds. The repr shows no token."""
 
     access_token: str
@@ -283,7 +283,7 @@ def refresh_request(token: StoredToken) -> httpx2.Request:
     return form_request(token.token_url, form, authorization)
 
 
-def read_grant(status: int, body: bytes, url: str, secrets: tuple[str, ...]) -> TokenGrant:
+def read_grant(status: int, body: bytes, url: str, secrets: tuple[str, ...]) -> McpTokenGrant:
     """Reads a token response. Raises RefusedError for a permanent refusal, another SignInError for
     a temporary or invalid answer. No message quotes any of `secrets`."""
     place = describe_origin(url)
@@ -291,7 +291,7 @@ def read_grant(status: int, body: bytes, url: str, secrets: tuple[str, ...]) -> 
         raise _refusal(status, body, place, secrets)
     try:
         # Not chained: the cause may quote a token.
-        grant = msgspec.json.decode(body, type=TokenGrant, strict=False)
+        grant = msgspec.json.decode(body, type=McpTokenGrant, strict=False)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         grant = None
     known = grant is not None and (grant.token_type or "bearer").lower() == "bearer"

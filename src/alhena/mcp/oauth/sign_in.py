@@ -32,8 +32,8 @@ from alhena.display_text import one_line
 from alhena.mcp.connection import valid_scopes
 from alhena.mcp.oauth.requests import (
     BASIC,
+    McpTokenGrant,
     OAuthHttp,
-    TokenGrant,
     describe_origin,
     form_request,
     is_proxied,
@@ -163,7 +163,7 @@ class SignInFlow(OAuthClientProvider):
         self._challenged = False
         self._page = self._state = ""
         self._secrets: tuple[str, ...] = ()
-        self._grant: TokenGrant | None = None
+        self._grant: McpTokenGrant | None = None
         self.context.auth_server_url = oauth.issuer or None
         self.context.oauth_metadata = _metadata_of(oauth)
         if oauth.client_id:
@@ -191,7 +191,7 @@ class SignInFlow(OAuthClientProvider):
         metadata = self.context.oauth_metadata
         return "" if metadata is None else str(metadata.issuer)
 
-    async def run(self, challenge: httpx2.Response) -> TokenGrant:
+    async def run(self, challenge: httpx2.Response) -> McpTokenGrant:
         """Obtains the tokens. `challenge` is the server's answer to a request without a token.
         Raises SignInError, and the errors of the consent."""
         self._status = challenge.status_code

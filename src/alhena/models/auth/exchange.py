@@ -15,7 +15,7 @@ from alhena.models.auth.tokens import (
     BearerAccess,
     FixedToken,
     GrantRefusedError,
-    Timed,
+    TimedGrant,
     ask_grant,
     token_endpoint,
 )
@@ -204,7 +204,7 @@ class TokenEndpoint:
         address = person.email
         return address if 0 < len(address) <= _LONGEST_ADDRESS and address.isprintable() else None
 
-    async def _ask(self, client: OAuthClient, form: dict[str, str]) -> Timed:
+    async def _ask(self, client: OAuthClient, form: dict[str, str]) -> TimedGrant:
         form = form | {"client_id": client.id}
         if client.secret:
             form["client_secret"] = client.secret
@@ -217,7 +217,7 @@ class TokenEndpoint:
         )
 
 
-def _credentials(timed: Timed, other: dict[str, Any]) -> OAuthCredentials:
+def _credentials(timed: TimedGrant, other: dict[str, Any]) -> OAuthCredentials:
     grant = timed.grant
     return OAuthCredentials(
         access_token=grant.access_token,

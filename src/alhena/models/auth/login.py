@@ -29,9 +29,9 @@ from alhena.models.auth.exchange import (
 from alhena.models.auth.store import (
     CLIENT_KEY,
     CREDENTIALS_FILE,
+    LoginFiles,
     LoginStore,
     OAuthCredentials,
-    PrivateFiles,
     Sleep,
     alone,
 )
@@ -280,7 +280,7 @@ _FILE = "GOOGLE_APPLICATION_CREDENTIALS"
 
 def signed_in(
     environ: Mapping[str, str],
-    files: PrivateFiles | None,
+    files: LoginFiles | None,
     settings: OAuthSettings,
     *,
     warn: Callable[[str], None] | None = None,

@@ -33,7 +33,7 @@ _STEP = 0.02
 _LOGIN = "Sign in again: alhena auth login."
 
 
-class PrivateFiles(Protocol):
+class LoginFiles(Protocol):
     """Files readable only by their owner, by name (`system.private_files`). Methods raise
     AlhenaError."""
 
@@ -62,7 +62,7 @@ class _SavedKey(msgspec.Struct):
     key: str
 
 
-def load_key(files: PrivateFiles) -> str:
+def load_key(files: LoginFiles) -> str:
     """The saved API key of Gemini, "" if there is none. Raises CredentialsError for a damaged file,
     and other AlhenaErrors."""
     data = files.read(KEY_FILE)
@@ -76,13 +76,13 @@ def load_key(files: PrivateFiles) -> str:
         ) from error
 
 
-def save_key(files: PrivateFiles, key: str) -> Path:
+def save_key(files: LoginFiles, key: str) -> Path:
     """Saves an API key; returns the file. Raises AlhenaError."""
     files.write(KEY_FILE, msgspec.json.encode(_SavedKey(key)) + b"\n")
     return files.path(KEY_FILE)
 
 
-def forget_key(files: PrivateFiles) -> bool:
+def forget_key(files: LoginFiles) -> bool:
     """Deletes the saved API key; False if there was none. Raises AlhenaError."""
     return files.remove(KEY_FILE)
 
@@ -110,7 +110,7 @@ class OAuthCredentials(msgspec.Struct, frozen=True, kw_only=True):
 class LoginStore:
     """The credentials and the account of the signed-in user."""
 
-    def __init__(self, files: PrivateFiles) -> None:
+    def __init__(self, files: LoginFiles) -> None:
         self._files = files
 
     def hold(self) -> AbstractContextManager[bool]:

@@ -199,7 +199,7 @@ class _Refusal(msgspec.Struct, frozen=True):
     error_description: str = ""
 
 
-class Timed(msgspec.Struct, frozen=True):
+class TimedGrant(msgspec.Struct, frozen=True):
     """A grant and the time of its request, in seconds since the epoch."""
 
     grant: TokenGrant
@@ -226,7 +226,7 @@ async def ask_grant(
     remedy: str,
     now: Callable[[], float] = time.time,
     identity: bool = False,
-) -> Timed:
+) -> TimedGrant:
     """Posts `form` to the token endpoint, whose whole path is the endpoint's prefix. With
     `identity` the token of the grant is the identity token.
 
@@ -236,7 +236,7 @@ async def ask_grant(
     at = now()
     status, body = await _post(endpoint, form, environ)
     if 200 <= status < 300:
-        return Timed(read_grant(body, endpoint, identity=identity), at)
+        return TimedGrant(read_grant(body, endpoint, identity=identity), at)
     raise _failure(status, body, endpoint, form, remedy)
 
 

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from alhena.config.settings import OAuthSettings
 from alhena.http.client import Timeouts
 from alhena.http.connect import Endpoint
-from alhena.models.auth.store import PrivateFiles
+from alhena.models.auth.store import LoginFiles
 from alhena.models.auth.tokens import LoopLock
 from alhena.models.generator import WithoutEmbeddings
 from alhena.models.providers.code_assist_setup import (
@@ -125,7 +125,7 @@ Tell = Callable[[str], None]
 
 def for_login(
     environ: Mapping[str, str],
-    files: PrivateFiles | None,
+    files: LoginFiles | None,
     settings: OAuthSettings,
     *,
     tell: Tell | None = None,

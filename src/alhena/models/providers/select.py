@@ -15,7 +15,7 @@ from alhena.values import Value
 
 if TYPE_CHECKING:
     from alhena.http.connect import Endpoint
-    from alhena.models.auth.store import PrivateFiles
+    from alhena.models.auth.store import LoginFiles
 from enum import StrEnum
 
 from alhena.config.settings import AuthSettings
@@ -110,7 +110,7 @@ class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
     record_responses: str | None = None
     is_terminal: bool = False
     retry: RetryPolicy | None = None
-    private_files: Callable[[], "PrivateFiles"] | None = None
+    private_files: Callable[[], "LoginFiles"] | None = None
     tell: Callable[[str], None] | None = None
     installation_id: Callable[[], str] | None = None
     base_url: str | None = None
@@ -119,7 +119,7 @@ class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
         return f"ModelChoice(model={self.model!r}, is_terminal={self.is_terminal})"
 
 
-def login_files(environ: Mapping[str, str]) -> "PrivateFiles":
+def login_files(environ: Mapping[str, str]) -> "LoginFiles":
     """The user's files, for logins that are kept among them."""
     from alhena.config.home import config_home
     from alhena.system.private_files import PrivateFiles

@@ -34,7 +34,7 @@ class Mechanism(StrEnum):
     LANDLOCK = "landlock"
 
 
-class SandboxWish(msgspec.Struct, frozen=True, kw_only=True):
+class SandboxRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The requested sandbox and the source of the request (`origin`, for messages). `mechanism`
     None: any that works.
 
@@ -115,7 +115,7 @@ _WORDS = "true, false, bwrap, landlock, read-only, workspace-write, no-network"
 
 def choose_sandbox(
     settings: ToolSettings, flag: bool | None, environ: Mapping[str, str]
-) -> SandboxWish | None:
+) -> SandboxRequest | None:
     """The sandbox requested by `GEMINI_SANDBOX`, else the flag, else `tools.sandbox`; None for
     none.
 
@@ -135,7 +135,7 @@ def is_inside(environ: Mapping[str, str]) -> bool:
     return bool(environ.get("SANDBOX"))
 
 
-def _configured_sandbox(settings: ToolSettings) -> SandboxWish | None:
+def _configured_sandbox(settings: ToolSettings) -> SandboxRequest | None:
     value = settings.sandbox
     if isinstance(value, str):
         return _read(value, "tools.sandbox", _plain(settings))
@@ -144,7 +144,7 @@ def _configured_sandbox(settings: ToolSettings) -> SandboxWish | None:
     return _plain(settings) if value else None
 
 
-def _details(settings: ToolSettings) -> SandboxWish:
+def _details(settings: ToolSettings) -> SandboxRequest:
     """The request in the settings, as if the sandbox were on."""
     value = settings.sandbox
     if isinstance(value, str):
@@ -165,15 +165,15 @@ def _details(settings: ToolSettings) -> SandboxWish:
     )
 
 
-def _plain(settings: ToolSettings) -> SandboxWish:
-    return SandboxWish(
+def _plain(settings: ToolSettings) -> SandboxRequest:
+    return SandboxRequest(
         origin="tools.sandbox",
         network=settings.sandbox_network_access is not False,
         allowed_paths=settings.sandbox_allowed_paths,
     )
 
 
-def _read(text: str, origin: str, base: SandboxWish) -> SandboxWish | None:
+def _read(text: str, origin: str, base: SandboxRequest) -> SandboxRequest | None:
     """`base` changed by the words of `text`, joined by "+" or ","; None for a negative word."""
     words = [word.strip().lower() for word in text.replace(",", "+").split("+")]
     if words[0] in _OFF and len(words) == 1:

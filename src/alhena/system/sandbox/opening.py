@@ -14,7 +14,7 @@ from alhena.system.errors import ProcessStartError, SandboxError, printable
 from alhena.system.sandbox.layout import (
     Layout,
     Mechanism,
-    SandboxWish,
+    SandboxRequest,
     protections,
     require_sound,
     secrets,
@@ -61,7 +61,7 @@ class CommandEnvironment(msgspec.Struct, frozen=True):
     imports: tuple[str, ...] = msgspec.field(default_factory=lambda: tuple(sys.path))
 
 
-def open_sandbox(wish: SandboxWish, around: CommandEnvironment) -> Sandbox:
+def open_sandbox(wish: SandboxRequest, around: CommandEnvironment) -> Sandbox:
     """Opens and tests the requested sandbox. Raises SandboxError when it is unavailable."""
     if not around.platform.startswith("linux"):
         raise SandboxError(
@@ -85,7 +85,7 @@ def open_sandbox(wish: SandboxWish, around: CommandEnvironment) -> Sandbox:
     )
 
 
-def layout_of(wish: SandboxWish, around: CommandEnvironment) -> Layout:
+def layout_of(wish: SandboxRequest, around: CommandEnvironment) -> Layout:
     """The layout for a request in this environment."""
     environ = around.environ
     own = os.path.realpath(config_home(environ))

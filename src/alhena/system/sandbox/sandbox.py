@@ -31,7 +31,7 @@ from alhena.system.sandbox.layout import (
 from alhena.system.workspace import is_within
 
 if TYPE_CHECKING:
-    from alhena.system.processes import Command
+    from alhena.system.processes import ProcessCommand
 from enum import IntEnum
 
 from alhena.system.sandbox.layout import Look
@@ -250,7 +250,7 @@ class Sandbox:
         changed = {name: temp for name in _TEMP_NAMES if name == "TMPDIR" or name in env}
         return SpawnPlan((*before, *argv), {**env, **changed, MARK: f"alhena-{self.mechanism}"})
 
-    def confine(self, command: "Command") -> "Command":
+    def confine(self, command: "ProcessCommand") -> "ProcessCommand":
         """Wraps `command` to run inside. Raises SandboxError like `wrap`."""
         plan = self.wrap(command.argv, command.cwd, command.env)
         return msgspec.structs.replace(command, argv=plan.argv, env=plan.env)

@@ -190,7 +190,7 @@ class GuardedFetcher:
             self._context = self._context or self._tls()
             async with (
                 httpx2.AsyncClient(verify=self._context, trust_env=False, timeout=limit) as client,
-                aclosing(await sent_to(client, self._request(url), places)) as answer,
+                aclosing(await send_to_first(client, self._request(url), places)) as answer,
             ):
                 location = answer.headers.get("location")
                 if answer.status_code in _REDIRECTS and location:
@@ -258,7 +258,7 @@ class GuardedFetcher:
         return found
 
 
-async def sent_to(
+async def send_to_first(
     client: "AsyncClient", request: "Request", places: Sequence[tuple[str, int | None]]
 ) -> "Response":
     """Sends a request to the first of these addresses and ports that accepts a connection. The

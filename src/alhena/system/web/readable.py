@@ -7,7 +7,7 @@ import msgspec
 
 from alhena.system.errors import ProcessStartError
 from alhena.system.own_programs import python_command
-from alhena.system.processes import Command, CommandLimits, run_process
+from alhena.system.processes import CommandLimits, ProcessCommand, run_process
 from alhena.system.web.fetch import WebPage
 from alhena.system.web.url import AnswerError
 
@@ -33,7 +33,7 @@ async def readable(
     start = python_command(
         "alhena.system.web.page", str(page.url), str(max_chars), environ=_environment()
     )
-    command = Command(
+    command = ProcessCommand(
         argv=start.argv,
         cwd=os.path.dirname(sys.executable) or os.sep,
         env=start.env,

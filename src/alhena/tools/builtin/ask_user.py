@@ -115,7 +115,7 @@ class AskUserInvocation(BaseInvocation):
         """Waits for the answers."""
         del context
         if self._ask is None:
-            return ToolResult.failed(NOBODY_THERE)
+            return ToolResult.from_failure(NOBODY_THERE)
         answers = await self._ask(self._questions)
         if answers is None:
             return ToolResult(llm_content=DISMISSED, display=DISMISSED)

@@ -152,7 +152,7 @@ class BackgroundReading(BaseInvocation):
         left = () if self._groups is None else self._groups.left
         process = next((each for each in left if each.pid == self._pid), None)
         if process is None or self._groups is None:
-            return ToolResult.failed(
+            return ToolResult.from_failure(
                 f"Access denied. Background process ID {self._pid} not found in this session's "
                 "history."
             )

@@ -65,7 +65,7 @@ class GetInternalDocsInvocation(BaseInvocation):
 
         names = _names(self._directory)
         if not names:
-            return ToolResult.failed(
+            return ToolResult.from_failure(
                 f"There is no documentation at {printable(self._directory)}.",
                 ToolErrorType.FILE_NOT_FOUND,
             )
@@ -78,7 +78,7 @@ class GetInternalDocsInvocation(BaseInvocation):
             )
         name = next((name for name in names if wanted in (name, name.removesuffix(".md"))), None)
         if name is None:
-            return ToolResult.failed(
+            return ToolResult.from_failure(
                 f'There is no documentation file "{excerpt(self._path)}". '
                 f"There are: {', '.join(names)}.",
                 ToolErrorType.FILE_NOT_FOUND,

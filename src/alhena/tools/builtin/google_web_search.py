@@ -18,7 +18,7 @@ from alhena.tools.contract import (
 from alhena.values import Value
 from alhena.wire.content import USER, Part, text_content
 from alhena.wire.json_values import as_array
-from alhena.wire.request import Tool
+from alhena.wire.request import ToolDeclarations
 from alhena.wire.response import GenerateContentResponse
 
 T = TypeVar("T")
@@ -200,27 +200,27 @@ class GoogleWebSearchInvocation(BaseInvocation):
 
         query: str = self.params["query"]
         if context.cancellation.is_set():
-            return ToolResult.failed("Web search was cancelled.", ToolErrorType.CANCELLED)
+            return ToolResult.from_failure("Web search was cancelled.", ToolErrorType.CANCELLED)
         try:
             response = await self._access.generate(
-                (text_content(USER, query),), tools=(Tool(google_search={}),)
+                (text_content(USER, query),), tools=(ToolDeclarations(google_search={}),)
             )
         except DialectError:
             message = (
                 "Error during web search: only Gemini searches with Google, and another service "
                 "answers here. Look for another way, such as web_fetch with an address."
             )
-            return ToolResult.failed(message, ToolErrorType.WEB_SEARCH_FAILED)
+            return ToolResult.from_failure(message, ToolErrorType.WEB_SEARCH_FAILED)
         except (ModelError, WireError) as error:
             message = f'Error during web search for query "{query}": {error}'
-            return ToolResult.failed(message, ToolErrorType.WEB_SEARCH_FAILED)
+            return ToolResult.from_failure(message, ToolErrorType.WEB_SEARCH_FAILED)
         answer = answer_of(response)
         if not answer.text.strip():
             if reason := why_no_answer(response):
                 message = (
                     f'Error during web search for query "{query}": {reason}. Reword the query.'
                 )
-                return ToolResult.failed(message, ToolErrorType.WEB_SEARCH_FAILED)
+                return ToolResult.from_failure(message, ToolErrorType.WEB_SEARCH_FAILED)
             found = f'No search results or information found for query: "{query}"'
             return ToolResult(llm_content=found, display="No information found.")
         sources = [{"title": source.title, "uri": source.uri} for source in answer.sources]

@@ -135,23 +135,23 @@ class ListDirectoryInvocation(BaseInvocation):
                 rules = make_rules(git=False)
                 listing = self._read(real, rules, cancellation)
         except NotADirectoryError:
-            return ToolResult.failed(
+            return ToolResult.from_failure(
                 f"Error: Path is not a directory: {self._abs}. Use read_file for a file.",
                 ToolErrorType.PATH_IS_NOT_A_DIRECTORY,
             )
         except FileNotFoundError:
-            return ToolResult.failed(
+            return ToolResult.from_failure(
                 f"Error listing directory: ENOENT: there is no directory {self._abs}. "
                 "Check the path with list_directory on its parent.",
                 ToolErrorType.LS_EXECUTION_ERROR,
             )
         except PermissionError:
-            return ToolResult.failed(
+            return ToolResult.from_failure(
                 f"Error listing directory: Permission denied: {self._abs}.",
                 ToolErrorType.PERMISSION_DENIED,
             )
         except OSError as error:
-            return ToolResult.failed(
+            return ToolResult.from_failure(
                 f"Error listing directory: {from_os_error(error, self._path)}",
                 ToolErrorType.LS_EXECUTION_ERROR,
             )
@@ -376,6 +376,8 @@ class GlobInvocation(BaseInvocation):
         begins = base / leading_directory(relative)
         through = EXCLUDED_DIRECTORIES.intersection(begins.relative_to(root).parts)
         excluded = frozenset[str]() if through else EXCLUDED_DIRECTORIES
+
+        usual = self._workspace.filtering
 
         def look(*, git: bool) -> "tuple[list[GlobMatch], WalkTally, list[str]]":
             rules = IgnoreRules(

@@ -73,7 +73,7 @@ class EnterPlanModeInvocation(BaseInvocation):
         del context
         if self._modes.planning:  # a concurrent call switched first
             failure = _planning_already()
-            return ToolResult.failed(failure.message, failure.type)
+            return ToolResult.from_failure(failure.message, failure.type)
         self._modes.enter_plan_mode()
         reason = " ".join(str(self.params.get("reason", "")).split())
         shown = f"Switching to Plan mode: {reason}" if reason else "Switching to Plan mode."

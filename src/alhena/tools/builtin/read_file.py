@@ -21,7 +21,7 @@ from alhena.tools.base import (
     failed_result,
     failure_of,
     fitting,
-    kept_closed,
+    is_kept_from_model,
     path_problem,
     real_location,
     room_in,
@@ -90,8 +90,8 @@ class ReadFileInvocation(BaseInvocation):
         real = real_location(self._workspace, self._path, reading=True)
         if isinstance(real, ToolFailure):
             return failed_result(real)
-        if kept_closed(self._workspace, real, self._path):
-            return ToolResult.failed(
+        if is_kept_from_model(self._workspace, real, self._path):
+            return ToolResult.from_failure(
                 f"File path '{printable(self._path)}' is ignored by configured ignore patterns.",
                 ToolErrorType.INVALID_TOOL_PARAMS,
             )
@@ -127,7 +127,7 @@ class ReadFileInvocation(BaseInvocation):
 
     def _read(self, descriptor: int) -> ToolResult:
         from alhena.system.encoding import TextWindow
-        from alhena.tools.reading import Binary, LineRange, Media, UnwantedMedia, read_content
+        from alhena.tools.reading import BinaryFile, LineRange, Media, UnwantedMedia, read_content
 
         lines = LineRange(self._offset, self._limit)
         content = read_content(descriptor, self._path.name, lines)
@@ -138,9 +138,9 @@ class ReadFileInvocation(BaseInvocation):
                 return ToolResult(
                     llm_content=content.part(), display=f"Read {mime} file: {self._shown}"
                 )
-            case Binary() | UnwantedMedia():
+            case BinaryFile() | UnwantedMedia():
                 note = f"Cannot display content of binary file: {self._shown}"
-                if isinstance(content, Binary) and content.reason != Binary().reason:
+                if isinstance(content, BinaryFile) and content.reason != BinaryFile().reason:
                     note += f" ({content.reason})"
                 return ToolResult(llm_content=note, display=f"Skipped binary file: {self._shown}")
             case _:
@@ -182,8 +182,8 @@ def _read_failure(error: FileError, path: Path) -> ToolFailure:
     elif isinstance(error, DirectoryTargetError):
         sentence = "Could not read file because the provided path is a directory, not a file. "
     elif isinstance(error, FileTooLargeError):
-        return ToolFailure(f"{error} Path: {printable(path)}", ToolErrorType.named(error.kind))
-    return ToolFailure(f"{sentence}{error}", ToolErrorType.named(error.kind))
+        return ToolFailure(f"{error} Path: {printable(path)}", ToolErrorType.from_name(error.kind))
+    return ToolFailure(f"{sentence}{error}", ToolErrorType.from_name(error.kind))
 
 
 def _guidance(window: "TextWindow") -> str:

@@ -19,7 +19,7 @@ from alhena.tools.contract import (
 from alhena.tools.threads import run_blocking
 
 if TYPE_CHECKING:
-    from alhena.tools.selecting import Gathering, Selection
+    from alhena.tools.selecting import GatheredFiles, Selection
 
 MOST_CHARACTERS = 2_000_000
 """Maximum characters of text in one result."""
@@ -114,11 +114,11 @@ class ReadManyFilesInvocation(BaseInvocation):
         return await run_blocking(context.cancellation, self._read, context)
 
     def _read(self, context: ExecutionContext) -> ToolResult:
-        from alhena.tools.selecting import Gathering, Selector, Wanted
+        from alhena.tools.selecting import FileRequest, GatheredFiles, Selector
 
         filters: dict[str, bool] = self.params.get("file_filtering_options") or {}
         usual = self._workspace.filtering
-        wanted = Wanted(
+        wanted = FileRequest(
             paths=self._paths,
             exclude=tuple(self.params.get("exclude") or ()),
             unasked=tuple(set(self.params.get("include") or ()).difference(self.params["paths"])),
@@ -131,12 +131,12 @@ class ReadManyFilesInvocation(BaseInvocation):
         selector = Selector(self._workspace, wanted, context.cancellation)
         selection = selector.run()
         tool = self._tool
-        gathered = Gathering(self._workspace, text=tool.most_characters, media=tool.most_media)
+        gathered = GatheredFiles(self._workspace, text=tool.most_characters, media=tool.most_media)
         gathered.read(selector, context.cancellation)
         return _result(gathered, selection)
 
 
-def _result(gathered: "Gathering", selection: "Selection") -> ToolResult:
+def _result(gathered: "GatheredFiles", selection: "Selection") -> ToolResult:
     missing = [printable(name) for name in selection.missing]
     told = gathered.describe_skipped(selection)
     data: dict[str, Any] = {
@@ -172,7 +172,7 @@ def _result(gathered: "Gathering", selection: "Selection") -> ToolResult:
     return ToolResult(llm_content=content, display=display, data=data)
 
 
-def _summary(gathered: "Gathering", selection: "Selection") -> str:
+def _summary(gathered: "GatheredFiles", selection: "Selection") -> str:
     """Markdown summary for people: the first files read, the first skipped, and the reasons."""
     processed = gathered.processed
     skipped = [f"`{printable(name)}` (there is no such file)" for name in selection.missing]

@@ -27,7 +27,12 @@ from alhena.tools.contract import (
 if TYPE_CHECKING:
     from alhena.config.environment import SanitisedEnvironment
     from alhena.system.output import CapturedText, LiveOutput
-    from alhena.system.processes import BackgroundCommand, Command, Ending, ProcessGroups
+    from alhena.system.processes import (
+        BackgroundCommand,
+        ProcessCommand,
+        ProcessEnding,
+        ProcessGroups,
+    )
     from alhena.system.pseudo_terminal import PseudoTerminal
     from alhena.system.sandbox.sandbox import Sandbox
     from alhena.tools.output_store import OutputStore
@@ -222,9 +227,9 @@ class ShellInvocation(BaseInvocation):
 
     def _prepare_command(
         self, directory: Path, traceparent: str, terminal: "PseudoTerminal | None" = None
-    ) -> "Command":
+    ) -> "ProcessCommand":
         """The command to start."""
-        from alhena.system.processes import Command, shell_path
+        from alhena.system.processes import ProcessCommand, shell_path
 
         env = self._tool.child_environment(terminal).variables
         bash = shell_path(env)
@@ -234,7 +239,9 @@ class ShellInvocation(BaseInvocation):
             )
         argv, cwd = (bash, "-c", self._command), str(directory)
         env = {**env, "TRACEPARENT": traceparent} if traceparent else env
-        command = Command(argv=argv, cwd=cwd, env=env, label=self._command, terminal=terminal)
+        command = ProcessCommand(
+            argv=argv, cwd=cwd, env=env, label=self._command, terminal=terminal
+        )
         return command if self._sandbox is None else self._sandbox.confine(command)
 
     async def _in_foreground(
@@ -317,7 +324,12 @@ class ShellInvocation(BaseInvocation):
         groups: "ProcessGroups",
         context: ExecutionContext,
     ) -> ToolResult:
-        from alhena.system.processes import CommandLimits, Ending, Stop, run_in_background
+        from alhena.system.processes import (
+            CommandLimits,
+            ProcessEnding,
+            ReachedLimit,
+            run_in_background,
+        )
         from alhena.tools.shell_output import stop_reason
 
         command = self._prepare_command(directory, context.traceparent)
@@ -335,19 +347,19 @@ class ShellInvocation(BaseInvocation):
                 output.discard()
         context.report_pid(running.pid)
         if running.running:
-            return _going_on(report, running)
-        ending = Ending(
+            return _background_result(report, running)
+        ending = ProcessEnding(
             pgid=running.pid,
             exit_code=running.exit_code,
             signal=running.signal,
-            stopped=Stop.OUTPUT if running.over_limit else None,
+            stopped=ReachedLimit.OUTPUT if running.over_limit else None,
             background=(),
         )
         captured = output.capture.finish_capture()
         error = stop_reason(ending, limits) or self._refusal(ending, captured)
         return _result(report, ending, error, output, captured)
 
-    def _refusal(self, ending: "Ending", captured: "CapturedText") -> str:
+    def _refusal(self, ending: "ProcessEnding", captured: "CapturedText") -> str:
         """Explains that the sandbox probably caused the failure; "" otherwise."""
         if self._sandbox is None or ending.exit_code == 0:
             return ""
@@ -375,7 +387,7 @@ class ShellInvocation(BaseInvocation):
 
 def _result(
     report: "ShellReport",
-    ending: "Ending",
+    ending: "ProcessEnding",
     error: str,
     output: "CapturedOutput",
     captured: "CapturedText",
@@ -409,7 +421,7 @@ def _result(
     )
 
 
-def _going_on(report: "ShellReport", running: "BackgroundCommand") -> ToolResult:
+def _background_result(report: "ShellReport", running: "BackgroundCommand") -> ToolResult:
     """The result of a command that runs on in the background."""
     captured = running.output.capture.so_far()
     shown = captured.text.removesuffix("\n")

@@ -118,7 +118,7 @@ class SearchInvocation(BaseInvocation):
             try:
                 result = await self._search(path, root, self._most - len(found), context)
             except SearchError as error:
-                return ToolResult.failed(str(error), ToolErrorType.named(error.kind))
+                return ToolResult.from_failure(str(error), ToolErrorType.from_name(error.kind))
             found.extend(result.matches)
             notes.extend(result.notes)
             limited = limited or result.limited

@@ -29,7 +29,7 @@ from alhena.tools.contract import (
 )
 from alhena.wire.content import USER, text_content
 from alhena.wire.json_values import as_array, as_object
-from alhena.wire.request import Tool
+from alhena.wire.request import ToolDeclarations
 from alhena.wire.response import GenerateContentResponse
 
 if TYPE_CHECKING:
@@ -304,7 +304,7 @@ class WebFetchInvocation(BaseInvocation):
         from alhena.wire.errors import WireError
 
         if context.cancellation.is_set():
-            return ToolResult.failed("Web fetch was cancelled.", ToolErrorType.CANCELLED)
+            return ToolResult.from_failure("Web fetch was cancelled.", ToolErrorType.CANCELLED)
         urls, skipped = await self._check_urls()
         if not urls:
             return _failed_fetch("All requested URLs were skipped: " + "; ".join(skipped))
@@ -364,7 +364,7 @@ class WebFetchInvocation(BaseInvocation):
             f"<authorized_urls>\n{listed}\n</authorized_urls>"
         )
         return await self._tool.access.generate(
-            (text_content(USER, text),), tools=(Tool(url_context={}),)
+            (text_content(USER, text),), tools=(ToolDeclarations(url_context={}),)
         )
 
     async def _from_here(self, urls: "list[WebUrl]", skipped: list[str], reason: str) -> ToolResult:
@@ -428,4 +428,4 @@ def _result(
 def _failed_fetch(
     message: str, type: ToolErrorType = ToolErrorType.WEB_FETCH_PROCESSING_ERROR
 ) -> ToolResult:
-    return ToolResult.failed(message, type)
+    return ToolResult.from_failure(message, type)

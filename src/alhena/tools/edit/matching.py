@@ -28,7 +28,7 @@ LOOSE_LIMIT = 16_000_000
 """Maximum characters of a text for the looser steps."""
 
 
-class Rung(StrEnum):
+class MatchStep(StrEnum):
     """The step that found the old text."""
 
     EXACT = "exact"
@@ -48,7 +48,7 @@ class EditMatch(Value, frozen=True):
     100,000), or the place uncertain, so that nothing is edited. `spans` are the first places found.
     """
 
-    rung: Rung
+    rung: MatchStep
     count: int
     spans: list[Span]
     edits: list[Edit] | None
@@ -58,7 +58,12 @@ class EditMatch(Value, frozen=True):
     def is_literal(self, text: str) -> bool:
         """True when the new text was written as given, and is not lines of which the first has its
         indentation from the file."""
-        if self.rung not in (Rung.EXACT, Rung.LINE_ENDINGS, Rung.EQUAL, Rung.CORRECTED):
+        if self.rung not in (
+            MatchStep.EXACT,
+            MatchStep.LINE_ENDINGS,
+            MatchStep.EQUAL,
+            MatchStep.CORRECTED,
+        ):
             return False
         starts = (edit.start for edit in self.edits or () if "\n" in edit.new)
         return not any(text[text.rfind("\n", 0, at) + 1 : at].isspace() for at in starts)
@@ -102,7 +107,7 @@ def _literal(
     if not count:
         return None
     spans = _exact(file.text, wanted)
-    rung = Rung.EXACT if _as_given(file, spans, old, wanted) else Rung.LINE_ENDINGS
+    rung = MatchStep.EXACT if _as_given(file, spans, old, wanted) else MatchStep.LINE_ENDINGS
     if count == expected == 1 and _overlapping(file.text, spans[0], wanted, given):
         return EditMatch(rung, count + 1, spans, None, overlapping=True)
     if count > MAX_PLACES or expected not in (count, None):
@@ -120,9 +125,9 @@ def _equal(file: TextFile, wanted: str, given: str, expected: int | None) -> Edi
         return None
     count = len(spans)
     if count > MAX_PLACES or expected not in (count, None):
-        return EditMatch(Rung.EQUAL, count, spans, None)
+        return EditMatch(MatchStep.EQUAL, count, spans, None)
     edits = [Edit(start, end, keep_form(given, text[start:end])) for start, end in spans]
-    return EditMatch(Rung.EQUAL, count, spans, edits)
+    return EditMatch(MatchStep.EQUAL, count, spans, edits)
 
 
 def _exact(text: str, old: str) -> list[Span]:
@@ -175,7 +180,7 @@ def _trim_blank_lines(old: str, new: str) -> _Change:
 
 
 def _loose(text: str, change: _Change, expected: int | None) -> EditMatch | None:
-    for rung, form in ((Rung.WHITESPACE, str.strip), (Rung.TOKENS, _evenly_spaced)):
+    for rung, form in ((MatchStep.WHITESPACE, str.strip), (MatchStep.TOKENS, _evenly_spaced)):
         spans = _line_places(text, change.old, form)
         if not spans:
             continue
@@ -198,7 +203,7 @@ def _similar(text: str, change: _Change) -> EditMatch | None:
     if len(places) > MAX_PLACES or len(spans) != 1:
         return None
     edit = _graft(text, spans[0], change)
-    return None if edit is None else EditMatch(Rung.FUZZY, 1, spans, [edit])
+    return None if edit is None else EditMatch(MatchStep.FUZZY, 1, spans, [edit])
 
 
 _BLANKS = re.compile(

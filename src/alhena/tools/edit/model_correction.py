@@ -15,7 +15,7 @@ from alhena.errors import AlhenaError
 from alhena.system.encoding import TextFile
 from alhena.system.workspace import Workspace
 from alhena.tools.contract import ExecutionContext, ToolErrorType, ToolFailure
-from alhena.tools.edit.matching import EditMatch, Rung, find_exact, with_line_feeds
+from alhena.tools.edit.matching import EditMatch, MatchStep, find_exact, with_line_feeds
 from alhena.tools.edit.proposal import CurrentFile, EditProposal, omission_placeholder
 from alhena.tools.edit.replacing import TextEdit, nearest_line, places
 from alhena.tools.threads import run_blocking
@@ -177,7 +177,7 @@ class CorrectedEdit(TextEdit):
                 f"{self._missed} Correction refused: {problem}.",
                 ToolErrorType.EDIT_NO_OCCURRENCE_FOUND,
             )
-        match = msgspec.structs.replace(match, rung=Rung.CORRECTED)
+        match = msgspec.structs.replace(match, rung=MatchStep.CORRECTED)
         return self.propose_match(real, current, file, match, with_line_feeds(replace))
 
     def how(self, file: TextFile, match: EditMatch) -> str:

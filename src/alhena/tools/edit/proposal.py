@@ -32,7 +32,7 @@ from alhena.tools.base import (
     BaseInvocation,
     failed_result,
     failure_of,
-    kept_closed,
+    is_kept_from_model,
     path_problem,
     real_location,
 )
@@ -170,7 +170,7 @@ class EditInvocation(BaseInvocation):
 
     async def confirmation(self, context: ExecutionContext) -> EditConfirmation | None:
         """Shows the diff. None when the change is impossible: `execute` then reports the reason."""
-        outcome = await self.worked_out(context)
+        outcome = await self.cached_proposal(context)
         if isinstance(outcome, ToolFailure):
             return None
         from alhena.tools.edit.splicing import unified_diff
@@ -194,11 +194,11 @@ class EditInvocation(BaseInvocation):
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
         """Applies the change."""
-        outcome = await self.worked_out(context)
+        outcome = await self.cached_proposal(context)
         if isinstance(outcome, ToolFailure):
             return failed_result(outcome)
         if outcome.placeholder is not None and not self._approved:
-            return ToolResult.failed(
+            return ToolResult.from_failure(
                 f"`{self.parameter}` contains an omission placeholder (for example 'rest of "
                 f"methods ...'): {outcome.placeholder!r}. Provide the complete text.",
                 ToolErrorType.INVALID_TOOL_PARAMS,
@@ -210,7 +210,7 @@ class EditInvocation(BaseInvocation):
 
     async def contents(self, context: ExecutionContext) -> ProposedContents | ToolFailure:
         """The file's current and proposed content, to be viewed or changed."""
-        outcome = await self.worked_out(context)
+        outcome = await self.cached_proposal(context)
         if isinstance(outcome, ToolFailure):
             return outcome
         return ProposedContents(printable(self.path), outcome.original, outcome.content)
@@ -233,7 +233,7 @@ class EditInvocation(BaseInvocation):
         None when no single value gives that content.
         """
 
-    async def worked_out(self, context: ExecutionContext) -> EditProposal | ToolFailure:
+    async def cached_proposal(self, context: ExecutionContext) -> EditProposal | ToolFailure:
         """Computes the change once and caches it, failures too: the approved change must not become
         another."""
         if self._outcome is None:
@@ -248,7 +248,7 @@ class EditInvocation(BaseInvocation):
         real = real_location(self._workspace, self.path)
         if isinstance(real, ToolFailure):
             return real
-        if os.path.lexists(real) and kept_closed(self._workspace, real, self.path):
+        if os.path.lexists(real) and is_kept_from_model(self._workspace, real, self.path):
             # The model must not even see its lines around an edit.
             return ToolFailure.of_params(
                 f"File path '{printable(self.path)}' is ignored by configured ignore patterns. It "
@@ -423,7 +423,7 @@ class ModifiedEdit(EditInvocation):
 
     async def work_out(self, context: ExecutionContext) -> EditProposal | ToolFailure:
         """Returns the person's content for the file of the proposal."""
-        outcome = await self._origin.worked_out(context)
+        outcome = await self._origin.cached_proposal(context)
         if isinstance(outcome, ToolFailure):
             return outcome
         self._proposal = outcome

@@ -15,7 +15,7 @@ from alhena.tools.edit.indentation import Pair, indent_of, is_aligned, same_stru
 from alhena.tools.edit.matching import (
     MAX_PLACES,
     EditMatch,
-    Rung,
+    MatchStep,
     find,
     with_line_feeds,
 )
@@ -179,10 +179,10 @@ class TextEdit(EditInvocation):
 
     def how(self, file: TextFile, match: EditMatch) -> str:
         """Explains the match to the model, unless it was exact."""
-        if match.rung is Rung.EXACT:
+        if match.rung is MatchStep.EXACT:
             return ""
         where = places(file, match, "line(s) ")
-        if match.rung is Rung.FUZZY:
+        if match.rung is MatchStep.FUZZY:
             return f" Applied fuzzy match at {where}."
         return f" old_string was found {_describe_rung(match.rung)} at {where}."
 
@@ -197,7 +197,7 @@ class TextEdit(EditInvocation):
             )
         noun = "occurrence" if expected in {1, None} else "occurrences"
         wanted = 1 if expected is None else expected
-        how = "" if match.rung is Rung.EXACT else f", {_describe_rung(match.rung)},"
+        how = "" if match.rung is MatchStep.EXACT else f", {_describe_rung(match.rung)},"
         where = places(file, match, "lines ")
         if match.count > MAX_PLACES:
             remedy = "They are too many for one call: do it with a program, by run_shell_command."
@@ -264,21 +264,21 @@ def _syntax_problem(source: str) -> str:
     return ""
 
 
-def _describe_rung(rung: Rung) -> str:
+def _describe_rung(rung: MatchStep) -> str:
     match rung:
-        case Rung.EXACT:
+        case MatchStep.EXACT:
             return "exactly"
-        case Rung.LINE_ENDINGS:
+        case MatchStep.LINE_ENDINGS:
             return "with line ends other than the file's"
-        case Rung.EQUAL:
+        case MatchStep.EQUAL:
             return "with accented letters in another Unicode form"
-        case Rung.WHITESPACE:
+        case MatchStep.WHITESPACE:
             return "with indentation, or blanks at the ends of lines, other than the file's"
-        case Rung.TOKENS:
+        case MatchStep.TOKENS:
             return "with blanks between its words other than the file's"
-        case Rung.FUZZY:
+        case MatchStep.FUZZY:
             return "by similarity"
-        case Rung.CORRECTED:
+        case MatchStep.CORRECTED:
             return "after a correction"
         case _:
             assert_never(rung)

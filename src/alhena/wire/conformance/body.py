@@ -25,7 +25,7 @@ from alhena.wire.request import (
     FunctionDeclaration,
     GenerateContentConfig,
     GenerationConfig,
-    Tool,
+    ToolDeclarations,
 )
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ _RULES: dict[tuple[type, str], str] = {
 """The rule that a wrong type of a field breaks, if it is not C4."""
 _UNTYPED: dict[type, tuple[str, ...]] = {
     GenerationConfig: ("responseFormat", "translationConfig", "audioTranscriptionConfig"),
-    Tool: ("mcpServers",),
+    ToolDeclarations: ("mcpServers",),
 }
 """Documented fields that our types do not have."""
 
@@ -362,7 +362,7 @@ def _body(
         contents=msgspec.convert(outer.get("contents", ()), tuple[Content, ...]),
         config=GenerateContentConfig(
             system_instruction=msgspec.convert(settings.get("systemInstruction"), Content | None),
-            tools=msgspec.convert(settings.get("tools", ()), tuple[Tool, ...]),
+            tools=msgspec.convert(settings.get("tools", ()), tuple[ToolDeclarations, ...]),
             generation_config=GenerationConfig(
                 response_schema=generation.get("responseSchema"),
                 response_mime_type=generation.get("responseMimeType"),

@@ -16,7 +16,7 @@ from alhena.wire.request import (
     FunctionDeclaration,
     GenerateContentConfig,
     GenerateContentRequest,
-    Tool,
+    ToolDeclarations,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def check_system(system: Content, findings: ConformanceFindings) -> None:
             findings.add("C8", path, "this part of the system instruction contains no text.")
 
 
-def check_tools(tools: Sequence[Tool], findings: ConformanceFindings) -> None:
+def check_tools(tools: Sequence[ToolDeclarations], findings: ConformanceFindings) -> None:
     """Checks names, their uniqueness, and the form of the schemas."""
     seen: set[str] = set()
     declaring = 0
@@ -102,7 +102,7 @@ def check_answer_form(
         findings.add("T15", path, message)
 
 
-def _check_server_tools(tools: Sequence[Tool], findings: ConformanceFindings) -> None:
+def _check_server_tools(tools: Sequence[ToolDeclarations], findings: ConformanceFindings) -> None:
     for index, tool in enumerate(tools):
         for name, key in _SERVER_TOOLS.items():
             if getattr(tool, name) is not None:

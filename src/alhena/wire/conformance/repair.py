@@ -41,7 +41,7 @@ class Repair(msgspec.Struct, frozen=True):
     message: str
 
 
-class Repaired(msgspec.Struct, frozen=True):
+class RepairedContents(msgspec.Struct, frozen=True):
     """Contents, and their repairs."""
 
     contents: tuple[Content, ...]
@@ -66,7 +66,7 @@ def repair(
     takes_signatures: bool = True,
     takes_thoughts: bool = False,
     open_end: bool = False,
-) -> Repaired:
+) -> RepairedContents:
     """Repairs the conversation in `contents` as far as possible without guessing.
 
     Thoughts are dropped unless the service `takes_thoughts`, as in other dialects. With `open_end`
@@ -88,7 +88,7 @@ def repair(
     if needs_signatures:
         _sign(drafts, repairs)
     repaired = _with_ends(drafts, repairs, open_end=open_end)
-    return Repaired(tuple(repaired), tuple(repairs.done))
+    return RepairedContents(tuple(repaired), tuple(repairs.done))
 
 
 def repair_entries(

@@ -36,10 +36,10 @@ _STANDARD = str.maketrans("-_", "+/")
 _LETTERS = re.compile(r"[A-Za-z0-9+/]+")
 
 
-def plainly_spelt(body: object) -> Any:
+def normalise_body(body: object) -> Any:
     """Normalises a body to camelCase keys and standard base64."""
     if (items := as_array(body)) is not None:
-        return [plainly_spelt(item) for item in items]
+        return [normalise_body(item) for item in items]
     fields = as_object(body)
     if fields is None:
         return body
@@ -56,11 +56,11 @@ def _value(name: str, value: Any) -> Any:
     if name in _OPAQUE:
         return value
     if name in _NAMED and (fields := as_object(value)) is not None:
-        return {key: plainly_spelt(item) for key, item in fields.items()}
+        return {key: normalise_body(item) for key, item in fields.items()}
     if isinstance(value, str) and name in {"data", "thoughtSignature"}:
         is_plain = value in _NO_BYTES or value.startswith(RESPONSES)
         return value if is_plain else _standard(value)
-    return plainly_spelt(value)
+    return normalise_body(value)
 
 
 def _standard(text: str) -> str:
@@ -88,7 +88,7 @@ def read_request(body: object, model: str, *, stream: bool = False) -> DialectRe
     wrapped = fields.object("generateContentRequest")
     plain = body if wrapped is None else fields.plain("generateContentRequest")
     try:
-        plain = plainly_spelt(plain)
+        plain = normalise_body(plain)
         contents = msgspec.convert(plain, _Contents, strict=False)
         config = msgspec.convert(plain, GenerateContentConfig, strict=False)
     except msgspec.ValidationError as error:

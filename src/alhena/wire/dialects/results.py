@@ -23,7 +23,7 @@ from alhena.wire.content import (
 )
 from alhena.wire.dialects.conversation import answer_schema
 from alhena.wire.dialects.fields import DialectError
-from alhena.wire.request import GenerateContentConfig, GenerationConfig, Tool
+from alhena.wire.request import GenerateContentConfig, GenerationConfig, ToolDeclarations
 from alhena.wire.response import GenerateContentResponse
 
 Piece = str | FunctionResponsePart
@@ -172,7 +172,7 @@ def refuse_lost(config: GenerateContentConfig) -> None:
         raise DialectError(_ELSEWHERE, "modelArmorConfig")
     for at, tool in enumerate(config.tools or ()):
         own = msgspec.structs.replace(tool, function_declarations=None)
-        if own != Tool():
+        if own != ToolDeclarations():
             (name, *_) = msgspec.to_builtins(own)
             raise DialectError(f"{name} {_ELSEWHERE}", f"tools[{at}]")
     _refuse_settings(config.generation_config or GenerationConfig())

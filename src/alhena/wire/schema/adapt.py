@@ -9,7 +9,7 @@ import msgspec
 from alhena.wire.content import encode_value, mend
 from alhena.wire.errors import EncodeError
 from alhena.wire.json_values import as_array, as_object
-from alhena.wire.request import FunctionDeclaration, GenerateContentConfig, Tool
+from alhena.wire.request import FunctionDeclaration, GenerateContentConfig, ToolDeclarations
 from alhena.wire.schema.keywords import (
     MISSING,
     append_notes,
@@ -243,13 +243,13 @@ def with_form(
 ) -> tuple[GenerateContentConfig, tuple[LeftOut, ...]]:
     """The config with its declarations in this form, and the tools lost by that."""
     left_out: list[LeftOut] = []
-    tools: list[Tool] = []
+    tools: list[ToolDeclarations] = []
     for tool in config.tools or ():
         if tool.function_declarations is not None:
             done = adapt(tool.function_declarations, form)
             left_out.extend(done.left_out)
             tool = msgspec.structs.replace(tool, function_declarations=done.declarations or None)
-        if tool != Tool():
+        if tool != ToolDeclarations():
             tools.append(tool)
     return msgspec.structs.replace(config, tools=tuple(tools) or None), tuple(left_out)
 

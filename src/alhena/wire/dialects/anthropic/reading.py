@@ -31,8 +31,8 @@ from alhena.wire.request import (
     GenerationConfig,
     ServiceTier,
     ThinkingConfig,
-    Tool,
     ToolConfig,
+    ToolDeclarations,
 )
 
 PDF = "application/pdf"
@@ -60,7 +60,7 @@ def read_request(body: object) -> DialectRequest:
         contents=_contents(fields, names),
         config=GenerateContentConfig(
             system_instruction=_system(fields),
-            tools=(Tool(function_declarations=tools),) if tools else None,
+            tools=(ToolDeclarations(function_declarations=tools),) if tools else None,
             tool_config=_tool_config(fields, names),
             generation_config=_generation(fields),
             service_tier=_tier(fields),

@@ -45,8 +45,8 @@ from alhena.wire.request import (
     GenerationConfig,
     ServiceTier,
     ThinkingConfig,
-    Tool,
     ToolConfig,
+    ToolDeclarations,
 )
 
 EFFORTS = {"none": 0, "minimal": 512, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 32768}
@@ -68,7 +68,7 @@ _REFUSED = {
 }
 
 
-def read_tools(fields: Fields, names: ToolNameMap) -> tuple[Tool, ...] | None:
+def read_tools(fields: Fields, names: ToolNameMap) -> tuple[ToolDeclarations, ...] | None:
     """Reads the callable functions."""
     if fields.value("functions") is not None:
         raise fields.fail("functions", "is not supported; use tools.")
@@ -88,7 +88,7 @@ def read_tools(fields: Fields, names: ToolNameMap) -> tuple[Tool, ...] | None:
                 parameters_json_schema=schema if schema is not None else {"type": "object"},
             )
         )
-    return (Tool(function_declarations=tuple(declarations)),) if declarations else None
+    return (ToolDeclarations(function_declarations=tuple(declarations)),) if declarations else None
 
 
 def read_tool_choice(fields: Fields, names: ToolNameMap, *, any_tools: bool) -> ToolConfig | None:

@@ -73,7 +73,7 @@ def _custom_input(args: dict[str, Any]) -> str:
     return given if isinstance(given, str) else write_arguments(args)
 
 
-class Carried(msgspec.Struct, frozen=True, omit_defaults=True):
+class CarriedItems(msgspec.Struct, frozen=True, omit_defaults=True):
     """The content of a signature: reasoning items before a part, and the phase of its message."""
 
     items: list[Item] = msgspec.field(default_factory=list[Item])
@@ -84,15 +84,15 @@ def seal_reasoning(items: list[Item], phase: str = "") -> str | None:
     """The signature that carries reasoning items and a phase; None for neither."""
     if not items and not phase:
         return None
-    return RESPONSES + encode_value(Carried(items, phase)).decode()
+    return RESPONSES + encode_value(CarriedItems(items, phase)).decode()
 
 
-def open_reasoning(signature: str | None) -> Carried | None:
+def open_reasoning(signature: str | None) -> CarriedItems | None:
     """The content of such a signature; None for any other."""
     if signature is None or not signature.startswith(RESPONSES):
         return None
     try:
-        return msgspec.json.decode(signature.removeprefix(RESPONSES), type=Carried)
+        return msgspec.json.decode(signature.removeprefix(RESPONSES), type=CarriedItems)
     except (msgspec.MsgspecError, UnicodeError):
         return None
 

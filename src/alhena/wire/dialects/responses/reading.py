@@ -35,8 +35,8 @@ from alhena.wire.request import (
     GenerateContentConfig,
     GenerationConfig,
     ThinkingConfig,
-    Tool,
     ToolConfig,
+    ToolDeclarations,
 )
 
 _SYSTEM = frozenset({"system", "developer"})
@@ -110,7 +110,9 @@ def read_request(body: object) -> DialectRequest:
         contents=contents,
         config=GenerateContentConfig(
             system_instruction=system,
-            tools=(Tool(function_declarations=tuple(declarations)),) if declarations else None,
+            tools=(ToolDeclarations(function_declarations=tuple(declarations)),)
+            if declarations
+            else None,
             tool_config=choice.config,
             generation_config=_read_generation(fields),
             service_tier=read_tier(fields),
