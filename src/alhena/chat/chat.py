@@ -368,7 +368,9 @@ class Chat:
         self._cut_call = turn.cut_call
         if (shortfall := turn.shortfall) is not None:
             self._outlets.emit(WarningEvent(message=shortfall))
-        self._outlets.emit(FinishedEvent(finish_reason=turn.finish_reason or ""))
+        self._outlets.emit(
+            FinishedEvent(finish_reason=turn.finish_reason or "", citations=tuple(turn.citations))
+        )
 
     async def _next_turn(
         self, error: AlhenaError, turn: AnswerCollector, prompt_id: str

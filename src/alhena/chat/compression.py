@@ -76,7 +76,7 @@ class CompressionOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 class CompressionServices(msgspec.Struct, frozen=True, kw_only=True):
     """Services that compression uses. `limit` gives a model's context window in tokens. `before` is
-    awaited before a summary is requested, `after` is called when contents were removed."""
+    awaited before each attempt, `after` is called when contents were removed."""
 
     ask: Ask
     keep: Keep
@@ -247,9 +247,9 @@ class ContextRoom:
         if cut is None and trigger == "manual":
             cut = whole_cut(entries, self._opening)
         status, after, reason = CompressionStatus.NOOP, before, ""
+        if self._services.before is not None:
+            await self._services.before(trigger)
         if cut is not None:
-            if self._services.before is not None:
-                await self._services.before(trigger)
             try:
                 summary = await self._summary(entries[: cut.at])
             except UnusableAnswerError as error:

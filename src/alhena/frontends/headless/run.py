@@ -218,7 +218,7 @@ def run_headless(arguments: RunArguments) -> int:
             if empty := describe_empty_submodules(os.environ):
                 result.feed(WarningEvent(message=empty))
         agent = SessionRunner(session_options(arguments, place))
-        for note in place.notes if arguments.debug else ():
+        for note in (*place.remarks, *place.notes) if arguments.debug else ():
             write_stderr(f"alhena: note: {one_line(note)}\n")
         work = _PromptRun(agent, place, result)
         if result.silent:
