@@ -256,7 +256,7 @@ def test_front_matter_that_is_yaml_but_for_an_unquoted_colon_is_read(
     written: str, description: str
 ):
     text = f"---\nname: a\ndescription: {written}\ntools:\n- glob\nmodel: 'pro'\n---\nGo.\n"
-    ((agent,), unknown) = parsed(Path("a.md"), text)
+    ((agent,), unknown) = parse_agents(Path("a.md"), text)
     assert isinstance(agent, AgentDefinition)
     assert agent.description == description
     assert (agent.name, agent.tools, agent.model) == ("a", ("glob",), "pro")
