@@ -261,8 +261,8 @@ def figures(texts: dict[Path, str], trees: dict[Path, ast.Module]) -> dict[str, 
         "unclear_docstrings": sum(unclear(tree) for tree in trees.values()),
         "odd_words": sum(map(odd_words, source.values()))
         + sum(len(ODD_WORDS.findall(text)) for text in docs),
-        "participle_functions": 8sum(len(participle_functions(tree)) for tree in source.values()),
-        "repeated_classes": 8len(repeated_classes(source)),
+        "participle_functions": sum(len(participle_functions(tree)) for tree in source.values()),
+        "repeated_classes": len(repeated_classes(source)),
     }
 
 
