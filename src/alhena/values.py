@@ -170,7 +170,7 @@ def meant_names(name: str) -> tuple[str, ...] | None:
     if name.startswith("mcp__"):
         server, _, tool = name.removeprefix("mcp__").partition("__")
         return (f"{server}__{tool or '*'}",) if server else None
-    return _OTHER_PROGRAMS.get(fold_name(name))
+    return None if "*" in name else _OTHER_PROGRAMS.get(fold_name(name))
 
 
 class Limits(Value, frozen=True, kw_only=True):

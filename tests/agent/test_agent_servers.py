@@ -183,7 +183,7 @@ async def test_one_that_cannot_start_is_a_warning_and_the_agent_works(home: Path
 
 @pytest.mark.parametrize(
     ("entry", "told"),
-    [({"args": []}, "mcp_servers.own: names neither command"), ({"command": 3}, "mcp_servers")],
+    [({"args": []}, "mcp_servers.own: names neither command"), ({"command": [3]}, "mcp_servers")],
 )
 def test_a_broken_entry_is_named(home: Path, project: Path, entry: dict[str, Any], told: str):
     path = agent_file(home, entry)

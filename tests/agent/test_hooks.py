@@ -377,7 +377,7 @@ async def test_the_users_hooks_run_and_a_projects_wait_to_be_trusted(project: Pa
 
 
 async def test_hooks_that_cannot_be_read_end_it_before_anything_runs(home: Path):
-    bad = {"hooks": {"BeforeTool": [{"hooks": [{"command": 1, "onFailure": "block"}]}]}}
+    bad = {"hooks": {"BeforeTool": [{"hooks": [{"command": [1], "onFailure": "block"}]}]}}
     with pytest.raises(ConfigError, match="hooks"):
         async with agent(ScriptedGenerator(), hooks=bad):
             pass

@@ -103,7 +103,7 @@ HEAD = "---\nkind: remote\n"
             "auth is invalid",
         ),
         (HEAD + "name: 'x\n---\n", "(at line 4)"),
-        (HEAD + "name: *x\n---\n", "(at line 3)"),
+        (HEAD + "name: *x\n---\n", "name '*x'"),
         ("---\n- kind: remote\n  name: x\n- 5\n---\n", "keys and values"),
         (HEAD + "x" * MAX_BYTES, "File size exceeds the 1MB limit"),
     ],

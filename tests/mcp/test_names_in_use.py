@@ -81,7 +81,7 @@ async def test_reports_tell_of_every_server_of_the_settings(project: Path) -> No
             "description": "Good.",
             "excludeTools": ["c"],
         },
-        "bad": {"command": 5},
+        "bad": {"command": [5]},
         "off": {"command": "x"},
     }
     async with rigged(entries, project, mcp={"excluded": ["off"]}) as rig:

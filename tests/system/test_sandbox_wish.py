@@ -117,7 +117,7 @@ def test_a_text_is_a_sandbox_or_a_no_or_an_error(text: str):
 
 def test_a_value_of_the_wrong_type_is_a_configuration_error():
     with pytest.raises(ConfigError, match="sandbox"):
-        tools(sandbox=3)
+        tools(sandbox=[3])
 
 
 def test_inside_a_sandbox_is_what_says_so():

@@ -244,10 +244,11 @@ class ContextRoom:
         before = gauge.history_tokens if total is None else total
         entries = self._chat.history.contents
         cut = find_cut(entries, self._opening, gauge.sums)
+        whole = whole_cut(entries, self._opening)
         if cut is None and trigger == "manual":
-            cut = whole_cut(entries, self._opening)
+            cut = whole
         status, after, reason = CompressionStatus.NOOP, before, ""
-        if self._services.before is not None:
+        if self._services.before is not None and whole is not None:
             await self._services.before(trigger)
         if cut is not None:
             try:

@@ -37,7 +37,7 @@ DONE = [
     ("/about" + ENTER, "sign-in"),
     ("/todos" + ENTER, "> /todos"),
     ("!echo one$((1 + 1))" + ENTER, "one2"),
-    ("!" + ENTER, "It is !COMMAND"),
+    ("!" + ENTER, "Shell mode: each line is a command."),
     (PASTE, "second line"),
     ("draft" + TAB, "> draft"),
     (CTRL_O, "Nothing to show yet."),

@@ -41,7 +41,7 @@ async def test_all_servers_are_listed_with_what_they_have(project: Path, tmp_pat
     servers = having(
         k={**kitchen(), "description": "A kitchen."},
         bad={"command": "/nowhere/at-all"},
-        wrong={"command": 7},
+        wrong={"command": [7]},
     )
     screen = ListScreen()
     async with sitting(ScriptedGenerator([text("one")]), screen, **servers) as conversation:
