@@ -148,7 +148,8 @@ def test_a_service_without_tiers_is_named_and_not_asked(
 
 
 def test_anthropic_takes_the_standard_tier_in_its_own_words(server: ScriptedServer):
-    server.reply(json_reply({"type": "error", "error": {"type": "x", "message": "no"}}, 400))
+    refusal = json_reply({"type": "error", "error": {"type": "x", "message": "no"}}, 400)
+    server.reply(refusal, refusal)  # once more without marks for the cache
     there = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "k"}
     run(server, "-m", "anthropic:claude-x", "--service-tier", "standard", **there)
     assert server.requests[0].json["service_tier"] == "standard_only"

@@ -277,7 +277,7 @@ def test_the_command_lists_and_calls_tools_of_servers(home: Path, project: Path)
     other = {**odd(project, {"tools": [tool("c")]}, "other"), "trust": True}
     (home / ".gemini").mkdir()
     (home / ".gemini" / "settings.json").write_text(
-        json.dumps({"mcpServers": {"s": entry, "t": other, "broken": {"command": 5}}}),
+        json.dumps({"mcpServers": {"s": entry, "t": other, "broken": {"command": [5]}}}),
         encoding="utf-8",
     )
     listed = alhena("tools", "list", "--json")

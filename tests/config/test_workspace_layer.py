@@ -33,7 +33,12 @@ FOR_OTHERS = {
     *("general.enableNotifications", "general.notificationMethod"),
     *("security.blockGitExtensions", "security.allowedExtensions"),
     *("tools.sandboxAllowedPaths", "model.prices", "model.loopCheckTurns"),
-    *("model.serviceTier", "model.skipNextSpeakerCheck", "advanced.bugCommand"),
+    *(
+        "model.serviceTier",
+        "model.promptCache",
+        "model.skipNextSpeakerCheck",
+        "advanced.bugCommand",
+    ),
     *("general.preferredEditor", "ui.customThemes", "ui.hideBanner", "ui.hideTips"),
     *("ui.hideContextSummary", "ui.showMemoryUsage", "ui.showCitations", "ui.useFullWidth"),
     *("ui.showModelInfoInChat", "ui.customWittyPhrases", "ui.footer.hideContextPercentage"),

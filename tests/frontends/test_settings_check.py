@@ -19,7 +19,11 @@ NO_RUN = "With these settings no run begins."
     [
         ({"tools": {"sandbox": "docker"}}, "a sandbox by docker is not supported"),
         ({"tools": {"sandbox": {"enabled": True, "command": "podman"}}}, "a sandbox by podman"),
-        ({"tools": {"allowed": ["bad("]}}, "the entry 'bad('"),
+        ({"tools": {"exclude": ["bad("]}}, "the entry 'bad('"),
+        (
+            {"hooks": {"BeforeTool": [{"hooks": [{"type": "nope", "command": "x"}]}]}},
+            "'nope'",
+        ),
         ({"policyPaths": ["/nonexist.toml"]}, "/nonexist.toml: cannot be read"),
         ({"model": {"budget": {"maxCost": 1}, "name": "nosuch"}}, "the price of nosuch"),
         ({"model": {"budget": {"maxSeconds": -1}}}, "max seconds is -1"),
@@ -58,7 +62,7 @@ def test_what_ends_every_run_is_an_error_of_the_settings(
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"hooks": {"BeforeTool": [{"hooks": [{"type": "nope", "command": "x"}]}]}}, "'nope'"),
+        ({"tools": {"allowed": ["bad("]}}, "the entry 'bad('"),
         ({"context": {"includeDirectories": ["gone"]}}, "no directory gone"),
         ({"general": {"sessionRetention": {"enabled": True, "maxAge": "soon"}}}, "soon"),
     ],
@@ -97,7 +101,7 @@ def test_settings_with_which_runs_begin_can_be_used(
 
 
 def test_all_that_is_wrong_is_said_at_once(home: Path, project: Path) -> None:
-    user(home, {"tools": {"sandbox": "docker", "allowed": ["bad("]}, "nokey": 1})
+    user(home, {"tools": {"sandbox": "docker", "exclude": ["bad("]}, "nokey": 1})
     checked = alhena("settings", "check")
     assert checked.code == ConfigError.exit_code
     kinds = [line.partition(":")[0] for line in checked.out.splitlines()]

@@ -295,7 +295,9 @@ class _EntryReader:
                 self.problems.append(
                     PolicyProblem(
                         file=key if key.startswith("--") else f"settings: {key}",
-                        message=error.message.partition(": ")[2].removeprefix(f"{key}: "),
+                        message=error.message.partition(": ")[2]
+                        .removeprefix(f"{key}: ")
+                        .rstrip("."),
                         remedy="It is ignored",
                         level=ProblemLevel.WARNING,
                         weakens=False,

@@ -36,7 +36,7 @@ async def test_memory_is_shown_listed_and_read_anew(home: Path):
         assert screen.text.count("The files have changed.") == 1
         conversation.submit("/memory lose")
         await finished(conversation, screen, "hello")
-        assert "It is /memory show, /memory list or /memory refresh." in screen.text
+        assert "It is /memory show, list, refresh, or add FACT." in screen.text
     instruction = generator.requests[0].config.system_instruction
     assert "second wish" in instruction.parts[0].text
 
