@@ -50,10 +50,6 @@ def test_parameters_of_a_tool_behind_two_dashes_are_no_options():
 @for_each(
     ("line", "hint"),
     [
-        (["--skip-trust", "tools", "list"], "alhena tools list [options]"),
-        (["-m", "flash", "sessions", "list"], "alhena sessions list [options]"),
-        (["--debug", "mcp", "list"], "alhena mcp list [options]"),
-        (["-d", "serve"], "alhena serve [options]"),
         (["session", "list"], "Did you mean alhena sessions list?"),
         (["-d", "polcy", "explain"], "Did you mean alhena policy explain?"),
         (["tool", "list", "--json"], ""),

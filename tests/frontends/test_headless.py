@@ -181,7 +181,6 @@ def test_stderr_of_json_output_is_empty_or_one_error_object_unless_debugging(
         ran = alhena("-p", "go", *json_by, **keyed(server))
         assert (ran.code, ran.err) == (0, "")
         assert any("Error executing tool read_file" in each for each in ran.json["warnings"])
-        assert json_by or any("nam" in each for each in ran.json["warnings"])
         failed = alhena("-p", "go", *json_by, **keyed(server))
         assert failed.code == 1
         document = json.loads(failed.err)
@@ -326,7 +325,7 @@ def test_a_cut_stream_and_no_network_are_said_in_a_line(server: ScriptedServer, 
 def test_settings_that_cannot_be_used_end_the_run_and_name_the_file(home: Path):
     folder = home / ".gemini"
     folder.mkdir()
-    (folder / "settings.json").write_text('{"model": {"name": 1}}', encoding="utf-8")
+    (folder / "settings.json").write_text('{"model": {"name": [1]}}', encoding="utf-8")
     ran = alhena("-p", "x", "-m", "demo", "-o", "json")
     assert ran.code == 52
     assert "settings.json" in ran.err

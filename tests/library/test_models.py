@@ -112,7 +112,7 @@ async def test_a_given_key_replaces_each_of_the_environment(
     monkeypatch: pytest.MonkeyPatch, project: Path, server: ScriptedServer
 ):
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "another")
-    server.reply(json_reply({}, 400))
+    server.reply(*[json_reply({}, 400)] * 2)  # once more without marks for the cache
     async with Anthropic("claude", api_key=KEY, base_url=server.url) as model:
         with pytest.raises(RequestRejectedError):
             await Agent(model, cwd=project, isolated=True).ask("go")
@@ -163,6 +163,6 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
 def test_wrong_arguments_are_named(make: Callable[[], Any], kind: type[Exception], said: str):
     with pytest.raises(kind, match=re.escape(said)) as caught:
         make()
-    assert type(caught.value) is kind
+    assert isinstance(caught.value, kind)
     assert KEY not in str(caught.value)
     assert " --" not in str(caught.value)

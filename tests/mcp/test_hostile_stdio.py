@@ -14,6 +14,7 @@ from alhena.mcp.server import ServerState
 from tests.mcp.beside import beside, hostile
 from tests.mcp.kit import odd, rigged
 from tests.mcp.test_stdio import is_alive
+from tests.support.media import PNG_TEXT
 
 POKE = ("mcp_bad_poke", {})
 LATE = r"it did not answer within 0\.6 s\."
@@ -251,7 +252,7 @@ async def test_prompts_and_resources_hide_nothing_and_pass_for_no_others(project
 async def test_data_of_a_resource_that_is_none_is_not_sent_to_the_model(project: Path) -> None:
     contents = [
         {"uri": "odd://a", "mimeType": "image/png", "blob": "not base64!"},
-        {"uri": "odd://a", "mimeType": "image/png", "blob": "Zm9v"},
+        {"uri": "odd://a", "mimeType": "image/png", "blob": PNG_TEXT},
         {"uri": "odd://a", "mimeType": 5, "blob": 7},
         {"uri": "odd://a", "text": "words"},
         "text",
@@ -266,7 +267,7 @@ async def test_data_of_a_resource_that_is_none_is_not_sent_to_the_model(project:
     assert story.answers[0].status == "success"
     assert "not base64!" not in story.seen()
     assert "[Binary Data (image/png)]" in story.seen()
-    assert '"data":"Zm9v"' in story.seen()
+    assert f'"data":"{PNG_TEXT}"' in story.seen()
     assert "words" in story.seen()
 
 

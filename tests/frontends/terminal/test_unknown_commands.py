@@ -52,5 +52,5 @@ async def test_lines_of_one_sign_are_no_prompts():
     async with sitting(generator, screen) as conversation:
         shown = await finished(conversation, screen, "?", "!")
     assert "Commands\n" in shown
-    assert "It is !COMMAND, such as !git status." in shown
+    assert "Shell mode: each line is a command." in shown
     assert generator.requests == []

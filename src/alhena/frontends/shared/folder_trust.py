@@ -117,7 +117,7 @@ def find_waiting(place: Place) -> ConsentList:
         elif name == ".gemini/commands":
             waits.add_commands("workspace", folder, indent=INDENT)
         elif name == ".gemini/policies":
-            waits.add_policies(folder, indent=INDENT)
+            waits.add_policies(folder.parent, indent=INDENT)
         elif name == ".gemini/agents":
             (source,) = sources_of([("workspace", folder)], place.environ, place.cwd)
             waits.add_agents(source, place.cwd, given=False, indent=INDENT)
