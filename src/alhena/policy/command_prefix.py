@@ -2,9 +2,10 @@
 
 import shlex
 
+from alhena.shell.arguments import is_option
 from alhena.shell.beyond import hazard
 from alhena.shell.languages.runners import names_command
-from alhena.shell.options import base_name, first_operands, is_option, split_settings
+from alhena.shell.options import base_name, first_operands, split_settings
 from alhena.shell.parse.model import Analysis, Effect, Part, Word
 from alhena.shell.prefix import allows
 from alhena.shell.tables import global_options, interpreter, listed, main_name, narrow, wrapper
