@@ -6,14 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import cached_property
 from glob import has_magic, iglob
-from itertools import islice, pairwise
+from itertools import islice
 
 import msgspec
 
 from alhena.policy.surroundings import Surroundings
 from alhena.policy.trees import DIVIDING, TreeExtent, tree_refusal
 from alhena.shell.command import FILES, Role, operands_of, options_of, plays
-from alhena.shell.languages.listings import lists_names
+from alhena.shell.languages.git_reading import GIT, may_show_remotes, searches_as_they_are
+from alhena.shell.languages.listings import lists_names, lists_tracked, names_found
 from alhena.shell.options import ANYTHING, base_name
 from alhena.shell.parse.model import Effect, Part, Word, WordKind
 from alhena.shell.readonly import (
@@ -146,9 +147,7 @@ class _FilesRead:
         given = self.arguments
         if given is None or self.facts is None or not self.has(FileRole.ADDRESSES):
             return None
-        if given.key == "git config" and not any(
-            "remote" in word.text.casefold() for word in given.given.operands
-        ):
+        if not may_show_remotes(given.key, given.given):
             return None
         return next(filter(None, map(self.facts.address_credentials, self.places)), None)
 
@@ -321,7 +320,7 @@ class _FilesRead:
         if facts is None or given is None:
             return None
         trees = self.has(FileRole.TREES)
-        if not trees and FileRole.TREES in given.table.files and given.key.startswith("git "):
+        if not trees and FileRole.TREES in given.table.files and searches_as_they_are(given.key):
             # Where there is no repository, git compares and searches directories as they are.
             trees = not all(map(facts.repository, self.places))
         if not trees:
@@ -407,25 +406,23 @@ class _FilesRead:
         for part in self.parts:
             name = base_name(part.words[0].text) if part.words else ""
             if part.nested and self.facts is not None and name not in listed("sorts_names"):
-                refusal = self._refuse_list(name, part, self.facts)
+                refusal = self._refuse_list(part, self.facts)
                 if refusal is not None:
                     return f"among the names that {part.text} lists, {refusal}"
         return None
 
-    def _refuse_list(self, name: str, part: Part, facts: Surroundings) -> str | None:
-        texts = [word.text for word in part.words[1:] if word.literal]
-        if name == "git" and not {"-o", "--others"} & set(texts):
+    def _refuse_list(self, part: Part, facts: Surroundings) -> str | None:
+        if lists_tracked(part):
             return _refuse_tracked(self.start, part.words[2:], facts, words=self.dividing)
-        names = tuple(v for o, v in pairwise(texts) if o == "-name" and _PLAIN_GLOB.fullmatch(v))
-        mixed = {"-o", "-or", "-not", "!", ",", "-iname"} & set(texts)
-        only = names if name == "find" and not mixed else ()
+        names = names_found(part)
         reach = TreeExtent(
             content=self.content,
             follows=True,
-            only=only,
+            only=names.only,
             words=self.dividing,
-            dashes=name == "find",
+            dashes=names.below,
         )
+        texts = [word.text for word in part.words[1:] if word.literal]
         tops = [os.path.join(place, text) for place in self.start for text in (".", *texts)]
         return tree_refusal(filter(os.path.isdir, tops), reach, facts)
 
@@ -442,7 +439,7 @@ def _refuse_tracked(
     for place in places:
         tracked = facts.tracked_files(place)
         if tracked is None:
-            return "git tracks files that are not known"
+            return f"{GIT} tracks files that are not known"
         here = f"{facts.real(place)}/"
         for path in tracked:
             chosen = path.startswith(here) and _may_mean(path[len(here) :], place, operands)

@@ -144,7 +144,7 @@ class Argument(msgspec.Struct, frozen=True, gc=False):
         text = self.word.text
         known = [each for each in self.options if each.names]
         hollow = any(each.value and not (each.value.literal or each.value.text) for each in known)
-        return hollow or (text[:2] == "--" and "=" not in text and not known)
+        return "=" not in text and (hollow or (text[:2] == "--" and not known))
 
 
 def walk_arguments(

@@ -83,7 +83,7 @@ class _CodeSearch:
         for argument in walk_past_end(self.table, words, exact=True):
             word, at = argument.word, argument.at
             if argument.kind is Kind.OPTION and at != taken:
-                self.certain = self.certain and word.literal
+                self.certain = self.certain and (word.literal or "=" in word.text)
                 taken = self._option(argument)
                 modular = language in {"python", "pypy"} and word.text[:2] != "--"
                 if modular and word.text.endswith("m") and max(taken, at) + 1 < len(words):
