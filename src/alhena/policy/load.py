@@ -32,7 +32,8 @@ class ProblemLevel(StrEnum):
 
 class PolicyProblem(Value, frozen=True, kw_only=True):
     """A problem in a policy file and its remedy. `rule` is the number of the `table` of the file;
-    it and `line` count from 1. `weakens`: what was dropped may have restricted something."""
+    it and `line` count from 1. `weakens`: what was dropped may have restricted something. A `quiet`
+    one has no consequence beyond its rule: no start repeats it."""
 
     file: str
     message: str
@@ -42,6 +43,7 @@ class PolicyProblem(Value, frozen=True, kw_only=True):
     line: int | None = None
     level: ProblemLevel = ProblemLevel.ERROR
     weakens: bool = True
+    quiet: bool = False
     remedy: str | None = None
 
     @property
@@ -152,7 +154,14 @@ def _report(table: Any, place: RulePlace, tier: Tier, kind: str) -> RuleReport:
             _check_examples(parsed.rule, parsed.examples)
             rule = parsed.rule
             problems = tuple(
-                replace(said, field=field, message=message, level=ProblemLevel.WARNING, remedy=None)
+                replace(
+                    said,
+                    field=field,
+                    message=message,
+                    level=ProblemLevel.WARNING,
+                    quiet=True,
+                    remedy=None,
+                )
                 for field, message in parsed.warnings
             )
         except RuleError as error:
