@@ -173,13 +173,13 @@ def _program(name: str, entry: dict[str, Any]) -> dict[str, Any]:
         "letter_groups": sorted((o for o in groups if o != "-NUM"), key=len, reverse=True),
         "letters": entry.get("letters"),
         "long": dict(pair.split("=") for pair in entry.get("long", "").split()),
-        "commands": _valued(commands) if commands else None,
+        "commands": _valued(commands, effect="plain") if commands else None,
         "before": _valued(entry["before"]) if "before" in entry else None,
-        "moves": _valued(entry["moves"]) if "moves" in entry else None,
+        "moves": _valued(entry["moves"], effect="plain") if "moves" in entry else None,
         "wraps": _wraps(entry["wraps"], options) if "wraps" in entry else None,
     }
     if "language" in entry:
-        found["language"] = [*_valued(entry["language"]), entry.get("language_code", "")]
+        found["language"] = _valued(entry["language"], entry.get("language_code", ""))
     return {
         key: value
         for key, value in found.items()
@@ -240,34 +240,33 @@ def _named(text: str, style: str) -> str:
     return f"--{bare.replace('_', '-')}"
 
 
-def _valued(text: str) -> list[Any]:
-    """Letters that take a value, and long names (those with one dash keep it)."""
-    letters, names = "", list[str]()
-    for token in text.split():
-        bare = token.rstrip("[]=:?")
-        if bare[:2] == "--":
-            names.append(bare[2:])
-        elif len(bare) == 2:
-            letters += bare[1]
-        else:
-            names.append(bare)
-    return [letters, sorted(set(names))]
+def _valued(text: str, code: str = "", effect: str = "") -> dict[str, Any]:
+    """A table of options that take a value; those with one dash keep it. The letters `code` are
+    followed by code."""
+    names = [_named(token.rstrip("[]=:?"), "letters") for token in text.split()]
+    found = dict.fromkeys(names, (_VALUE, effect, False))
+    found.update({f"-{letter}": (_VALUE, "code", False) for letter in code})
+    return _option_table(found)
+
+
+def _option_table(options: dict[str, tuple[int, str, bool]]) -> dict[str, Any]:
+    groups = sorted((o for o in options if o[1] != "-" and len(o) > 2), key=len, reverse=True)
+    table: dict[str, Any] = {"options": _grouped(dict(sorted(options.items())))}
+    return {**table, "letter_groups": groups} if groups else table
 
 
 def _wraps(text: str, table: dict[str, tuple[int, str, bool]]) -> dict[str, Any]:
     """A wrapper's own options, and those of its table: what takes a value stands in one place."""
-    letters, names = _valued(" ".join(token for token in text.split() if token[0] == "-"))
-    known = set(names)
-    flags: list[str] = []
+    options = {
+        _named(token.rstrip("[]=:?"), "letters"): (_VALUE, "", False)
+        for token in text.split()
+        if token[0] == "-"
+    }
     for option, (arity, _, _) in table.items():
         takes_next = arity not in (_FLAG, _ATTACHED)
-        if option[:2] == "--":
-            known |= {option[2:]} if takes_next else set()
-            flags += [] if takes_next else [option[2:]]
-        elif takes_next and len(option) == 2 and option[1] not in letters:
-            letters += option[1]
-    options = [letters, sorted(known)]
-    found: dict[str, Any] = {"options": [*options, "", sorted(flags)] if flags else options}
+        if option[:2] == "--" or (takes_next and len(option) == 2):
+            options.setdefault(option, (_VALUE if takes_next else _FLAG, "", False))
+    found: dict[str, Any] = {"options": _option_table(options)}
     for token in text.split():
         name, _, count = token.partition("=")
         if token[0] != "-":

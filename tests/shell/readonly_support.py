@@ -55,9 +55,10 @@ def refusals(line: str) -> list[str]:
 
 
 def programs(line: str) -> set[str]:
-    """The base names of the commands that a line names."""
-    words = [part.words[0].text for part in analyse(line).parts if part.words]
-    return {word.rsplit("/", 1)[-1] for word in words}
+    """The base names of the commands that a line names, behind xargs, too."""
+    calls = [[word.text for word in part.words] for part in analyse(line).parts if part.words]
+    names = {call[0].rsplit("/", 1)[-1] for call in calls}
+    return names | {word for call in calls if call[0] == "xargs" for word in call if word.isalpha()}
 
 
 def can_run(line: str) -> bool:

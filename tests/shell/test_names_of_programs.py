@@ -1,12 +1,13 @@
-"""Names of programs stand in tables and in `languages/`, not in other code of the shell room."""
+"""Names of programs stand in tables and in `languages/`, not in other code of the shell room, nor in
+the policy."""
 
 import ast
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOM = Path(__file__).parents[2] / "src/alhena/shell"
-TABLES = json.loads((ROOM / "programs/programs.json").read_text(encoding="utf-8"))
+SOURCE = Path(__file__).parents[2] / "src/alhena"
+TABLES = json.loads((SOURCE / "shell/programs/programs.json").read_text(encoding="utf-8"))
 BASH = {
     *("[", "[[", ".", ":", "alias", "bash", "builtin", "cd", "command", "compgen", "complete"),
     *("coproc", "declare", "echo", "enable", "eval", "exec", "exit", "export", "false", "fc"),
@@ -15,7 +16,7 @@ BASH = {
     *("typeset", "unset", "wait"),
 }
 """Bash and its own words, which the parser and `shell_changes` know."""
-WORDS = {"at", "cut", "file", "script", "split", "tree", "which", "*"}
+WORDS = {"at", "cut", "dir", "file", "id", "script", "shell", "split", "tree", "which", "*"}
 """Ordinary words that are also names of programs."""
 
 
@@ -39,8 +40,9 @@ def test_programs_are_named_only_in_tables_and_languages() -> None:
     names = names_of_programs()
     assert {"git", "rm", "python", "sed", "env"} <= names
     found = [
-        f"{path.relative_to(ROOM)}:{line}: {text}"
-        for path in sorted(ROOM.rglob("*.py"))
+        f"{path.relative_to(SOURCE)}:{line}: {text}"
+        for room in ("shell", "policy")
+        for path in sorted((SOURCE / room).rglob("*.py"))
         if path.parent.name != "languages"
         for line, text in texts(ast.parse(path.read_text(encoding="utf-8")))
         if text.partition(" ")[0] in names and not text.startswith(" ")

@@ -2,9 +2,10 @@
 
 import shlex
 
+from alhena.shell.arguments import is_option
 from alhena.shell.beyond import hazard
 from alhena.shell.languages.runners import names_command
-from alhena.shell.options import base_name, first_operands, is_option, split_settings
+from alhena.shell.options import base_name, first_operands, split_settings
 from alhena.shell.parse.model import Analysis, Effect, Part, Word
 from alhena.shell.prefix import allows
 from alhena.shell.tables import global_options, interpreter, listed, main_name, narrow, wrapper
@@ -114,11 +115,11 @@ def _length(words: tuple[Word, ...]) -> int | None:
     if interpreter(name) is not None:
         texts = [word.text for word in words[1:3]]
         known = listed("modules")
-        module = name.startswith("python") and texts[:1] == ["-m"] and texts[-1] in known
-        return 3 if module else None
+        saved = name.startswith(tuple(listed("modules_saved"))) and texts[:1] == ["-m"]
+        return 3 if saved and texts[-1] in known else None
     if _runs_others(name) or name in listed("too_broad") or _compiles(name):
         return None
-    if name.startswith(("mkfs", "git-", "qemu-")):
+    if name.startswith(tuple(listed("too_broad_beginnings"))):
         return None
     if name in listed("single"):
         return 1

@@ -6,19 +6,27 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import cached_property
 from glob import has_magic, iglob
-from itertools import islice, pairwise
+from itertools import islice
 
 import msgspec
 
 from alhena.policy.surroundings import Surroundings
 from alhena.policy.trees import DIVIDING, TreeExtent, tree_refusal
 from alhena.shell.command import FILES, Role, operands_of, options_of, plays
-from alhena.shell.languages.listings import lists_names
-from alhena.shell.options import base_name
+from alhena.shell.languages.git_reading import GIT, may_show_remotes, searches_as_they_are
+from alhena.shell.languages.listings import lists_names, lists_tracked, names_found
+from alhena.shell.options import ANYTHING, base_name
 from alhena.shell.parse.model import Effect, Part, Word, WordKind
-from alhena.shell.readonly import Arguments, not_read_only, read_strictly
+from alhena.shell.readonly import (
+    Arguments,
+    add_input,
+    adds_input,
+    is_inert,
+    not_read_only,
+    read_strictly,
+)
 from alhena.shell.secret_files import may_match_secret
-from alhena.shell.tables import FileRole, listed
+from alhena.shell.tables import FileRole, listed, main_name
 
 _KNOWN = {"HOME": "~", "?": "", "#": ""}
 _SHOWN = {**_KNOWN, **dict.fromkeys(("USER", "SHELL", "LANG", "TERM", "PATH"), "")}
@@ -42,13 +50,38 @@ def leaves_workspace(
     when it does not. `places` are the directories it may run in, None where they are not known."""
     if places is None:
         return "it runs in a directory that is outside the workspace or not known"
-    return _FilesRead(part, parts, places, facts).refusal()
+    if not adds_input(part):
+        return _FilesRead(part, parts, places, facts).refusal()
+    name, *words = part.words
+    added = add_input(main_name(base_name(name.text)), words)
+    lists = _listing_parts(part, parts)
+    if isinstance(added, str) or not lists:
+        return f"{name.text} has the files named by a list or by the input"
+    # As if bash put the names in: `wc -l $(find …)`.
+    source = f"$({' | '.join(each.text for each in lists)})"
+    names = Word("", WordKind.EXPANSION, source, split=True)
+    command = tuple(names if word is ANYTHING else word for word in added.words)
+    nested = [each for each in parts if each.nested]
+    nested += [msgspec.structs.replace(each, nested=True) for each in lists]
+    read = _FilesRead(msgspec.structs.replace(part, words=command), nested, places, facts)
+    read.dividing = added.dividing
+    return read.refusal()
+
+
+def _listing_parts(part: Part, parts: Sequence[Part]) -> list[Part]:
+    """The parts that may write what a part reads from a pipe; none when that is not known."""
+    own = [at for at, each in enumerate(parts) if each == part]
+    fed = any(each.operator.startswith("<") for each in part.redirections)
+    if not own or not part.stdin_piped or fed:
+        return []
+    before = [each for each in parts[: own[-1]] if not (each.nested or is_inert(each))]
+    return before if all(each.directories == part.directories for each in before) else []
 
 
 def file_words(part: Part) -> list[Word] | None:
     """The words of a part that may name files; None when it may do more than read, so that any of
     its words may."""
-    if not_read_only(part) is not None:
+    if not_read_only(part) is not None or adds_input(part):
         return None
     read = _FilesRead(part, (), set(), None)
     if read.has(FileRole.LISTS):
@@ -75,6 +108,7 @@ class _FilesRead:
         self.arguments = read_strictly(part)
         self.name = base_name(part.words[0].text) if part.words else ""
         self.only_text = self.name in listed("takes_text")
+        self.dividing = DIVIDING
         self.places = start
         for move in self.arguments.moves if self.arguments else ():
             joined = {os.path.join(place, move) for place in self.places}
@@ -113,9 +147,7 @@ class _FilesRead:
         given = self.arguments
         if given is None or self.facts is None or not self.has(FileRole.ADDRESSES):
             return None
-        if given.key == "git config" and not any(
-            "remote" in word.text.casefold() for word in given.given.operands
-        ):
+        if not may_show_remotes(given.key, given.given):
             return None
         return next(filter(None, map(self.facts.address_credentials, self.places)), None)
 
@@ -288,7 +320,7 @@ class _FilesRead:
         if facts is None or given is None:
             return None
         trees = self.has(FileRole.TREES)
-        if not trees and FileRole.TREES in given.table.files and given.key.startswith("git "):
+        if not trees and FileRole.TREES in given.table.files and searches_as_they_are(given.key):
             # Where there is no repository, git compares and searches directories as they are.
             trees = not all(map(facts.repository, self.places))
         if not trees:
@@ -363,7 +395,7 @@ class _FilesRead:
         operands = given.given.operands
         if operands and not given.given.has(*given.table.files.get(FileRole.PATTERN, ())):
             operands = operands[1:]
-        return _refuse_tracked(self.places, operands, facts, links=False)
+        return _refuse_tracked(self.places, operands, facts)
 
     def _refuse_listed(self, unknown: Iterable[Word]) -> str | None:
         """The reason why names of files that substitutions list may not be read."""
@@ -374,35 +406,40 @@ class _FilesRead:
         for part in self.parts:
             name = base_name(part.words[0].text) if part.words else ""
             if part.nested and self.facts is not None and name not in listed("sorts_names"):
-                refusal = self._refuse_list(name, part, self.facts)
+                refusal = self._refuse_list(part, self.facts)
                 if refusal is not None:
                     return f"among the names that {part.text} lists, {refusal}"
         return None
 
-    def _refuse_list(self, name: str, part: Part, facts: Surroundings) -> str | None:
-        texts = [word.text for word in part.words[1:] if word.literal]
-        if name == "git" and not {"-o", "--others"} & set(texts):
-            return _refuse_tracked(self.start, part.words[2:], facts, links=True)
-        names = tuple(v for o, v in pairwise(texts) if o == "-name" and _PLAIN_GLOB.fullmatch(v))
-        mixed = {"-o", "-or", "-not", "!", ",", "-iname"} & set(texts)
-        only = names if name == "find" and not mixed else ()
+    def _refuse_list(self, part: Part, facts: Surroundings) -> str | None:
+        if lists_tracked(part):
+            return _refuse_tracked(self.start, part.words[2:], facts, words=self.dividing)
+        names = names_found(part)
         reach = TreeExtent(
-            content=self.content, follows=True, only=only, words=True, dashes=name == "find"
+            content=self.content,
+            follows=True,
+            only=names.only,
+            words=self.dividing,
+            dashes=names.below,
         )
+        texts = [word.text for word in part.words[1:] if word.literal]
         tops = [os.path.join(place, text) for place in self.start for text in (".", *texts)]
         return tree_refusal(filter(os.path.isdir, tops), reach, facts)
 
 
 def _refuse_tracked(
-    places: Iterable[str], operands: Sequence[Word], facts: Surroundings, *, links: bool
+    places: Iterable[str],
+    operands: Sequence[Word],
+    facts: Surroundings,
+    words: frozenset[str] = frozenset(),
 ) -> str | None:
     """The reason why the files that git tracks below a place may not be read, as far as the
-    operands choose them. `links`: through links, too, and by their names as words."""
-    reach = TreeExtent(follows=links, words=links)
+    operands choose them. With `words`: through links, too, and by their names as words."""
+    reach = TreeExtent(follows=bool(words), words=words)
     for place in places:
         tracked = facts.tracked_files(place)
         if tracked is None:
-            return "git tracks files that are not known"
+            return f"{GIT} tracks files that are not known"
         here = f"{facts.real(place)}/"
         for path in tracked:
             chosen = path.startswith(here) and _may_mean(path[len(here) :], place, operands)

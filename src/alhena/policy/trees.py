@@ -31,14 +31,15 @@ class TreeExtent(Value, frozen=True, kw_only=True):
     """The part of a directory that a program reads. `content`: of files, else only names. `hidden`:
     names with a dot, too, and what ignore files exclude. `follows`: through symbolic links. A file
     is not read when its name matches none of `only` (if there are any) or one of `without`.
-    `words`: bash makes words of the names, of which those with `dashes` are no options."""
+    `words`: the names become words, which these characters divide or change; those with `dashes`
+    are no options."""
 
     content: bool = True
     hidden: bool = True
     follows: bool = False
     only: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
-    words: bool = False
+    words: frozenset[str] = frozenset()
     dashes: bool = False
 
     def takes(self, name: str) -> bool:
@@ -55,7 +56,7 @@ class TreeExtent(Value, frozen=True, kw_only=True):
         link = os.path.islink(path)
         if not self.takes(name) or (link and not self.follows):
             return None
-        if self.words and (set(relative) & DIVIDING or (name[:1] == "-" and not self.dashes)):
+        if self.words and (set(relative) & self.words or (name[:1] == "-" and not self.dashes)):
             return f"{relative} is no plain word"
         real = facts.real(path) if link else path
         if link and os.path.lexists(real) and not facts.contains(real):

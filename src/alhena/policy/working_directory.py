@@ -8,6 +8,7 @@ from alhena.policy.files_read import leaves_workspace
 from alhena.policy.model import PolicyCall
 from alhena.policy.surroundings import GitUse, Surroundings
 from alhena.shell.destruction import Destruction
+from alhena.shell.languages.git_reading import GIT
 from alhena.shell.options import base_name, first_operands, global_options, option_values
 from alhena.shell.parse.model import Effect, Part, Word
 from alhena.shell.readonly import not_read_only, refuse_program
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 
 MAX_PLACES = 16
-GIT = "git"
 TRUST = "to trust it: alhena trust"
 _WRITE_NOTHING = frozenset({"cd", "[[", "exit", "break", "continue"})
 
@@ -35,6 +35,7 @@ class ShellDirectories:
         self._parts = parts
         given = call.args.get("directory") or call.args.get("dir_path")
         self._given = given if isinstance(given, str) else None
+        self._reached: dict[tuple[Word, ...], set[str] | None] = {}
         self._changes = ShellChanges(str(call.args.get("command", "")), parts, self._is_own)
 
     def _is_own(self, path: str) -> bool:
@@ -105,7 +106,7 @@ class ShellDirectories:
         moved = bool(part.directories or own)
         if any(_may_write(each, moved=moved) for each in self._parts if each is not part):
             return (
-                "git runs what a repository names, the folder is not trusted, and what runs "
+                f"{GIT} runs what a repository names, the folder is not trusted, and what runs "
                 f"beside it may make or change one; {TRUST}"
             )
         return None
@@ -113,6 +114,11 @@ class ShellDirectories:
     def _directories_after(self, targets: tuple[Word, ...]) -> set[str] | None:
         """The directories a shell may be in after these changes; None when a target is not plain
         or lies outside the workspace."""
+        if targets not in self._reached:
+            self._reached[targets] = self._follow(targets)
+        return self._reached[targets]
+
+    def _follow(self, targets: tuple[Word, ...]) -> set[str] | None:
         if any(not word.literal or word.text.startswith("-") for word in targets):
             return None
         facts = self.surroundings
@@ -170,10 +176,9 @@ def _named_program(
         if named is None:
             continue
         if facts.trusted:
-            return f"git would use another repository there, which names what it runs ({named})"
-        return (
-            f"git runs what the repository names ({named}), and the folder is not trusted; {TRUST}"
-        )
+            return f"{GIT} would use another repository there, which names what it runs ({named})"
+        untrusted = f"and the folder is not trusted; {TRUST}"
+        return f"{GIT} runs what the repository names ({named}), {untrusted}"
     return None
 
 

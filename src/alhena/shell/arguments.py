@@ -10,11 +10,102 @@ from enum import Enum
 
 import msgspec
 
-from alhena.shell.options import Found, is_option, options_in
 from alhena.shell.parse.model import Word, WordKind
 from alhena.shell.tables import ONE_DASH, Arity, Program, Style, option_name
 
+
+class Found(msgspec.Struct, frozen=True, gc=False):
+    """An option in a word: as written, the options of the table that it may be (none for one that
+    is not known), and the value attached to it. `following`: the next word, when it is the value.
+    """
+
+    shown: str
+    names: tuple[str, ...]
+    value: Word | None = None
+    following: Word | None = None
+
+
+_SHORTEST = {Style.LETTERS: 0, Style.APART: 0, Style.LONG_ONLY: 3, Style.NOPT: 4}
+"""Characters of the shortest name of an option that may be shortened."""
+_ANY = Word("", WordKind.EXPANSION, "…")
+
+
+def options_in(table: Program, word: Word) -> Iterator[Found]:
+    """The options in a word, by the table of the program."""
+    if word.text.startswith("--") or table.style in ONE_DASH or table.style is Style.NOPT:
+        yield _named_option(table, word)
+    elif not ("-NUM" in table.options and word.text[1:].isdigit()):
+        yield from _letters(table, word)
+
+
+def _named_option(table: Program, word: Word) -> Found:
+    text, sign, _ = word.text.partition("=")
+    style, value = table.style, cut_start(word, len(text) + 1) if sign else None
+    name = option_name(text, style)
+    for each in (name, name.partition(":")[0]):
+        if each in table.options:
+            return Found(text, (each,), value)
+    for known in () if text[:2] == "--" else table.joined:
+        if name.startswith(known):
+            start = len(text) - len(name) + len(known)
+            return Found(known, (known,), cut_start(word, start))
+    if style is Style.WORDS and text[2:].isdigit() and table.takes_next(text[:2]):
+        return Found(text[:2], (text[:2],), Word(text[2:]))
+    if len(name) >= _SHORTEST.get(style, len(name) + 1):
+        names = tuple(n for n, o in table.options.items() if o.effect and n.startswith(name))
+        if names:
+            return Found(text, names, value)
+    if style is Style.NOPT:
+        letters = () if text[:2] == "--" else (f"-{letter}" for letter in text.lstrip("-"))
+        for letter in filter(table.effect_of, letters):
+            return Found(text, (letter,), value)
+        family = "--registry" if name.endswith(":registry") else name.partition(".")[0]
+    else:
+        begun = (n for n in table.options if n[-1] in ".-" and name.startswith(n))
+        family = next(begun, f"{name.partition('.')[0]}.")
+    if family in table.options:
+        return Found(text, (family,), value or _ANY)
+    return Found(text, (), value)
+
+
+def cut_start(word: Word, start: int) -> Word:
+    """A word without its first characters, which are surely known."""
+    if word.literal:
+        return Word(word.text[start:])
+    cut = word.source.find(word.text[:start]) + start if word.source else 0
+    return Word(word.text[start:], word.kind, word.source[cut:], word.split)
+
+
+def _letters(table: Program, word: Word) -> Iterator[Found]:
+    """Options of one letter, or of more where the table has such (`zip -lf`), up to the first that
+    takes a value."""
+    apart = table.style is Style.APART
+    end = 1
+    while end < len(word.text):
+        long = (n for n in table.letter_groups if word.text.startswith(n[1:], end))
+        name = next(long, f"-{word.text[end]}")
+        end += len(name) - 1
+        option = table.options.get(name)
+        if option is None:
+            yield Found(name, ())
+            continue
+        rest = word.text[end:]
+        attached = option.arity is not Arity.FLAG and (bool(rest) or not word.literal)
+        if apart:
+            attached = option.arity is Arity.APART and rest.isdecimal()
+        value = cut_start(word, end) if attached else None
+        yield Found(name, (name,), value)
+        if attached or (option.arity is not Arity.FLAG and not apart):
+            return
+
+
 _WHOLE = (*ONE_DASH, Style.NOPT)
+
+
+def is_option(word: Word) -> bool:
+    """Does the word surely begin like an option?"""
+    text = word.text
+    return text[:1] == "-" and len(text) > 1
 
 
 class Kind(Enum):
@@ -46,6 +137,15 @@ class Argument(msgspec.Struct, frozen=True, gc=False):
             self.kind is Kind.OPTION and not is_option(self.word) and not self.options
         )
 
+    @property
+    def may_take_next(self) -> bool:
+        """Is it a long option that is not known, or one whose attached value may be nothing, so
+        that its value may be the next word?"""
+        text = self.word.text
+        known = [each for each in self.options if each.names]
+        hollow = any(each.value and not (each.value.literal or each.value.text) for each in known)
+        return "=" not in text and (hollow or (text[:2] == "--" and not known))
+
 
 def walk_arguments(
     table: Program, words: Sequence[Word], at: int = 1, *, exact: bool = False
@@ -58,6 +158,21 @@ def walk_arguments(
     while walk.at < len(words):
         yield walk.argument()
         walk.at += 1
+
+
+def walk_past_end(
+    table: Program, words: Sequence[Word], *, exact: bool = False
+) -> Iterator[Argument]:
+    """As `walk_arguments`, with the options behind a `--`, too."""
+    start = 1
+    while start < len(words):
+        behind = len(words)
+        for argument in walk_arguments(table, words, start, exact=exact):
+            if argument.kind is Kind.END:
+                behind = argument.at + 1
+                break
+            yield argument
+        start = behind
 
 
 def operand_words(table: Program, words: Sequence[Word]) -> list[Word]:

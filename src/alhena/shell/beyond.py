@@ -1,6 +1,7 @@
 """Does an allowed command do more than the rule names? Finds the program behind wrappers and its
 table, by which `hazards.Reading` walks over the arguments."""
 
+from alhena.shell.arguments import is_option, options_in
 from alhena.shell.hazards import Reading, any_subcommand, fed, script_effect
 from alhena.shell.languages.modules import inner_module, module_call, module_key, module_words
 from alhena.shell.options import (
@@ -9,8 +10,6 @@ from alhena.shell.options import (
     command_keys,
     first_operands,
     inner_command,
-    is_option,
-    options_in,
     split_settings,
     unknown_subcommand,
 )

@@ -495,7 +495,8 @@ class Destruction:
                 return False
         if any(each.operator.startswith("<") for each in part.redirections):
             return False
-        earlier = self._parts[: self._parts.index(part)] if part in self._parts else ()
+        own = [at for at, each in enumerate(self._parts) if each == part]
+        earlier = self._parts[: own[-1]] if own else ()
         return not part.stdin_piped or (bool(earlier) and all(map(self._lists_inside, earlier)))
 
     def _lists_inside(self, part: Part) -> bool:

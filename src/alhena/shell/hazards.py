@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from alhena.shell.arguments import Argument, Kind, walk_arguments
+from alhena.shell.arguments import Argument, Kind, is_option, options_in, walk_arguments
 from alhena.shell.languages.sed_awk import STRANGE
-from alhena.shell.options import is_option, options_in
 from alhena.shell.parse.model import Part, Word
 from alhena.shell.tables import (
     ONE_DASH,

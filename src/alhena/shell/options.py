@@ -1,58 +1,23 @@
 """The words of a command: its options, their values, its operands; the command inside a wrapper."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from enum import Enum
 from functools import lru_cache
 
 import msgspec
 
+from alhena.shell.arguments import Argument, Kind, is_option, walk_arguments, walk_past_end
 from alhena.shell.parse.model import Word, WordKind
 from alhena.shell.tables import (
-    ONE_DASH,
-    Arity,
     Program,
-    Style,
-    Valued,
     Wrapper,
     global_options,
     interpreter,
     listed,
     main_name,
-    option_name,
     program,
+    table_of_values,
     wrapper,
 )
-
-
-class Takes(Enum):
-    """Is the word behind an option its value?"""
-
-    NOTHING = 0
-    NEXT = 1
-    PERHAPS = 2
-
-
-def is_option(word: Word) -> bool:
-    """Does the word surely begin like an option?"""
-    text = word.text
-    return text[:1] == "-" and len(text) > 1
-
-
-def takes(text: str, known: Valued) -> Takes:
-    """The use of the next word by the option `text`; for a long option not in `known`, PERHAPS."""
-    if text.startswith("--"):
-        name = text[2:]
-        if "=" in name:
-            return Takes.NOTHING
-        if name in known.flags:
-            return Takes.NOTHING
-        return Takes.NEXT if name in known.names else Takes.PERHAPS
-    if text in known.names:
-        return Takes.NEXT
-    for index, letter in enumerate(text[1:], start=2):
-        if letter in known.letters:
-            return Takes.NEXT if index == len(text) else Takes.NOTHING
-    return Takes.NOTHING
 
 
 def base_name(text: str) -> str:
@@ -66,21 +31,17 @@ def is_setting(text: str) -> bool:
     return bool(sign) and name.removesuffix("+").isidentifier() and name.isascii()
 
 
-def first_operands(words: Sequence[Word], known: Valued, count: int) -> tuple[int, ...]:
-    """The indices of the first `count` operands, by the likeliest reading: options that `known`
+def first_operands(words: Sequence[Word], table: Program, count: int) -> tuple[int, ...]:
+    """The indices of the first `count` operands, by the likeliest reading: options that the table
     does not hold take no value. A word that is not literal counts as an operand, `+nightly` does
     not."""
     found: list[int] = []
-    index, ended = 1, False
-    while index < len(words) and len(found) < count:
-        word = words[index]
-        if not ended and word.literal and word.text == "--":
-            ended = True
-        elif not ended and (is_option(word) or (index == 1 and word.text.startswith("+"))):
-            index += takes(word.text, known) is Takes.NEXT and word.literal
-        else:
-            found.append(index)
-        index += 1
+    for argument in walk_arguments(table, words, exact=True):
+        at = argument.at
+        if argument.kind is Kind.OPERAND and not (at == 1 and argument.word.text[:1] == "+"):
+            found.append(at)
+            if len(found) == count:
+                break
     return tuple(found)
 
 
@@ -150,125 +111,23 @@ def command_keys(name: str, words: Sequence[Word]) -> list[str]:
 
 def option_values(words: Sequence[Word], letters: str, names: str) -> Iterator[Word]:
     """The values given to these options: `-Xvalue`, `-vX value`, `--name=value`, `--name value`,
-    and `--nam` for a name when it is long enough to be meant."""
-    return values_of(words, Valued(letters, _split_names(names)))
+    and `--nam` for a name."""
+    return values_of(words, table_of_values(letters, names))
 
 
-def values_of(words: Sequence[Word], known: Valued) -> Iterator[Word]:
-    """As `option_values`."""
-    for index in range(1, len(words)):
-        word = words[index]
-        if not is_option(word):
-            continue
-        text = word.text
-        following = words[index + 1] if index + 1 < len(words) else None
-        if text.startswith("--") or text.partition("=")[0] in known.names:
-            name, sign, value = text.removeprefix("--").partition("=")
-            name = name.replace("_", "-")
-            if not any(k == name or (len(name) > 2 and k.startswith(name)) for k in known.names):
-                continue
-            if sign:
-                yield Word(value, word.kind, word.source, word.split)
-            elif following is not None:
-                yield following
-            continue
-        for at, letter in enumerate(text[1:], start=2):
-            if letter in known.letters:
-                if at < len(text) or not word.literal:
-                    yield Word(text[at:], word.kind, word.source, word.split)
-                elif following is not None:
-                    yield following
-                break
-
-
-@lru_cache(maxsize=256)
-def _split_names(names: str) -> frozenset[str]:
-    return frozenset(names.split())
-
-
-class Found(msgspec.Struct, frozen=True, gc=False):
-    """An option in a word: as written, the options of the table that it may be (none for one that
-    is not known), and the value attached to it. `following`: the next word, when it is the value.
+def values_of(words: Sequence[Word], table: Program) -> Iterator[Word]:
+    """The values given to the options of a table, also behind a `--`: what a program has besides is
+    not in it, and may take that for a value. The `source` of an attached value is the whole word.
     """
-
-    shown: str
-    names: tuple[str, ...]
-    value: Word | None = None
-    following: Word | None = None
-
-
-_SHORTEST = {Style.LETTERS: 0, Style.APART: 0, Style.LONG_ONLY: 3, Style.NOPT: 4}
-"""Characters of the shortest name of an option that may be shortened."""
-_ANY = Word("", WordKind.EXPANSION, "…")
-
-
-def options_in(table: Program, word: Word) -> Iterator[Found]:
-    """The options in a word, by the table of the program."""
-    if word.text.startswith("--") or table.style in ONE_DASH or table.style is Style.NOPT:
-        yield _named_option(table, word)
-    elif not ("-NUM" in table.options and word.text[1:].isdigit()):
-        yield from _letters(table, word)
-
-
-def _named_option(table: Program, word: Word) -> Found:
-    text, sign, _ = word.text.partition("=")
-    style, value = table.style, cut_start(word, len(text) + 1) if sign else None
-    name = option_name(text, style)
-    for each in (name, name.partition(":")[0]):
-        if each in table.options:
-            return Found(text, (each,), value)
-    for known in () if text[:2] == "--" else table.joined:
-        if name.startswith(known):
-            start = len(text) - len(name) + len(known)
-            return Found(known, (known,), cut_start(word, start))
-    if style is Style.WORDS and text[2:].isdigit() and table.takes_next(text[:2]):
-        return Found(text[:2], (text[:2],), Word(text[2:]))
-    if len(name) >= _SHORTEST.get(style, len(name) + 1):
-        names = tuple(n for n, o in table.options.items() if o.effect and n.startswith(name))
-        if names:
-            return Found(text, names, value)
-    if style is Style.NOPT:
-        letters = () if text[:2] == "--" else (f"-{letter}" for letter in text.lstrip("-"))
-        for letter in filter(table.effect_of, letters):
-            return Found(text, (letter,), value)
-        family = "--registry" if name.endswith(":registry") else name.partition(".")[0]
-    else:
-        begun = (n for n in table.options if n[-1] in ".-" and name.startswith(n))
-        family = next(begun, f"{name.partition('.')[0]}.")
-    if family in table.options:
-        return Found(text, (family,), value or _ANY)
-    return Found(text, (), value)
-
-
-def cut_start(word: Word, start: int) -> Word:
-    """A word without its first characters, which are surely known."""
-    if word.literal:
-        return Word(word.text[start:])
-    cut = word.source.find(word.text[:start]) + start if word.source else 0
-    return Word(word.text[start:], word.kind, word.source[cut:], word.split)
-
-
-def _letters(table: Program, word: Word) -> Iterator[Found]:
-    """Options of one letter, or of more where the table has such (`zip -lf`), up to the first that
-    takes a value."""
-    apart = table.style is Style.APART
-    end = 1
-    while end < len(word.text):
-        long = (n for n in table.letter_groups if word.text.startswith(n[1:], end))
-        name = next(long, f"-{word.text[end]}")
-        end += len(name) - 1
-        option = table.options.get(name)
-        if option is None:
-            yield Found(name, ())
-            continue
-        rest = word.text[end:]
-        attached = option.arity is not Arity.FLAG and (bool(rest) or not word.literal)
-        if apart:
-            attached = option.arity is Arity.APART and rest.isdecimal()
-        value = cut_start(word, end) if attached else None
-        yield Found(name, (name,), value)
-        if attached or (option.arity is not Arity.FLAG and not apart):
-            return
+    for argument in walk_past_end(table, words):
+        for each in argument.options:
+            value, word = each.value, argument.word
+            if value is not None and each.names:
+                apart = each.names[0] in table.letter_groups
+                text = value.text.removeprefix("=") if apart else value.text
+                yield Word(text, word.kind, word.source, word.split)
+            elif each.following is not None:
+                yield each.following
 
 
 def split_settings(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -374,47 +233,42 @@ class _Search:
         self.operands, self.optional = wrapper.operands, wrapper.optional
         self.starts: list[tuple[int, bool]] = []
         self.settings: list[Word] = []
-        self.certain, self.ended, self.found = True, False, False
+        self.certain, self.found = True, False
 
     def inner(self) -> Inner:
-        while self.at < len(self.words) and not self.found:
-            self._step(self.words[self.at])
-            self.at += 1
+        for argument in walk_arguments(self.wrapper.options, self.words, self.at, exact=True):
+            if argument.kind is Kind.OPTION:
+                self._option(argument)
+            elif argument.kind is Kind.OPERAND:
+                self._operand(argument)
+            if self.found:
+                break
         return Inner(self.via, self.wrapper, tuple(self.starts), tuple(self.settings), self.certain)
 
-    def _step(self, word: Word) -> None:
-        if not self.ended and word.literal and word.text == "--":
-            self.ended = True
-        elif not self.ended and is_option(word):
-            self._option(word)
-        elif self.wrapper.settings and (word.text in {"-", "!"} or is_setting(word.text)):
+    def _operand(self, argument: Argument) -> None:
+        word = argument.word
+        if self.wrapper.settings and (word.text in {"-", "!"} or is_setting(word.text)):
             self.certain = self.certain and not word.split
             self.settings.append(word)
         elif self.operands:
             self.operands -= 1
             self.certain = self.certain and not word.split
         else:
-            self.starts.append((self.at, True))
+            self.starts.append((argument.at, True))
             # An operand that may be missing is taken for the command as well.
             self.found = not self.optional
             self.optional = max(self.optional - 1, 0)
 
-    def _option(self, word: Word) -> None:
-        if not word.literal:
-            self.certain = False
-        match takes(word.text, self.wrapper.options):
-            case Takes.NEXT:
-                self.at += 1
-                if self.at < len(self.words):
-                    self.certain = self.certain and not self.words[self.at].split
-            case Takes.PERHAPS:
-                other = self.at + 2
-                while other < len(self.words) and is_option(self.words[other]):
-                    other += 1
-                places = range(other, min(other + self.operands + 1, len(self.words)))
-                self.starts += [(place, False) for place in places]
-            case Takes.NOTHING:
-                pass
+    def _option(self, argument: Argument) -> None:
+        values = [each.following for each in argument.options if each.following is not None]
+        self.certain = self.certain and argument.word.literal
+        self.certain = self.certain and not any(value.split for value in values)
+        if argument.may_take_next:
+            other = argument.at + 2
+            while other < len(self.words) and is_option(self.words[other]):
+                other += 1
+            places = range(other, min(other + self.operands + 1, len(self.words)))
+            self.starts += [(place, not argument.word.literal) for place in places]
 
 
 def wrapper_runs(words: tuple[Word, ...]) -> Iterator[Runs]:

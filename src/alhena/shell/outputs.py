@@ -5,8 +5,8 @@ from functools import lru_cache
 
 import msgspec
 
-from alhena.shell.arguments import Argument, Kind, walk_arguments
-from alhena.shell.options import base_name, cut_start, first_operands
+from alhena.shell.arguments import Argument, Kind, cut_start, walk_arguments
+from alhena.shell.options import base_name, first_operands
 from alhena.shell.parse.model import Word
 from alhena.shell.tables import (
     ONE_DASH,

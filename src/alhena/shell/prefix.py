@@ -8,24 +8,22 @@ from functools import lru_cache
 
 import msgspec
 
+from alhena.shell.arguments import is_option, options_in
 from alhena.shell.languages.interpreters import shell_arguments
 from alhena.shell.options import (
     ANYTHING,
-    Takes,
     base_name,
     first_operands,
     inner_command,
-    is_option,
     is_setting,
     main_spelling,
     option_values,
     split_settings,
-    takes,
     wrapper_runs,
 )
 from alhena.shell.parse.model import Part, Word, WordKind
 from alhena.shell.reach import Reached, program_name, program_runs
-from alhena.shell.tables import Program, Valued, global_options, listed
+from alhena.shell.tables import Program, global_options, listed
 from alhena.shell.tables import program as known_program
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:,@%+=-]+(?:[ \t]+[A-Za-z0-9_./:,@%+=-]+)*")
@@ -269,8 +267,11 @@ class _Compared(msgspec.Struct, frozen=True):
             at += 1
         return options, tuple(operands)
 
-    def _takes_value(self, text: str, known: Valued, *, first: bool) -> bool:
-        if first and takes(text, known) is Takes.NEXT:
+    def _takes_value(self, text: str, known: Program, *, first: bool) -> bool:
+        if first and any(
+            each.value is None and any(map(known.takes_next, each.names))
+            for each in options_in(known, Word(text))
+        ):
             return True
         valued = "" if self.has_subcommands else self.valued
         return len(text) == 2 and text[1] in valued
@@ -329,13 +330,11 @@ class _Compared(msgspec.Struct, frozen=True):
         """The number of words an option takes up, each with whether that is sure."""
         known = self.table.before if first else None
         if known is not None:
-            match takes(text, known):
-                case Takes.NEXT:
-                    return [(2, True)]
-                case Takes.PERHAPS:
-                    return [(1, True), (2, False)]
-                case Takes.NOTHING:
-                    return [(1, True)]
+            found = list(options_in(known, Word(text)))
+            if any(each.value is None and any(map(known.takes_next, each.names)) for each in found):
+                return [(2, True)]
+            long = text[:2] == "--" and "=" not in text and not any(e.names for e in found)
+            return [(1, True), (2, False)] if long else [(1, True)]
         if text.startswith("--"):
             if "=" in text or any(
                 text[2:] == n and c not in self.valued for c, n in self.table.long.items()

@@ -22,7 +22,7 @@ from alhena.shell.options import (
     wrapper_runs,
 )
 from alhena.shell.parse.model import Effect, Part, Redirection, Word
-from alhena.shell.tables import Valued, listed, program
+from alhena.shell.tables import listed, program, table_of_values
 
 MAX_COMMANDS = 64
 MAX_GUESSES = 512
@@ -32,7 +32,7 @@ MAX_DEPTH = 8
 MAX_CODE = 64 * 1024
 MAX_READINGS = 64
 _GUESS_WORDS = 8
-MOVES = Valued("", frozenset({"chdir", "cwd", "wd", "working-directory", "directory"}))
+MOVES = table_of_values("", "chdir cwd wd working-directory directory")
 """Options of wrappers that name the directory in which they start their command."""
 
 

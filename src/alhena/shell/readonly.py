@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from alhena.shell.languages.reading_checks import CHECKS, FOLDERS_RUN, LANGUAGES, SUBCOMMANDS
+from alhena.shell.options import ANYTHING, base_name
 from alhena.shell.parse.model import Effect, Part, Word
 from alhena.shell.strict_reading import Given, read_words, refuse_by_patterns
 from alhena.shell.tables import (
@@ -20,6 +21,7 @@ _MOVES = "cd"
 _CONDITION = "[["
 _INERT = frozenset({_MOVES, _CONDITION, "true", "false", ":", "exit", "break", "continue"})
 
+_BLANKS_AND_QUOTES = " \t\n\v\f\r\\\"'"
 _PLACES = ("/bin/", "/usr/bin/", "/usr/local/bin/")
 
 
@@ -69,6 +71,9 @@ def folder_may_run(part: Part) -> str | None:
     program, as one clause, or None. Where a folder is not trusted, such a command is no read. For
     git that depends on whether there is a repository (`policy.working_directory`)."""
     words = part.words
+    if adds_input(part):
+        added = add_input(main_name(base_name(words[0].text)), words[1:])
+        words = words if isinstance(added, str) else added.words
     name = program_name(words[0].text) if words and words[0].literal else None
     return FOLDERS_RUN.get(name or "")
 
@@ -88,6 +93,8 @@ def refuse_program(name: str, words: Sequence[Word]) -> str | None:
     ):
         return None
     name = main_name(name)
+    if name in listed("adds_input"):
+        return _refuse_added(name, words)
     if name in LANGUAGES:
         return LANGUAGES[name](words)
     found = _divide(name, words)
@@ -99,6 +106,55 @@ def refuse_program(name: str, words: Sequence[Word]) -> str | None:
         refusal = judge(found.key, found.given)
     check = found.table.check
     return refusal or (CHECKS[check](found.given) if check else None)
+
+
+class AddedInput(msgspec.Struct, frozen=True):
+    """A command that gets words from the input of another (`xargs`), a word of which nothing is
+    known in their place, and the characters that keep a name from being one of those words."""
+
+    words: tuple[Word, ...]
+    dividing: frozenset[str]
+
+
+def adds_input(part: Part) -> bool:
+    """Does a part give a command words from its input?"""
+    return bool(part.words) and base_name(part.words[0].text) in listed("adds_input")
+
+
+def add_input(name: str, words: Sequence[Word]) -> AddedInput | str:
+    """The command that a program of the list `adds_input` runs, or one clause saying why that is
+    not surely known."""
+    table = program(name)
+    if table is None or not table.reads:
+        return why_absent(name)
+    given = read_words(table, name, words)
+    if isinstance(given, str):
+        return given
+    refusal = refuse_by_patterns(table, given)
+    if refusal is not None or not given.operands or not given.operands[0].literal:
+        return refusal or why_absent(name)
+    command, *rest = given.operands
+    marks = [word.text for word in given.values("-I")]
+    if not marks:
+        rest.append(ANYTHING)
+    else:
+        for word in given.operands:
+            whole = word.text == marks[-1] and word is not command
+            if not word.literal or (marks[-1] in word.text and not whole):
+                return f"{word.source or word.text} may become more than a word that {name} reads"
+        rest = [ANYTHING if word.text == marks[-1] else word for word in rest]
+    lines = "\n" if given.has("-d", "--delimiter") else _BLANKS_AND_QUOTES
+    return AddedInput((command, *rest), frozenset("\0" if given.has("-0", "--null") else lines))
+
+
+def _refuse_added(name: str, words: Sequence[Word]) -> str | None:
+    added = add_input(name, words)
+    if isinstance(added, str):
+        return added
+    inner = program_name(added.words[0].text)
+    if inner is None or main_name(inner) in listed("adds_input"):
+        return why_absent(name)
+    return refuse_program(inner, added.words[1:])
 
 
 class Arguments(msgspec.Struct, frozen=True):

@@ -97,32 +97,6 @@ class Option(msgspec.Struct, frozen=True):
         return self.arity not in (Arity.FLAG, Arity.ATTACHED)
 
 
-class Valued(msgspec.Struct, frozen=True, array_like=True):
-    """Options that take a value: one-letter ones, and long ones without their two dashes (those
-    that have one dash keep it). `code`: the letters that are followed by code. `flags`: long ones
-    that are known to take none from the next word."""
-
-    letters: str = ""
-    names: frozenset[str] = frozenset()
-    code: str = ""
-    flags: frozenset[str] = frozenset()
-
-
-class Wrapper(msgspec.Struct, frozen=True):
-    """A command that ends in another command: its options, how many operands stand before the
-    other, and how many more may. `code`: the rest is joined with blanks and is shell code.
-    `settings`: `NAME=value` may stand before the other. `remote`: it runs on another machine.
-    `enters`: its operand is the directory in which the other starts."""
-
-    options: Valued = Valued()
-    operands: int = 0
-    optional: int = 0
-    settings: bool = False
-    code: bool = False
-    remote: bool = False
-    enters: bool = False
-
-
 class Console(msgspec.Struct, frozen=True):
     """The language of a program that reads commands. `refused`: a pattern that no harmless text
     holds. `lines`: a pattern that each line of a harmless text is; the lines are not looked at when
@@ -181,12 +155,12 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     joined: tuple[str, ...] = ()
     letter_groups: tuple[str, ...] = ()
     script: str | None = None
-    commands: Valued | None = None
-    before: Valued | None = None
-    wraps: Wrapper | None = None
-    moves: Valued | None = None
+    commands: "Program | None" = None
+    before: "Program | None" = None
+    wraps: "Wrapper | None" = None
+    moves: "Program | None" = None
     own: str = ""
-    language: Valued | None = None
+    language: "Program | None" = None
     letters: str | None = None
     long: dict[str, str] = {}
     spellings: dict[str, str] = {}
@@ -221,6 +195,21 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
         return any(option.may_surprise for option in self.options.values())
 
 
+class Wrapper(msgspec.Struct, frozen=True):
+    """A command that ends in another command: its options, how many operands stand before the
+    other, and how many more may. `code`: the rest is joined with blanks and is shell code.
+    `settings`: `NAME=value` may stand before the other. `remote`: it runs on another machine.
+    `enters`: its operand is the directory in which the other starts."""
+
+    options: Program = Program()
+    operands: int = 0
+    optional: int = 0
+    settings: bool = False
+    code: bool = False
+    remote: bool = False
+    enters: bool = False
+
+
 class _Tables(msgspec.Struct, frozen=True):
     names: dict[str, str]
     aliases: dict[str, str]
@@ -248,7 +237,26 @@ def program(name: str) -> Program | None:
 def from_compiled(table: dict[str, Any]) -> Program:
     """A table as `scripts/compile_policy.py` makes it."""
     options = dict(_options(table.get("options", {})))
-    return msgspec.convert({**table, "options": options}, Program)
+    inner: dict[str, Any] = {name: from_compiled(table[name]) for name in _INNER if name in table}
+    if "wraps" in table:
+        wraps = {**table["wraps"], "options": from_compiled(table["wraps"]["options"])}
+        inner["wraps"] = msgspec.convert(wraps, Wrapper)
+    return msgspec.convert({**table, **inner, "options": options}, Program)
+
+
+_INNER = ("before", "moves", "commands", "language")
+"""Keys of a table under which there are tables of options."""
+
+
+@lru_cache(maxsize=256)
+def table_of_values(letters: str, names: str) -> Program:
+    """A table of these options, each with a value; the names may be shortened, and those with one
+    dash keep it."""
+    found = [name if name[0] == "-" else f"--{name}" for name in names.split()]
+    option = Option(Arity.VALUE, Effect.PLAIN)
+    groups = (each for each in found if each[1] != "-" and len(each) > 2)
+    options = dict.fromkeys([*(f"-{letter}" for letter in letters), *found], option)
+    return Program(options=options, letter_groups=tuple(sorted(groups, key=len, reverse=True)))
 
 
 def _options(groups: dict[str, str]) -> list[tuple[str, Option]]:
@@ -324,13 +332,13 @@ def option_name(text: str, style: Style) -> str:
     return f"--{bare.replace('_', '-')}"
 
 
-def global_options(name: str) -> Valued:
+def global_options(name: str) -> Program:
     """The options of a program before its subcommand; empty when the program is not known."""
     found = program(name)
     return found.before if found and found.before else _NONE
 
 
-_NONE = Valued()
+_NONE = Program()
 
 
 def wrapper(name: str) -> Wrapper | None:

@@ -1,8 +1,9 @@
 """Arguments by which git does more than a rule names."""
 
+from alhena.shell.arguments import is_option
 from alhena.shell.hazards import Reading, describe_excess, describe_unknown
 from alhena.shell.languages.operands import OPERANDS
-from alhena.shell.options import first_operands, is_option
+from alhena.shell.options import first_operands
 from alhena.shell.parse.model import Word
 from alhena.shell.tables import Effect, global_options, matches, program
 

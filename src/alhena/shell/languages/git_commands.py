@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from alhena.shell.options import ANYTHING, Runs, first_operands, option_values
 from alhena.shell.parse.model import Word
-from alhena.shell.tables import Valued, global_options
+from alhena.shell.tables import Program, global_options, table_of_values
 
 _GIT_CODE = ("x", "upload-pack receive-pack exec extcmd open-files-in-pager sendmail-cmd to-cmd")
 
@@ -62,11 +62,11 @@ def _git_as(words: tuple[Word, ...], start: int) -> Iterator[Runs]:
     """Subcommands that come down to others."""
     head, sub, behind = words[:1], words[start].text, words[start:]
     if sub == "for-each-repo":
-        found = first_operands(behind, Valued("", frozenset({"config"})), 1)
+        found = first_operands(behind, table_of_values("", "config"), 1)
         if found:
             yield Runs(via="git for-each-repo", words=(*head, *behind[found[0] :]))
     else:
-        found = first_operands(behind, Valued(), 1)
+        found = first_operands(behind, Program(), 1)
         second = behind[found[0]] if found else Word("")
         rest = behind[found[0] + 1 :] if found else ()
         push = (*head, Word("push"))

@@ -8,7 +8,20 @@ from alhena.shell.tables import (
     program,
 )
 
+GIT = "git"
 _LISTING = ("--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
+
+
+def searches_as_they_are(key: str) -> bool:
+    """Does a subcommand that reads directories read what git does not track, where there is no
+    repository?"""
+    return key.startswith(f"{GIT} ")
+
+
+def may_show_remotes(key: str, given: Given) -> bool:
+    """May a command that shows addresses of repositories do so with these words?"""
+    asked = any("remote" in word.text.casefold() for word in given.operands)
+    return asked or key != f"{GIT} config"
 
 
 def refuse_git(key: str, given: Given) -> str | None:

@@ -6,18 +6,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from alhena.shell.arguments import Argument, Kind, is_option, walk_past_end
 from alhena.shell.languages.sed_awk import ScriptEffect, sed_effect, strange_awk, strange_sed
-from alhena.shell.options import (
-    Runs,
-    Takes,
-    base_name,
-    first_operands,
-    is_option,
-    option_values,
-    takes,
-)
+from alhena.shell.options import Runs, base_name, first_operands, option_values
 from alhena.shell.parse.model import Part, Word, WordKind
-from alhena.shell.tables import Valued, interpreter, listed, main_name, program
+from alhena.shell.tables import (
+    Arity,
+    Effect,
+    Option,
+    Program,
+    interpreter,
+    listed,
+    main_name,
+    program,
+    table_of_values,
+)
 
 if TYPE_CHECKING:
     import re
@@ -47,6 +50,8 @@ def interpreter_runs(words: tuple[Word, ...], language: str, part: Part) -> Iter
     found = _CodeSearch(words, language)
     for word in found.code:
         yield Runs(via=name, mentions=(word,), sure=False)
+    if not found.certain:
+        yield Runs(via=name)
     if language == "awk":
         yield from _awk(words, found, part)
     elif found.module is not None:
@@ -68,52 +73,57 @@ class _CodeSearch:
     """Finds the code, the module or the script in an interpreter's arguments."""
 
     def __init__(self, words: tuple[Word, ...], language: str) -> None:
-        self.words = words
+        self.words, self.language = words, language
         self.code: list[Word] = []
         self.module: int | None = None
         self.script: int | None = None
-        self.informs = False
-        table = program(language)
-        known = table.language if table and table.language else Valued()
-        at = 1
-        while at < len(words) and self.script is None and self.module is None:
-            word = words[at]
-            if is_option(word) and not (word.literal and word.text == "--"):
-                at += self._option(at, known)
+        self.informs, self.certain = False, True
+        self.table = language_table(language)
+        taken = -1
+        for argument in walk_past_end(self.table, words, exact=True):
+            word, at = argument.word, argument.at
+            if argument.kind is Kind.OPTION and at != taken:
+                self.certain = self.certain and (word.literal or "=" in word.text)
+                taken = self._option(argument)
                 modular = language in {"python", "pypy"} and word.text[:2] != "--"
-                if modular and word.text.endswith("m") and at + 1 < len(words):
-                    self.module = at + 1
-            elif not is_option(word) and not (
-                word.text.startswith("+") and language in {"vim", "ex"}
-            ):
+                if modular and word.text.endswith("m") and max(taken, at) + 1 < len(words):
+                    self.module = max(taken, at) + 1
+                    break
+            elif argument.kind is Kind.OPERAND and at != taken and not self._is_command(word):
                 self.script = at
-            at += 1
+                break
 
-    def _option(self, at: int, known: Valued) -> int:
-        """The number of words behind the option that belong to it."""
-        word = self.words[at]
-        text = word.text
+    def _is_command(self, word: Word) -> bool:
+        return word.text.startswith("+") and self.language in {"vim", "ex"}
+
+    def _option(self, argument: Argument) -> int:
+        """Adds the code behind the options in a word. The index of the last word that it takes."""
+        text = argument.word.text
         self.informs = self.informs or text in {"--version", "--help", "-V", "-h", "-v", "-version"}
-        following = self.words[at + 1 : at + 2]
-        name, sign, value = text.partition("=")
-        if name in listed("long_code_options"):
-            self.code += [Word(value, word.kind, word.source)] if sign else following
-            return 0 if sign else 1
-        if not text.startswith("--"):
-            for index, letter in enumerate(text[1:], start=2):
-                if letter in known.code:
-                    attached = index < len(text) or not word.literal
-                    self.code += [_cut(word, index)] if attached else following
-                    # `perl -ne CODE`, `node -pe CODE`: letters may follow the one that says code.
-                    self.code += following if attached else ()
-                    return 0 if attached and not text[index:].isalpha() else 1
-                if letter in known.letters:
-                    return int(index == len(text))
-        return int(takes(text, known) is Takes.NEXT)
+        following = self.words[argument.at + 1 : argument.at + 2]
+        for found in argument.options:
+            if not found.names or self.table.effect_of(found.names[0]) is not Effect.CODE:
+                continue
+            self.code += [each for each in (found.value or found.following,) if each is not None]
+            # `perl -ne CODE`, `node -pe CODE`: letters may follow the one that says code.
+            if found.value is not None and text[:2] != "--":
+                self.code += following
+                return argument.at + (found.value.text.isalpha())
+        return argument.last
 
 
-def _cut(word: Word, start: int) -> Word:
-    return Word(word.text[start:], word.kind, word.source, word.split)
+@lru_cache(maxsize=64)
+def language_table(language: str) -> Program:
+    """The options of an interpreter, those that every one may have for code among them."""
+    table = program(language)
+    known = table.language if table and table.language else Program()
+    code = dict.fromkeys(listed("long_code_options"), Option(Arity.VALUE, Effect.CODE))
+    groups = {*known.letter_groups, *(name for name in code if name[1] != "-")}
+    return msgspec.structs.replace(
+        known,
+        options={**known.options, **code},
+        letter_groups=tuple(sorted(groups, key=len, reverse=True)),
+    )
 
 
 def _awk(words: tuple[Word, ...], found: _CodeSearch, part: Part) -> Iterator[Runs]:
@@ -177,7 +187,7 @@ def sed_scripts(words: tuple[Word, ...]) -> list[Word]:
     scripts = list(option_values(words, "e", "expression"))
     if scripts:
         return scripts
-    known = Valued("efl", frozenset({"expression", "file", "line-length"}))
+    known = table_of_values("efl", "expression file line-length")
     return [words[at] for at in first_operands(words, known, 1)]
 
 

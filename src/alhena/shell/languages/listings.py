@@ -3,6 +3,7 @@
 import re
 from enum import Enum
 from itertools import pairwise
+from typing import NamedTuple
 
 from alhena.shell.arguments import operand_words, option_names
 from alhena.shell.options import base_name, option_values
@@ -15,6 +16,7 @@ _GIT_NAMES = re.compile(
     r"git (?:rev-parse(?: --(?:short|abbrev-ref|verify)(?:=\d+)?)+(?: [\w@~^-]+)?"
     r"|describe(?: --?[a-z-]+(?:=\d+)?)*|branch --show-current|rev-parse [\w@~^][\w@~^-]*)"
 )
+_PLAIN_GLOB = re.compile(r"[\w.*?-]+")
 _LISTS_NAMES = frozenset(f"-{letter}" for letter in "1AdrtSUvX")
 _LISTING = frozenset(
     {"-c", "-d", "-m", "-o", "-z", "--", "--cached", "--deleted", "--modified", "--others"}
@@ -66,6 +68,31 @@ def lists_or_passes(part: Part) -> bool | None:
         return False
     others = option_names(_table(name), words) - _LISTS_NAMES if name == "ls" else ()
     return False if others else None
+
+
+def lists_tracked(part: Part) -> bool:
+    """Does a part list files that git tracks, and no others?"""
+    words = part.words
+    name = base_name(words[0].text) if words else ""
+    return name == "git" and not {"-o", "--others"} & {w.text for w in words if w.literal}
+
+
+class NamesFound(NamedTuple):
+    """The names that a part lists: only those like the patterns `only`, if there are any; `below`:
+    each begins with a directory that the part names."""
+
+    only: tuple[str, ...] = ()
+    below: bool = False
+
+
+def names_found(part: Part) -> NamesFound:
+    """The names that a part may list, by its words."""
+    if not part.words or base_name(part.words[0].text) != "find":
+        return NamesFound()
+    texts = [word.text for word in part.words[1:] if word.literal]
+    names = tuple(v for o, v in pairwise(texts) if o == "-name" and _PLAIN_GLOB.fullmatch(v))
+    mixed = {"-o", "-or", "-not", "!", ",", "-iname"} & set(texts)
+    return NamesFound(() if mixed else names, below=True)
 
 
 def tells_name(words: tuple[Word, ...]) -> bool:

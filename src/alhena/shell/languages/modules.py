@@ -1,8 +1,9 @@
 """Modules that Python runs by `-m`, and those that run another."""
 
-from alhena.shell.options import Takes, base_name, is_option, takes
+from alhena.shell.arguments import Kind, walk_arguments
+from alhena.shell.options import base_name
 from alhena.shell.parse.model import Word
-from alhena.shell.tables import interpreter, listed, program
+from alhena.shell.tables import Effect, interpreter, listed, program
 
 
 def module_key(words: tuple[Word, ...]) -> str:
@@ -19,19 +20,19 @@ def module_words(words: tuple[Word, ...]) -> tuple[Word, ...] | None:
     """The module and its arguments in `python -m MODULE …`, whatever options come before."""
     name = interpreter(base_name(words[0].text))
     table = program(name) if name in listed("modular") else None
-    known = table.language if table and table.language else None
-    at = 1
-    while known is not None and at < len(words) and is_option(words[at]) and words[at].literal:
-        text = words[at].text
-        letters = "" if text.startswith("--") else text[1:]
-        stop = next((i for i, c in enumerate(letters) if c in f"{known.letters}{known.code}m"), -1)
-        if stop >= 0 and letters[stop] == "m":
-            rest = (Word(letters[stop + 1 :]), *words[at + 1 :])
-            rest = rest if rest[0].text else rest[1:]
-            return rest if rest and rest[0].literal else None
-        if stop >= 0 and letters[stop] in known.code:
+    if table is None or table.language is None:
+        return None
+    for argument in walk_arguments(table.language, words, exact=True):
+        if argument.kind is not Kind.OPTION or not argument.word.literal:
             return None
-        at += 1 + (takes(text, known) is Takes.NEXT)
+        for found in argument.options:
+            if any(table.language.effect_of(each) is Effect.CODE for each in found.names):
+                return None
+            if found.shown == "-m":
+                letters = argument.word.text[1:].partition("m")[2]
+                rest = (Word(letters), *words[argument.at + 1 :])
+                rest = rest if letters else rest[1:]
+                return rest if rest and rest[0].literal else None
     return None
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
+from alhena.shell.arguments import is_option
 from alhena.shell.languages.git_commands import git_runs
 from alhena.shell.languages.interpreters import (
     input_mentions,
@@ -19,13 +20,19 @@ from alhena.shell.options import (
     command_keys,
     first_operands,
     is_console,
-    is_option,
     option_values,
     values_of,
     with_unknown,
 )
 from alhena.shell.parse.model import Part, Word
-from alhena.shell.tables import Valued, global_options, interpreter, main_name, program
+from alhena.shell.tables import (
+    Program,
+    global_options,
+    interpreter,
+    main_name,
+    program,
+    table_of_values,
+)
 
 _COMMAND_VARIABLES = frozenset({"BASH_ENV", "ENV", "PS0", "PS1", "PS4", "MAKEFLAGS", "SHELL"})
 _COMMAND_ENDINGS = (
@@ -59,7 +66,7 @@ def runs_others(name: str) -> bool:
     return bool(known) or deeper or name.startswith("git-") or interpreter(name) is not None
 
 
-def _commands(name: str) -> Valued | None:
+def _commands(name: str) -> Program | None:
     table = program(name)
     return table.commands if table is not None else None
 
@@ -129,7 +136,7 @@ def _actions(
                 yield Runs(via=via, words=with_unknown(rest, _PLACES), sure=False)
 
 
-_SSH = Valued("BbcDEeFIiJLlmOoPpQRSWw")
+_SSH = table_of_values("BbcDEeFIiJLlmOoPpQRSWw", "")
 _SSH_COMMANDS = ("proxycommand", "localcommand", "knownhostscommand")
 
 
@@ -196,7 +203,7 @@ def _parallel(words: tuple[Word, ...]) -> Iterator[Runs]:
 
 def _script(words: tuple[Word, ...]) -> Iterator[Runs]:
     """`script [-q] FILE COMMAND …` of the BSDs; without a command, a shell."""
-    operands = first_operands(words, Valued("cEIOoBTmtF"), 2)
+    operands = first_operands(words, table_of_values("cEIOoBTmtF", ""), 2)
     if len(operands) == 2:
         yield Runs(via="script", words=words[operands[1] :], sure=False)
     elif not any(True for _ in option_values(words, "c", "command")):
