@@ -88,7 +88,8 @@ class Skills:
         except OSError as error:
             self._problem(folder, f"cannot be read: {error.strerror}")
             return
-        top = os.path.realpath(folder)
+        # The skills of an extension may share files of its whole folder.
+        top = os.path.realpath(folder if source == "workspace" else folder.parent)
         for path in (folder / FILE, *(folder / name / FILE for name in names)):
             if not os.path.isfile(path):
                 continue

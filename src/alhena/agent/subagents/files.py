@@ -156,7 +156,9 @@ class AgentFiles:
         except OSError as error:
             self._problem(source.folder, f"cannot be read: {error.strerror}")
             return
-        top = os.path.realpath(source.folder)
+        # The agents of an extension may share files of its whole folder.
+        own = source.name in ("workspace", "user")
+        top = os.path.realpath(source.folder if own else source.folder.parent)
         for name in names:
             path = source.folder / name
             if name.startswith(("_", ".")) or not name.endswith(ENDINGS):

@@ -105,7 +105,7 @@ def _change(options: "Namespace") -> int:
         from alhena.extensions.installation import fetch, staging
 
         with staging(base) as top:
-            fetch(options.name, top, own_environment(os.environ), options.ref)
+            tell(fetch(options.name, top, own_environment(os.environ), options.ref))
             rmtree(top / ".git", ignore_errors=True)
             within = Path(os.path.realpath(top / (options.path or "")))
             if not within.is_dir() or not is_within(str(within), os.path.realpath(top)):

@@ -125,7 +125,8 @@ class ConsentList:
 
     def add_commands(self, name: str, folder: Path, *, indent: str = "") -> None:
         """Adds custom commands, each with the whole of its file."""
-        commands = CustomCommands([CommandFolder(name=name, folder=folder)])
+        package = folder.parent if self._moves else None
+        commands = CustomCommands([CommandFolder(name=name, folder=folder, package=package)])
         self.problems += commands.problems
         for each, file in commands.files.items():
             try:
