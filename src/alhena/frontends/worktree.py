@@ -3,18 +3,23 @@
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from alhena.agent.subagents.worktree import add_worktree, run_git
 from alhena.config.home import path_within
 from alhena.errors import InputError, UsageError
-from alhena.system.errors import FileError
+from alhena.system.errors import FileError, printable
 from alhena.system.private_files import change_file
 from alhena.system.workspace import current_directory
 
 FOLDER = Path(".worktrees")
 """The folder of a repository's worktrees."""
 _IGNORED = b"/.worktrees/\n"
+_GITLINK = b"160000 "
+_NAMED = 5
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -29,31 +34,108 @@ def enter_worktree(name: str, environ: Mapping[str, str]) -> Path:
         )
     cwd = current_directory()
     try:
-        shown = run_git(cwd, environ, "rev-parse", "--show-toplevel", "--show-prefix")
-        common = run_git(cwd, environ, "rev-parse", "--path-format=absolute", "--git-common-dir")
+        home = _find_home(cwd, environ)
         run_git(cwd, environ, "rev-parse", "--verify", "HEAD^{commit}")
     except InputError as error:
         raise InputError(
             f"--worktree needs a git repository with a commit: {error}",
             remedy="Run `git init` and commit, or leave out --worktree.",
         ) from error
-    own, prefix = os.fsdecode(shown).split("\n")[:2]
-    shared = Path(os.fsdecode(common.removesuffix(b"\n")))
-    _require_own(Path(own), shared, environ)
-    # The files of a submodule's repository are elsewhere.
-    main = shared.parent if shared.name == ".git" else Path(own)
-    top = path_within(main, FOLDER / name)
+    top = path_within(home.main, FOLDER / name)
     if not (top / ".git").exists():
-        _add(main, shared, top, f"worktree-{name}", environ)
-    elif not _is_known(main, top, environ):
+        _add(home, top, f"worktree-{name}", environ)
+    elif not _is_known(home.git_from, top, environ):
         raise InputError(
             f"{top} is not a worktree of this repository.",
             remedy="Move it away, or choose another name.",
         )
-    inner = top / prefix
+    inner = top / home.prefix
     place = inner if inner.is_dir() else top
     os.chdir(place)
     return place
+
+
+def describe_empty_submodules(environ: Mapping[str, str]) -> str:
+    """Says which submodules of the worktree around the working directory have no files; "" if
+    none."""
+    try:
+        shown = run_git(current_directory(), environ, "rev-parse", "--show-toplevel")
+        top = Path(os.fsdecode(shown.removesuffix(b"\n")))
+        if not (top / ".gitmodules").is_file():
+            return ""
+        entries = run_git(top, environ, "ls-files", "--stage", "-z").split(b"\0")
+    except InputError:  # said when it was entered
+        return ""
+    paths = [os.fsdecode(each.partition(b"\t")[2]) for each in entries
+             if each.startswith(_GITLINK)]  # fmt: skip
+    empty = [path for path in paths if not (top / path / ".git").exists()]
+    if not empty:
+        return ""
+    named = ", ".join(printable(path) for path in empty[:_NAMED])
+    more = f" and {len(empty) - _NAMED} more" if len(empty) > _NAMED else ""
+    return (
+        f"submodules are empty in this worktree: {named}{more}. To fill them run: "
+        "git submodule update --init --recursive"
+    )
+
+
+class _Home(NamedTuple):
+    """Where the worktrees of a repository are: below `main`. `git_from` is a directory in which git
+    finds the repository, `shared` that of its files; `prefix` is the working directory's path in
+    its working tree."""
+
+    main: Path
+    git_from: Path
+    shared: Path
+    prefix: str
+
+
+def _find_home(cwd: Path, environ: Mapping[str, str]) -> _Home:
+    """The same for every working tree of a repository: its main one, the directory around one
+    without (`project/.bare` with `project/.git` that leads there), or that itself. Raises
+    InputError."""
+    common = run_git(cwd, environ, "rev-parse", "--path-format=absolute", "--git-common-dir")
+    shared = Path(os.path.realpath(os.fsdecode(common.removesuffix(b"\n"))))
+    inside = run_git(cwd, environ, "rev-parse", "--is-inside-work-tree").strip() == b"true"
+    bare = run_git(shared, environ, "rev-parse", "--is-bare-repository").strip() == b"true"
+    if not inside and not bare:
+        raise InputError("the working directory is inside of the repository's own files.")
+    own, prefix = shared, ""
+    if inside:
+        shown = run_git(cwd, environ, "rev-parse", "--show-toplevel", "--show-prefix")
+        top, prefix = os.fsdecode(shown).split("\n")[:2]
+        own = Path(top)
+        _require_own(own, shared, environ)
+    if not bare:
+        main = _main_tree(own, shared, environ)
+        return _Home(main, main, shared, prefix)
+    around = shared.parent
+    entry = around / ".git"
+    leads_here = entry.is_file() and os.path.realpath(
+        around / entry.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
+    ) == str(shared)
+    main = around if leads_here else shared
+    if not inside and not Path(os.path.realpath(cwd)).is_relative_to(main):
+        raise InputError(
+            f"{cwd} leads to {shared}, which is elsewhere.",
+            remedy="Make the worktree yourself: git worktree add.",
+        )
+    return _Home(main, shared, shared, prefix)
+
+
+def _main_tree(own: Path, shared: Path, environ: Mapping[str, str]) -> Path:
+    """The main working tree of a repository with the working tree `own`."""
+    found = run_git(own, environ, "rev-parse", "--absolute-git-dir").removesuffix(b"\n")
+    if os.path.realpath(os.fsdecode(found)) == str(shared):
+        return own
+    if shared.name == ".git":
+        return shared.parent
+    options = ("config", "--file", str(shared / "config"), "core.worktree")
+    try:
+        named = run_git(own, environ, *options).removesuffix(b"\n")
+    except InputError:  # it is not known where that is, if anywhere
+        return own
+    return Path(os.path.realpath(shared / os.fsdecode(named)))
 
 
 def _require_own(top: Path, shared: Path, environ: Mapping[str, str]) -> None:
@@ -64,7 +146,7 @@ def _require_own(top: Path, shared: Path, environ: Mapping[str, str]) -> None:
         return
     found = run_git(top, environ, "rev-parse", "--absolute-git-dir").removesuffix(b"\n")
     back = Path(os.fsdecode(found), "gitdir")
-    if back.parent.parent == shared / "worktrees" and back.is_file():
+    if os.path.realpath(back.parent.parent) == str(shared / "worktrees") and back.is_file():
         if os.path.samefile(back.read_text(encoding="utf-8").rstrip("\n"), dot_git):
             return
     elif _names_tree(shared, top, environ):
@@ -92,17 +174,27 @@ def _is_known(main: Path, top: Path, environ: Mapping[str, str]) -> bool:
     return any(os.path.realpath(path) == str(top) for path in paths)
 
 
-def _add(main: Path, shared: Path, top: Path, branch: str, environ: Mapping[str, str]) -> None:
-    """Makes a worktree of the repository of `main`, whose files are in `shared`, and has git ignore
-    it."""
+def _add(home: _Home, top: Path, branch: str, environ: Mapping[str, str]) -> None:
+    """Makes a worktree, and has git ignore it. What a failure leaves is removed."""
+    run = partial(run_git, home.git_from, environ)
+    run("worktree", "prune")
+    known = bool(run("branch", "--list", "--format=%(refname:short)", branch).strip())
+    new = (str(top), branch) if known else ("-b", branch, str(top), "HEAD")
+    there = top.parent.exists()
     try:
-        _ignore(shared)
-    except (FileError, OSError) as error:
+        if home.main != home.shared:
+            _ignore(home.shared)
+        add_worktree(home.git_from, environ, new, top)
+    except (FileError, OSError, InputError) as error:
+        with suppress(InputError):  # it was not made
+            run("worktree", "remove", "--force", "--force", str(top))
+        if not known:
+            with suppress(InputError):
+                run("branch", "-D", branch)
+        if not there:
+            with suppress(OSError):
+                top.parent.rmdir()
         raise InputError(f"the worktree cannot be made: {error}") from error
-    run_git(main, environ, "worktree", "prune")
-    known = run_git(main, environ, "branch", "--list", "--format=%(refname:short)", branch)
-    new = (str(top), branch) if known.strip() else ("-b", branch, str(top), "HEAD")
-    add_worktree(main, environ, new, top)
 
 
 def _ignore(shared: Path) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from alhena.config.settings import FileFilteringSettings
 from alhena.shell.secret_files import is_secret_name, left_out, may_hold_secrets
 from alhena.system.encoding import LONGEST_LINE, lines_of
 from alhena.system.errors import (
@@ -59,7 +60,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     `path` is a directory or a file, at or below `root`, the workspace root whose ignore rules
     apply. `pattern` is a regular expression for single lines; lines that match `exclude` are
     dropped. `include` is a glob: without a slash for file names, with one for paths below `path`. A
-    path that git would ignore is searched when it is named. `no_ignore` applies that to the whole
+    path that git would ignore is searched when it is named; `filtering` says whether ignore files
+    count at all. `no_ignore` applies that to the whole
     search: only .geminiignore counts. `max_per_file` is 0 for no limit. `environ` (default: this
     process's) locates the user's git settings, and is passed to the program without secrets.
     """
@@ -73,6 +75,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     max_per_file: int = 0
     case_sensitive: bool = False
     no_ignore: bool = False
+    filtering: FileFilteringSettings = FileFilteringSettings()
     environ: Mapping[str, str] | None = None
 
 
@@ -294,8 +297,9 @@ class FileChoice:
     def __init__(self, query: Query) -> None:
         inside = query.path.relative_to(query.root).parts
         self._query = query
-        rules = IgnoreRules(query.root, environ=query.environ)
-        open_only = IgnoreRules(query.root, git=False, environ=query.environ)
+        git, gemini = query.filtering.respect_git_ignore, query.filtering.respect_gemini_ignore
+        rules = IgnoreRules(query.root, git=git, gemini=gemini, environ=query.environ)
+        open_only = IgnoreRules(query.root, git=False, gemini=gemini, environ=query.environ)
         self.named = (
             query.no_ignore
             or bool(EXCLUDED_DIRECTORIES.intersection(inside))
@@ -312,7 +316,9 @@ class FileChoice:
 
     def open_all(self) -> None:
         """Applies git's rules no more."""
-        self.rules = IgnoreRules(self._query.root, git=False, environ=self._query.environ)
+        gemini = self._query.filtering.respect_gemini_ignore
+        environ = self._query.environ
+        self.rules = IgnoreRules(self._query.root, git=False, gemini=gemini, environ=environ)
 
     def is_open(self, path: str) -> bool:
         """False for a file below the query's path that may hold secrets."""

@@ -172,7 +172,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
     ),
     SlashCommand(
         "memory",
-        "what GEMINI.md files say (`list`: which they are; `refresh`: reload them)",
+        "what GEMINI.md files say (`list`, `refresh`; `add FACT` to yours)",
         _list("memory"),
     ),
     SlashCommand("stats", "tokens, cost, calls and times", _stats, ("usage", "cost", "status")),

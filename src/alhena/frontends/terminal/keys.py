@@ -145,8 +145,8 @@ class KeyActions:
         return bool(text)
 
     def escape(self, *, alone: bool = True) -> None:
-        """Esc: stops what runs; twice in a row and `alone`, with neither that nor a text, it goes
-        back to an earlier prompt."""
+        """Esc: stops what runs, or leaves shell mode; twice in a row and `alone`, with neither that
+        nor a text, it goes back to an earlier prompt."""
         if self._stop() or not alone or self._entry.buffer.text or self._person is None:
             return
         if self.twice.again("Press Esc again to go back to an earlier prompt."):
@@ -163,7 +163,7 @@ class KeyActions:
             return
         if self._entry.buffer.text:
             self._entry.clear()
-        elif self.twice.again("Press Ctrl-C again to leave."):
+        elif self.twice.again("Press Ctrl+C again to exit."):
             self.leave()
 
     def interrupt(self) -> None:
