@@ -3,7 +3,7 @@ gives the model the instructions."""
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +33,14 @@ _UNNAMED = re.compile(r"[:\\/<>*?\"|\s\x00-\x1f\x7f-\x9f]")
 
 
 class Skill(msgspec.Struct, frozen=True, kw_only=True):
-    """A skill. `path` is its SKILL.md, `source` "user", "workspace" or the
-    name of an extension."""
+    """A skill. `path` is its SKILL.md, `source` "user", "workspace" or the name of an extension;
+    `expand` puts the variables of that extension into a text."""
 
     name: str
     description: str
     source: str
     path: Path
+    expand: Callable[[str], str] = str
 
     @property
     def folder(self) -> Path:
@@ -48,15 +49,22 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
 
     def instructions(self) -> str:
         """The text of the file behind its front matter. Raises InputError."""
-        return _parse_file(self.path, self.source)[1]
+        return self.expand(_parse_file(self.path, self.source)[1])
 
 
 class Skills:
     """The skills of some folders, each with its source; a later one overrides an earlier one of the
-    same name. `disabled` are names of skills not to use. `problems` name the files not used."""
+    same name. `disabled` are names of skills not to use. `expanders` put variables into the texts
+    of a source. `problems` name the files not used."""
 
-    def __init__(self, folders: Iterable[tuple[str, Path]], disabled: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        folders: Iterable[tuple[str, Path]],
+        disabled: Iterable[str] = (),
+        expanders: Mapping[str, Callable[[str], str]] | None = None,
+    ) -> None:
         self._folders = tuple(folders)
+        self._expanders = expanders or {}
         self.disabled = frozenset(plain_name(name).lower() for name in disabled)
         self.reload()
 
@@ -98,7 +106,7 @@ class Skills:
                 continue
             try:
                 head, _ = _parse_file(path, source)
-                yield _skill(head, source, path)
+                yield _skill(head, source, path, self._expanders.get(source, str))
             except InputError as error:
                 self._problem(path, f"is not used: {error.message}")
 
@@ -106,13 +114,13 @@ class Skills:
         self.problems.append(f"skill {one_line(str(path))} {one_line(text).rstrip('.')}.")
 
 
-def _skill(head: dict[str, str], source: str, path: Path) -> Skill:
+def _skill(head: dict[str, str], source: str, path: Path, expand: Callable[[str], str]) -> Skill:
     for key in ("name", "description"):
         if not head.get(key):
             raise InputError(f"its front matter has no {key}")
-    name = plain_name(head["name"])
-    description = one_line(head["description"], MAX_DESCRIPTION)
-    return Skill(name=name, description=description, source=source, path=path)
+    name = plain_name(expand(head["name"]))
+    description = one_line(expand(head["description"]), MAX_DESCRIPTION)
+    return Skill(name=name, description=description, source=source, path=path, expand=expand)
 
 
 def plain_name(text: str) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alhena.config.environment import own_environment
+from alhena.config.extensions import text_expanders
 from alhena.config.home import (
     config_home,
     path_within,
@@ -69,7 +70,8 @@ def run(argv: list[str]) -> int:
     folders = skill_folders(
         place.environ, place.cwd, trusted=place.trust.trusted, extensions=place.extensions
     )
-    skills = Skills(folders, place.settings.skills.disabled)
+    expanders = text_expanders(place.extensions, place.cwd)
+    skills = Skills(folders, place.settings.skills.disabled, expanders)
     if options.command == "list":
         tell((*skills.problems, place.notice) if place.notice else skills.problems)
         listing = Listing(noun="skill", rows=skill_rows(skills))
