@@ -37,7 +37,7 @@ class ShellPlaceholder(msgspec.Struct, frozen=True):
 
 
 class FilePlaceholder(msgspec.Struct, frozen=True):
-    """`@{path}`, whose content takes its place."""
+    """`@{path}`, whose content takes its place; `{{args}}` may occur in it."""
 
     path: str
 
@@ -86,6 +86,7 @@ def takes_arguments(pieces: tuple[Piece, ...]) -> bool:
     return any(
         isinstance(piece, ArgumentsPlaceholder)
         or (isinstance(piece, ShellPlaceholder) and ARGUMENTS in piece.command)
+        or (isinstance(piece, FilePlaceholder) and ARGUMENTS in piece.path)
         for piece in pieces
     )
 
