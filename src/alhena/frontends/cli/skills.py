@@ -77,7 +77,7 @@ def run(argv: list[str]) -> int:
         listing = Listing(noun="skill", rows=skill_rows(skills))
         return print_listing(listing, as_json=options.json)
     disabled = options.command == "disable"
-    if disabled and options.name not in skills.all:
+    if disabled and skills.find(options.name) is None:
         known = ", ".join(skills.all) or "none"
         raise UsageError(f"there is no skill {options.name!r}.", remedy=f"There are: {known}.")
     workspace = options.scope == "workspace"
@@ -146,7 +146,7 @@ def _place(top: Path, folder: Path, options: "Namespace", *, link: bool) -> None
 def _remove(name: str, folder: Path) -> None:
     """Removes a skill, or the link to it, from a folder. Raises UsageError."""
     skills = Skills([("user", folder)] if folder.is_dir() else [])
-    skill = skills.all.get(name)
+    skill = skills.find(name)
     if skill is None or skill.path.parent == folder:
         known = ", ".join(skills.all) or "none"
         raise UsageError(f"there is no skill {name!r} in {folder}.", remedy=f"There are: {known}.")
