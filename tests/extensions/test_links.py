@@ -174,3 +174,26 @@ def test_an_archive_of_many_files_is_taken(home: Path, tmp_path: Path) -> None:
     done = alhena("extensions", "install", str(path), "--consent")
     assert done.code == 0, done.err
     assert "it has 20,051 files and folders" in done.err
+
+
+@pytest.mark.parametrize("name", ["gemini-extension.json", "policies/p.toml"])
+def test_messages_name_files_that_are_there_afterwards(home: Path, source: Path, name: str) -> None:
+    (source / name).parent.mkdir(exist_ok=True)
+    (source / name).write_text("{")
+    done = alhena("extensions", "install", str(source), "--consent")
+    there = source if name == "gemini-extension.json" else home / ".gemini/extensions/demo"
+    assert f"{there / name}" in done.err
+    assert ".installing-" not in done.err
+
+
+def test_wild_prints_a_line_for_each_folder(source: Path) -> None:
+    script = Path(__file__).parents[2] / "scripts" / "wild.sh"
+    broken = source.parent / "broken"
+    broken.mkdir()
+    done = subprocess.run(
+        [script, source, broken], capture_output=True, text=True, check=True, timeout=120
+    )
+    first, second = done.stdout.splitlines()
+    assert first.startswith("source  install 0  start 0  parts 3  ")
+    assert "commands/out.toml" in first
+    assert second.startswith("broken  install 52  start 0  parts 0  ")

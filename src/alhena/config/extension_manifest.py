@@ -119,8 +119,9 @@ def manifest_of(folder: Path, document: Any) -> Manifest:
 
 
 def hooks_in(document: Any) -> Iterator[dict[str, Any]]:
-    """The hooks of a document, as far as it has the right form."""
-    for groups in object_in(object_in(document).get("hooks")).values():
+    """The hooks of a document, as far as it has the right form; they need not be under a key."""
+    top = object_in(document)
+    for groups in object_in(top.get("hooks", top)).values():
         for group in _objects_in(groups):
             yield from _objects_in(group.get("hooks", group))
 

@@ -165,7 +165,7 @@ def _referenced_files(folder: Path) -> dict[str, bool]:
 
 def _context(folder: Path, names: Any) -> Iterator[str]:
     """The context files and what they import, within the folder."""
-    listed = array_in(names) or [names or "GEMINI.md"]
+    listed = array_in(names) if isinstance(names, list) else [names or "GEMINI.md"]
     root = os.path.realpath(folder)
     waiting = [os.path.normpath(os.path.join(root, str(each))) for each in listed]
     seen: set[str] = set()

@@ -82,8 +82,8 @@ class Extension(Value, frozen=True, kw_only=True):
 
     def context_files(self) -> tuple[Path, ...]:
         """The existing context files."""
-        names = self.manifest.context_file_name or "GEMINI.md"
-        listed = (names,) if isinstance(names, str) else names
+        names = self.manifest.context_file_name
+        listed = names if isinstance(names, tuple) else (names or "GEMINI.md",)
         found = (self.folder / name for name in listed)
         return tuple(path for path in found if os.path.isfile(path))
 
