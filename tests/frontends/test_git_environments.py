@@ -245,7 +245,7 @@ CALLERS = {
         "frontends/terminal/looks/footer.py",
         "system/tracked_files.py",
     },
-    "run_git": {"batch/worktree.py", "frontends/worktree.py"},
+    "run_git": {"batch/worktree.py", "frontends/shared/worktree.py"},
 }
 """The modules that make git commands, besides those of the function itself."""
 

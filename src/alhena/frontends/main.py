@@ -162,7 +162,7 @@ def _prompt(argv: list[str]) -> int:
     _warn_in_words()
     if arguments.worktree is not None:
         from alhena.config.environment import without_repository
-        from alhena.frontends.worktree import enter_worktree
+        from alhena.frontends.shared.worktree import enter_worktree
 
         enter_worktree(arguments.worktree, os.environ)
         for name in os.environ.keys() - without_repository(os.environ).keys():
@@ -188,7 +188,7 @@ def _prompt(argv: list[str]) -> int:
 def _warn_of_submodules() -> None:
     import warnings
 
-    from alhena.frontends.worktree import describe_empty_submodules
+    from alhena.frontends.shared.worktree import describe_empty_submodules
 
     if empty := describe_empty_submodules(os.environ):
         warnings.warn(empty, RuntimeWarning, stacklevel=2)

@@ -21,7 +21,7 @@ from alhena.system.unicode_forms import existing_form
 from alhena.system.walk import (
     EXCLUDED_DIRECTORIES,
     GlobPattern,
-    LeftOut,
+    SkippedEntries,
     WalkLimits,
     WalkTally,
     leading_directory,
@@ -87,7 +87,7 @@ class Selection:
         self.secrets: set[str] = set()
         self.skipped: dict[str, str] = {}
         self.ignored: set[str] = set()
-        self.left_out = LeftOut()
+        self.left_out = SkippedEntries()
         self.unsearched: dict[str, None] = {}
         self.warnings: dict[str, None] = {}
 

@@ -213,7 +213,7 @@ def run_headless(arguments: RunArguments) -> int:
         if warning:
             result.feed(WarningEvent(message=warning))
         if arguments.worktree is not None:
-            from alhena.frontends.worktree import describe_empty_submodules
+            from alhena.frontends.shared.worktree import describe_empty_submodules
 
             if empty := describe_empty_submodules(os.environ):
                 result.feed(WarningEvent(message=empty))

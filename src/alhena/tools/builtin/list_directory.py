@@ -36,7 +36,7 @@ from alhena.tools.threads import run_blocking
 
 if TYPE_CHECKING:
     from alhena.system.ignore import IgnoreRules
-    from alhena.system.walk import GlobMatch, LeftOut, WalkTally
+    from alhena.system.walk import GlobMatch, SkippedEntries, WalkTally
 
 
 MOST_ENTRIES = 5_000
@@ -327,10 +327,10 @@ class GlobInvocation(BaseInvocation):
         return [real] if problem is None else problem
 
     def _search(self, bases: list[Path], context: ExecutionContext) -> ToolResult:
-        from alhena.system.walk import LeftOut
+        from alhena.system.walk import SkippedEntries
 
         found: dict[str, GlobMatch] = {}
-        left_out = LeftOut()
+        left_out = SkippedEntries()
         notes: list[str] = []
         unreadable: list[str] = []
         inside = 0
@@ -410,7 +410,11 @@ class GlobInvocation(BaseInvocation):
         return literal(pattern) if os.path.lexists(base / pattern) else pattern
 
     def _result(
-        self, found: "list[GlobMatch]", left_out: "LeftOut", bases: list[Path], notes: list[str]
+        self,
+        found: "list[GlobMatch]",
+        left_out: "SkippedEntries",
+        bases: list[Path],
+        notes: list[str],
     ) -> ToolResult:
         where = (
             f"within {printable(bases[0])}"

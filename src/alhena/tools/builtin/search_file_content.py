@@ -103,7 +103,7 @@ class SearchInvocation(BaseInvocation):
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
         """Searches; the result lists matches and unreadable places. Nothing is raised."""
-        from alhena.system.walk import LeftOut
+        from alhena.system.walk import SkippedEntries
 
         problem = self._problem()
         if problem is not None:
@@ -112,7 +112,7 @@ class SearchInvocation(BaseInvocation):
         notes: list[str] = []
         limited = False
         cut_files = 0
-        left_out = LeftOut()
+        left_out = SkippedEntries()
         used: list[str] = []
         for path, root in self._places():
             try:

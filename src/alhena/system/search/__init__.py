@@ -32,7 +32,7 @@ from alhena.system.unicode_forms import compose, origin_of
 from alhena.system.walk import (
     EXCLUDED_DIRECTORIES,
     VERSION_CONTROL,
-    LeftOut,
+    SkippedEntries,
     WalkLimits,
     WalkTally,
     literal,
@@ -99,7 +99,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     matches: tuple[LineMatch, ...]
     limited: bool
     cut_files: int = 0
-    left_out: LeftOut = LeftOut()
+    left_out: SkippedEntries = SkippedEntries()
     notes: tuple[str, ...]
     backend: str
 
@@ -142,7 +142,7 @@ def choose_search(
 ) -> FileSearch:
     """A search with a program on the PATH of `environ` (default: this process's) that reads
     faster, if there is one outside the `roots` of the workspace."""
-    from alhena.system.text_finder import find_reader
+    from alhena.system.search.text_finder import find_reader
 
     found = find_reader(os.environ if environ is None else environ, roots)
     return FileSearch(found, time_limit=time_limit)
@@ -244,7 +244,7 @@ class _FileSearch:
         """The files to read: all, or those in which a program finds a required text."""
         if not self._program or not self._literals:
             return list(self._walk_files())
-        from alhena.system.text_finder import TextFinder
+        from alhena.system.search.text_finder import TextFinder
 
         query = self._query
         environ = os.environ if query.environ is None else query.environ

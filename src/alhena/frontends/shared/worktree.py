@@ -80,7 +80,7 @@ def describe_empty_submodules(environ: Mapping[str, str]) -> str:
 
 
 class _Home(NamedTuple):
-    """Where the worktrees of a repository are: below `main`. `git_from` is a directory in which git
+    """The place of a repository's worktrees: below `main`. `git_from` is a directory in which git
     finds the repository, `shared` that of its files; `prefix` is the working directory's path in
     its working tree."""
 
