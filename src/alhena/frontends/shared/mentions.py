@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from alhena.display_text import first_of, one_line
 from alhena.errors import InputError, InterruptedRunError
@@ -445,7 +445,7 @@ async def _file_content(path: str, call: CallTool, workspace: "Workspace") -> _I
     data = answer.data or {}
     ignored = data.get("ignored", 0)
     if answer.error or not data.get("processed"):
-        reasons = set((data.get("reasons") or {}).values())
+        reasons: set[str] = set(cast("dict[str, str]", data.get("reasons") or {}).values())
         if answer.error or not reasons or not all(each.endswith(_IGNORED) for each in reasons):
             return nothing
         return _InjectedFile(why=f"{shown} is left out: {', '.join(sorted(reasons))}.")
