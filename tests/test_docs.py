@@ -59,6 +59,7 @@ PAGES = (
     "ci",
     "discovered-tools",
     "embedding",
+    "extensions",
     "gateway",
     "headless",
     "hooks",

@@ -48,7 +48,7 @@ async def test_a_program_blocks_a_call_and_the_model_is_told_why(project: Path):
     assert not (project / "x").exists()
     heard = json.loads((project / "heard.json").read_text(encoding="utf-8"))
     assert heard["tool_name"] == "write_file"
-    assert heard["tool_input"] == {"file_path": "x", "absolute_path": "x", "content": "model"}
+    assert heard["tool_input"] == {"file_path": "x", "content": "model"}
 
 
 @pytest.mark.requirement("HOOK-01")

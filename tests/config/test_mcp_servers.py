@@ -102,7 +102,7 @@ def test_a_project_fills_in_no_variable_of_a_server_of_the_users(
     write(home, {"mine": {"httpUrl": "http://a/", "headers": {"H": f"${name}"}}})
     write(project, {"theirs": {"command": "x", "args": [f"${name}"]}}, f"{name}=planted\n")
     servers = from_files(home, project, {"GEMINI_CLI_TRUST_WORKSPACE": "true"})
-    assert servers["mine"].headers == {"H": f"${name}"}
+    assert servers["mine"].headers == {"H": ""}
     assert servers["theirs"].args == ("planted",)
 
 

@@ -97,10 +97,6 @@ def test_a_name_that_a_null_cuts_is_refused_in_a_zip(home: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     "entry",
     [
-        info("a", tarfile.SYMTYPE, linkname="/etc/passwd"),
-        info("a", tarfile.SYMTYPE, linkname="gemini-extension.json"),
-        info("a", tarfile.LNKTYPE, linkname="gemini-extension.json"),
-        info("a", tarfile.LNKTYPE, linkname="../../x"),
         info("a", tarfile.CHRTYPE, devmajor=1, devminor=5),
         info("a", tarfile.BLKTYPE, devmajor=8),
         info("a", tarfile.FIFOTYPE),
@@ -108,16 +104,16 @@ def test_a_name_that_a_null_cuts_is_refused_in_a_zip(home: Path, tmp_path: Path)
         info("a", b"9"),
     ],
 )
-def test_links_and_devices_refuse_a_tar_archive(home: Path, tmp_path: Path, entry: tarfile.TarInfo):
-    refused(home, tar(tmp_path / "a.tar.gz", (entry, b"")), "is a link or no file")
+def test_devices_refuse_a_tar_archive(home: Path, tmp_path: Path, entry: tarfile.TarInfo):
+    refused(home, tar(tmp_path / "a.tar.gz", (entry, b"")), "is no file")
 
 
-@pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR, stat.S_IFSOCK])
-def test_links_and_devices_refuse_a_zip_archive(home: Path, tmp_path: Path, kind: int):
+@pytest.mark.parametrize("kind", [stat.S_IFIFO, stat.S_IFCHR, stat.S_IFSOCK])
+def test_devices_refuse_a_zip_archive(home: Path, tmp_path: Path, kind: int):
     refused(
         home,
         zipped(tmp_path / "a.zip", (of_mode("a", kind | 0o777), b"/etc/passwd")),
-        "is a link or no file",
+        "is no file",
     )
 
 
@@ -154,9 +150,10 @@ def test_overlapping_entries_count_each_time(tmp_path: Path, monkeypatch: pytest
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_too_many_files_are_refused(home: Path, tmp_path: Path):
-    many = [(info(f"f{number}"), b"") for number in range(20_001)]
-    refused(home, tar(tmp_path / "a.tar.gz", *many), "more than 20,000 files")
+def test_too_many_files_are_refused(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(archives, "MAX_ENTRIES", 100)
+    many = [(info(f"f{number}"), b"") for number in range(101)]
+    refused(home, tar(tmp_path / "a.tar.gz", *many), "more than 100 files")
 
 
 @pytest.mark.parametrize("cut", [0, 1, 10, 60, 150])

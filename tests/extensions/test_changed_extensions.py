@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -179,6 +180,7 @@ def test_a_new_part_takes_it_out_of_use(place: Path, tmp_path: Path, name: str):
         *("server.log", "logs/today.txt", "cache/blob", "cache/gen.py", "hooks/guard.log"),
         *("mem.json", "state.db", "hooks/state.json", ".cache/x.py", "node_modules/a/index.js"),
         *("__pycache__/helper.pyc", ".venv/bin/python", ".env", "venv/lib/x.py", "notes/new.txt"),
+        *("skills/s/.last_run", "skills/s/cache/blob", "skills/.DS_Store", "skills/s/state.json"),
     ],
 )
 def test_what_it_writes_itself_leaves_it_in_use(place: Path, name: str):
@@ -186,6 +188,25 @@ def test_what_it_writes_itself_leaves_it_in_use(place: Path, name: str):
     assert used(), alhena("-l").err
     write(place / name, "written again")
     assert used(), alhena("-l").err
+
+
+@pytest.mark.parametrize("folder", [".", "hooks", "skills/s"])
+def test_a_socket_or_a_pipe_of_it_leaves_it_in_use(
+    place: Path, folder: str, monkeypatch: pytest.MonkeyPatch
+):
+    os.mkfifo(place / folder / "events", 0o777)
+    with monkeypatch.context() as there, socket.socket(socket.AF_UNIX) as listening:
+        there.chdir(place / folder)  # the path of a socket has to be short
+        listening.bind("talk")
+    assert used(), alhena("-l").err
+
+
+def test_a_program_in_a_folder_of_a_skill_takes_it_out_of_use(place: Path):
+    write(place / "skills" / "s" / "tool", "#!/bin/sh\n")
+    assert used()
+    (place / "skills" / "s" / "tool").chmod(0o755)
+    assert not used()
+    assert "skills/s/tool" in alhena("-l").err
 
 
 def test_an_update_that_changes_only_data_is_one(place: Path, home: Path):

@@ -179,7 +179,7 @@ def test_all_of_it_is_listed_and_what_is_not_used_is_named(there: Path, home: Pa
     assert "It needs values for MY_TOKEN:" in alhena("extensions", "list").out
     listed = alhena("skills", "list").out
     assert "alpha  Alpha here\n" in listed
-    assert "beta-skill (disabled)  Beta: has a colon\n" in listed
+    assert "beta skill (disabled)  Beta: has a colon\n" in listed
     assert "gamma (disabled)  Gamma folded text\n" in listed
     assert "sk  A skill of the extension\n" in listed
     names = [line for line in alhena("commands", "list").out.splitlines() if line[0] == "/"]

@@ -38,7 +38,16 @@ def answering(server: ScriptedServer) -> dict[str, str]:
         ("[!{cat a.txt}]", "/git:say", "[!{id} {{args}}]"),
         ("[!{ls missing}]", "/git:say", "exited with code 2]]"),
         ("[@{a.txt}]", "/git:say", "!{id} {{args}}"),
-        ("[@{folder}]", "/git:say", "inner text"),
+        ("[@{folder}]", "/git:say", "[--- Start of content for directory: folder ---\n--- "),
+        (
+            "[@{folder}]",
+            "/git:say",
+            "inner text\n--- End of content for directory: folder ---]",
+        ),
+        ("[@{ {{args}}.txt }]", "/git:say a", "[!{id} {{args}}]"),
+        ("[@{{{args}}}]", "/git:say folder/b.txt", "[inner text]"),
+        ("[@{{{args}}}]", "/git:say ../../../etc/passwd", "[@{../../../etc/passwd}]"),
+        ("@{a.txt} {{args}}", "/git:say", "!{id} {{args}} "),
         ("[@{missing.txt}]", "/git:say", "[@{missing.txt}]"),
     ],
 )
@@ -51,7 +60,8 @@ def test_a_command_is_filled_in_and_what_it_brings_is_text(
     ran = alhena("-p", given, **answering(server))
     assert (ran.code, ran.out) == (0, "fine\n"), ran.err
     assert said in sent(server)
-    assert ("there is nothing to read" in ran.err) == ("missing.txt" in prompt)
+    unread = "missing.txt" in prompt or "passwd" in given
+    assert ("there is nothing to read" in ran.err) == unread
 
 
 def test_an_ignored_file_is_not_sent(home: Path, project: Path, server: ScriptedServer) -> None:
@@ -59,8 +69,21 @@ def test_an_ignored_file_is_not_sent(home: Path, project: Path, server: Scripted
     (project / "secret.txt").write_text("hidden words", encoding="utf-8")
     (project / ".geminiignore").write_text("secret.txt\n", encoding="utf-8")
     ran = alhena("-p", "/say", **answering(server))
-    assert sent(server) == "[@{secret.txt}]"
-    assert "nothing to read" in ran.err
+    assert sent(server) == "[]"
+    assert "@{secret.txt} is left out: .geminiignore leaves it out" in ran.err
+
+
+def test_of_a_folder_ignored_files_are_left_out_with_a_word(
+    home: Path, project: Path, server: ScriptedServer
+) -> None:
+    mine(home, "say.toml", "[@{folder}]")
+    written(project / "folder", "secret.txt", "hidden words")
+    written(project / "folder", "plain.txt", "plain words")
+    (project / ".geminiignore").write_text("secret.txt\n", encoding="utf-8")
+    ran = alhena("-p", "/say", **answering(server))
+    assert "plain words" in sent(server)
+    assert "hidden words" not in sent(server)
+    assert "1 file(s) of @{folder} are left out by ignore files" in ran.err
 
 
 @pytest.mark.parametrize(

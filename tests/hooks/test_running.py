@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.config.settings import EnvironmentRedaction
-from alhena.hooks.model import ANSWER_LIMIT, HookRun
+from alhena.hooks.model import ANSWER_LIMIT, HookRun, HookSource
 from alhena.hooks.running import HookSurroundings, run_hook, substitute_variables
 from alhena.system.child import descendants
 from alhena.system.processes import ProcessGroups
@@ -114,7 +114,8 @@ async def test_it_sees_no_secrets_but_the_documented_variables_and_its_own(proje
         "KEPT": "yes",
     }
     around = surroundings(environ=environ, redaction=EnvironmentRedaction())
-    wanted = hook("env -0", env={"OWN": "two words", "PYTHONPATH": "lib"})
+    own = {"OWN": "two words", "PYTHONPATH": "lib"}
+    wanted = hook("env -0", env=own, source=HookSource.PROJECT)
     ended = await run_hook(wanted, b"", around)
     seen = dict(line.split("=", 1) for line in ended.stdout.decode().split("\0") if line)
     assert "hush-hush" not in ended.stdout.decode()

@@ -27,7 +27,7 @@ def test_names_descriptions_and_instructions_are_read(tmp_path: Path) -> None:
     found = Skills([("user", tmp_path)])
     assert {each.name: each.description for each in found.all.values()} == {
         "good": "does good",
-        "my-skill--a-b": "one two",
+        "my skill- a-b": "one two",
     }
     assert found.all["good"].instructions() == "Do it."
     assert not found.problems
@@ -114,3 +114,34 @@ def test_links_lead_out_of_the_users_own_folder_only(tmp_path: Path) -> None:
     found = Skills([("workspace", tmp_path / "skills")])
     assert not found.all
     assert "link out of its folder" in found.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("head", "described"),
+    [
+        ('name: x\ndescription: "broken', '"broken'),
+        ("name: x\n: odd\ndescription: one\n  two", "one two"),
+        ("  name: x\n  description: indented", "indented"),
+        ("name:x\n{odd}\ndescription:  first\nnotes\n  more", "first"),
+    ],
+)
+def test_front_matter_that_is_no_yaml_is_read_by_its_lines(
+    tmp_path: Path, head: str, described: str
+) -> None:
+    written(tmp_path, "odd", f"---\n{head}\n---\nDo it.")
+    found = Skills([("user", tmp_path)])
+    assert found.problems == []
+    assert found.all["x"].description == described
+    assert found.all["x"].instructions() == "Do it."
+
+
+def test_a_name_with_blanks_is_found_by_both_forms(tmp_path: Path) -> None:
+    written(tmp_path, "one", "---\nname: My  Skill\ndescription: d\n---\nDo it.")
+    found = Skills([("user", tmp_path)])
+    assert list(found.all) == ["My  Skill"]
+    for name in ("My  Skill", "My-Skill", "my skill"):
+        assert found.find(name) is found.all["My  Skill"]
+        assert Skills([("user", tmp_path)], [name]).active == {}
+    assert found.find("MySkill") is None
+    found.turn("my-skill", enabled=False)
+    assert found.active == {}

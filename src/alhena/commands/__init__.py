@@ -37,7 +37,7 @@ class ShellPlaceholder(msgspec.Struct, frozen=True):
 
 
 class FilePlaceholder(msgspec.Struct, frozen=True):
-    """`@{path}`, whose content takes its place."""
+    """`@{path}`, whose content takes its place; `{{args}}` may occur in it."""
 
     path: str
 
@@ -86,6 +86,7 @@ def takes_arguments(pieces: tuple[Piece, ...]) -> bool:
     return any(
         isinstance(piece, ArgumentsPlaceholder)
         or (isinstance(piece, ShellPlaceholder) and ARGUMENTS in piece.command)
+        or (isinstance(piece, FilePlaceholder) and ARGUMENTS in piece.path)
         for piece in pieces
     )
 
@@ -97,11 +98,12 @@ _UNNAMED = re.compile(r"[^A-Za-z0-9_.-]")
 
 class CommandFolder(msgspec.Struct, frozen=True, kw_only=True):
     """A folder of command files. `name` prefixes its commands where names collide; symlinks may
-    lead out of the folder only with `follows`."""
+    lead out of the folder (of the `package`, if it is in one) only with `follows`."""
 
     name: str
     folder: Path
     follows: bool = False
+    package: Path | None = None
 
 
 class CommandFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,7 +130,8 @@ def sources_of(place: Place) -> tuple[CommandFolder, ...]:
     if place.trust.trusted and os.path.realpath(project) != os.path.realpath(user):
         found.insert(0, CommandFolder(name="workspace", folder=project))
     found += [
-        CommandFolder(name=each.name, folder=each.folder / "commands") for each in place.extensions
+        CommandFolder(name=each.name, folder=each.folder / "commands", package=each.folder)
+        for each in place.extensions
     ]
     return tuple(found)
 
@@ -184,15 +187,14 @@ class CustomCommands:
 
     def _find_files(self, source: CommandFolder) -> Iterator[CommandFile]:
         """The command files of a source, in alphabetical order."""
-        top = os.path.realpath(source.folder)
-        for path in self._walk(source.folder):
-            if not source.follows and not is_within(os.path.realpath(path), top):
+        for path in self._walk(source):
+            if _leads_out(source, path):
                 self._problem(path, "is not used: it is a link out of its folder")
                 continue
             parts = path.relative_to(source.folder).with_suffix("").parts
             yield CommandFile(source=source, name=":".join(map(_segment, parts)), path=path)
 
-    def _walk(self, top: Path) -> Iterator[Path]:
+    def _walk(self, source: CommandFolder) -> Iterator[Path]:
         """The TOML files below a folder; each real folder is entered once."""
         entered: set[str] = set()
 
@@ -200,8 +202,13 @@ class CustomCommands:
             if not isinstance(error, FileNotFoundError):
                 self._problem(Path(error.filename), f"cannot be read: {error.strerror}")
 
-        for folder, folders, names in os.walk(top, onerror=note_failure, followlinks=True):
+        walk = os.walk(source.folder, onerror=note_failure, followlinks=True)
+        for folder, folders, names in walk:
             folders.sort()
+            if source.package and _leads_out(source, folder):
+                self._problem(Path(folder), "is not used: it is a link out of its folder")
+                folders.clear()
+                continue
             if (real := os.path.realpath(folder)) in entered:
                 folders.clear()
                 continue
@@ -210,6 +217,11 @@ class CustomCommands:
 
     def _problem(self, path: Path, text: str) -> None:
         self.problems.append(f"{one_line(str(path))} {one_line(text)}.")
+
+
+def _leads_out(source: CommandFolder, path: str | Path) -> bool:
+    top = os.path.realpath(source.package or source.folder)
+    return not source.follows and not is_within(os.path.realpath(path), top)
 
 
 def _segment(text: str) -> str:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -28,7 +28,7 @@ HOOKS = "hooks/hooks.json"
 _NAME = re.compile(r"[A-Za-z0-9-]{1,100}")
 
 
-_VARIABLE = re.compile(r"\$\{(extensionPath|workspacePath|/|pathSeparator)\}")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*|/)\}")
 
 
 _RESERVED = frozenset({"user", "workspace", "none"})
@@ -119,8 +119,9 @@ def manifest_of(folder: Path, document: Any) -> Manifest:
 
 
 def hooks_in(document: Any) -> Iterator[dict[str, Any]]:
-    """The hooks of a document, as far as it has the right form."""
-    for groups in object_in(object_in(document).get("hooks")).values():
+    """The hooks of a document, as far as it has the right form; they need not be under a key."""
+    top = object_in(document)
+    for groups in object_in(top.get("hooks", top)).values():
         for group in _objects_in(groups):
             yield from _objects_in(group.get("hooks", group))
 
@@ -130,22 +131,26 @@ def _objects_in(value: Any) -> list[dict[str, Any]]:
     return [object_in(each) for each in array_in(value) or [value] if isinstance(each, dict)]
 
 
-def substitute_paths(value: Any, folder: Path, workspace: Path) -> Any:
+def substitute_paths(
+    value: Any, folder: Path, workspace: Path, values: Mapping[str, str] | None = None
+) -> Any:
     """A JSON value with `${extensionPath}`, `${workspacePath}`, `${/}` and `${pathSeparator}`
-    replaced."""
+    replaced, and the names of `values`; other names stay."""
     texts = {
+        **(values or {}),
         "extensionPath": str(folder),
         "workspacePath": str(workspace),
         "/": os.sep,
         "pathSeparator": os.sep,
     }
     if isinstance(value, str):
-        return _VARIABLE.sub(lambda found: texts[found[1]], value)
+        return _VARIABLE.sub(lambda found: texts.get(found[1], found[0]), value)
     if isinstance(value, list):
-        return [substitute_paths(each, folder, workspace) for each in cast("list[Any]", value)]
+        items = cast("list[Any]", value)
+        return [substitute_paths(each, folder, workspace, values) for each in items]
     if isinstance(value, dict):
-        members = cast("dict[str, Any]", value)
-        return {key: substitute_paths(each, folder, workspace) for key, each in members.items()}
+        members = cast("dict[str, Any]", value).items()
+        return {key: substitute_paths(each, folder, workspace, values) for key, each in members}
     return value
 
 

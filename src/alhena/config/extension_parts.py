@@ -87,7 +87,8 @@ def _changed_parts(folder: Path, accepted: Mapping[str, str]) -> list[str]:
     found = [name for name, digest in accepted.items() if _digest(folder / name) != digest]
     for name in now.difference(accepted):
         read = _is_read(name) or name in named or os.path.islink(folder / name)
-        if read or name.partition("/")[0] in _READ or os.path.dirname(name) in beside:
+        near = name.partition("/")[0] in _READ or os.path.dirname(name) in beside
+        if read or (near and _is_program(folder / name)):
             found.append(name)
     return sorted(found)
 
@@ -101,10 +102,22 @@ def _known_parts(folder: Path) -> Iterator[str]:
         if name == MANIFEST or _is_read(name) or (is_link and top in _READ):
             yield name
             continue
-        runs = not is_link and entry.stat(follow_symlinks=False).st_mode & stat.S_IXUSR
-        named_so = suffix in _PROGRAMS or entry.name in _BUILD
-        if suffix not in DATA and (runs or named_so or (rest and top == "skills")):
+        if suffix in DATA or not (is_link or entry.is_file(follow_symlinks=False)):
+            continue
+        if _is_program(entry.path) or (rest and top == "skills"):
             yield name
+
+
+def _is_program(path: str | Path) -> bool:
+    """True for a regular file that may be run, by its name or its permissions."""
+    name = os.path.basename(path)
+    if os.path.splitext(name)[1].lower() in _PROGRAMS or name in _BUILD:
+        return True
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return False
+    return stat.S_ISREG(mode) and bool(mode & stat.S_IXUSR)
 
 
 def _is_read(name: str) -> bool:
@@ -152,7 +165,7 @@ def _referenced_files(folder: Path) -> dict[str, bool]:
 
 def _context(folder: Path, names: Any) -> Iterator[str]:
     """The context files and what they import, within the folder."""
-    listed = array_in(names) or [names or "GEMINI.md"]
+    listed = array_in(names) if isinstance(names, list) else [names or "GEMINI.md"]
     root = os.path.realpath(folder)
     waiting = [os.path.normpath(os.path.join(root, str(each))) for each in listed]
     seen: set[str] = set()

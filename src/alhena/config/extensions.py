@@ -6,8 +6,9 @@ where things of its kind are.
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -72,10 +73,17 @@ class Extension(Value, frozen=True, kw_only=True):
         names = (each.env_var for each in self.manifest.settings)
         return tuple(name for name in names if name not in self.environ)
 
+    def expand_text(self, text: str, workspace: Path) -> str:
+        """A text for the model with the variables of paths replaced, and the values of settings
+        that are no secrets."""
+        secret = {each.env_var for each in self.manifest.settings if each.sensitive}
+        values = {name: value for name, value in self.environ.items() if name not in secret}
+        return str(substitute_paths(text, self.folder, workspace, values))
+
     def context_files(self) -> tuple[Path, ...]:
         """The existing context files."""
-        names = self.manifest.context_file_name or "GEMINI.md"
-        listed = (names,) if isinstance(names, str) else names
+        names = self.manifest.context_file_name
+        listed = names if isinstance(names, tuple) else (names or "GEMINI.md",)
         found = (self.folder / name for name in listed)
         return tuple(path for path in found if os.path.isfile(path))
 
@@ -111,6 +119,13 @@ class Extensions(Value, frozen=True, kw_only=True):
             for each in self.all
         )
         return tuple(each for each in reduced if not each.why or each.restrictions)
+
+
+def text_expanders(
+    extensions: Iterable[Extension], workspace: Path
+) -> dict[str, Callable[[str], str]]:
+    """The `expand_text` of each extension by its name, for a workspace."""
+    return {each.name: partial(each.expand_text, workspace=workspace) for each in extensions}
 
 
 def extensions_path(environ: Mapping[str, str]) -> Path:

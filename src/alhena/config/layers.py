@@ -377,7 +377,8 @@ def expand_variables(
     """Expands variables in the texts of `value`, a document or a text; keys are unchanged.
 
     The default of an expression replaces an unset or empty variable. The text stays unchanged for
-    an unset variable without a default, and for names in `withheld`.
+    names in `withheld`, and for an unset variable without a default; but in the variables, headers
+    and URLs of servers, and in the variables of hooks, an unset one is empty.
     """
     return _Expansion(environ, withheld).of(value)
 
@@ -389,33 +390,48 @@ class _Expansion:
         self._left = MAX_ADDED
         self._pattern = re.compile(VARIABLE)
 
-    def of(self, value: Any, key: str = "") -> Any:
-        """Expands variables in `value`; `key` is its dotted key."""
+    def of(self, value: Any, path: tuple[str, ...] = ()) -> Any:
+        """Expands variables in `value`; `path` are the keys that lead to it."""
         match value:
             case str():
-                return self._pattern.sub(self._put_in, value) if "$" in value else value
+                if "$" not in value:
+                    return value
+                put_in = self._put_in_or_empty if _is_given_away(path) else self._put_in
+                return self._pattern.sub(put_in, value)
             case list():
-                return [self.of(item, key) for item in cast("list[Any]", value)]
+                return [self.of(item, path) for item in cast("list[Any]", value)]
             case dict():
-                hooks = key.partition(".")[0] == "hooks"
+                hooks = path[:1] == ("hooks",)
                 members = cast("dict[str, Any]", value)
                 return {
-                    name: item
-                    if hooks and name in _COMMANDS
-                    else self.of(item, f"{key}.{name}" if key else name)
+                    name: item if hooks and name in _COMMANDS else self.of(item, (*path, name))
                     for name, item in members.items()
                 }
             case _:
                 return value
 
-    def _put_in(self, found: re.Match[str]) -> str:
+    def _put_in_or_empty(self, found: re.Match[str]) -> str:
+        return self._put_in(found, unset="")
+
+    def _put_in(self, found: re.Match[str], unset: str | None = None) -> str:
         name = found["plain"] or found["braced"]
         if name is None:
             return "$"
-        text = self._environ.get(name)
+        text = self._environ.get(name, unset)
         if not text and found["default"] is not None:
             text = found["default"]
         if text is None or name.upper() in self._withheld:
             return found[0]
         self._left -= len(text)
         return text if self._left >= 0 else found[0]
+
+
+def _is_given_away(path: tuple[str, ...]) -> bool:
+    """True for a variable, header or URL of a server, or a variable of a hook."""
+    match path:
+        case ("mcpServers", _, "env" | "headers" | "url" | "httpUrl", *_):
+            return True
+        case ("hooks", *rest):
+            return "env" in rest
+        case _:
+            return False

@@ -295,6 +295,8 @@ def server_of(name: str, entry: object) -> McpServer | str:
     if server.tcp and not (server.command or server.address):
         return f"{where}: tcp is not supported. Give command, url or httpUrl."
     if not server.command and not server.address:
+        if server.url is not None or server.http_url is not None:
+            return f"{where}: its URL is empty (is that variable set?). {_url_remedy(entry)}"
         return f"{where}: names neither command nor url nor httpUrl. Give one of them."
     if server.address and not server.address.startswith(("http://", "https://")):
         unset = " (is that variable set?)" if "$" in server.address else ""
@@ -304,6 +306,11 @@ def server_of(name: str, entry: object) -> McpServer | str:
         return f"{where}: timeout is {server.timeout:g}. Give milliseconds above 0."
     env = {key: _word(value) for key, value in server.env.items()}
     return msgspec.structs.replace(server, env=env)
+
+
+def _url_remedy(entry: object) -> str:
+    extension = cast("dict[str, Any]", entry).get("extension") if isinstance(entry, dict) else None
+    return f"Set it: alhena extensions config {extension}." if extension else "Correct it."
 
 
 def _word(value: str | float | bool) -> str:

@@ -1,8 +1,9 @@
 """Unpacks an archive (.zip, .tar.gz, .tgz) whole or not at all.
 
-The whole archive is read and checked before the first byte is written. It has plain files and
-folders only, below its top, and not more of anything than an extension needs; a bomb is noticed by
-what comes out of it, whatever its headers declare.
+The whole archive is read and checked before the first byte is written. It has files, folders and
+links only, below its top, and not more of anything than an extension needs; a bomb is noticed by
+what comes out of it, whatever its headers declare. Links are made last, so nothing is written
+through them.
 """
 
 import gzip
@@ -24,7 +25,7 @@ from alhena.errors import InputError
 
 SUFFIXES = (".zip", ".tar.gz", ".tgz")
 MAX_BYTES = 200_000_000
-MAX_ENTRIES = 20_000
+MAX_ENTRIES = 200_000
 MAX_DEPTH = 30
 MAX_NAME, MAX_PATH = 255, 1_000
 """Bytes of the name of a file, and of its whole path."""
@@ -44,12 +45,13 @@ class ArchiveError(InputError):
 
 
 class _ArchiveEntry(msgspec.Struct, frozen=True):
-    """A file or folder of an archive. A file's content can be read until the next one is asked
-    for."""
+    """A file, folder or link (to `link`) of an archive. A file's content can be read until the next
+    one is asked for."""
 
     parts: tuple[str, ...]
     content: IO[bytes] | None
-    executable: bool
+    executable: bool = False
+    link: str = ""
 
 
 class _Budget:
@@ -95,8 +97,16 @@ def unpack(archive: Path, target: Path) -> None:
         for entry in _check_entries(archive):
             for _ in _pieces(entry):
                 pass
+        links: list[_ArchiveEntry] = []
         for entry in _check_entries(archive):
-            _write(entry, target)
+            if entry.link:
+                links.append(entry)
+            else:
+                _write(entry, target)
+        for entry in links:
+            path = target.joinpath(*entry.parts)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            os.symlink(entry.link, path)
     except _BROKEN as error:
         raise ArchiveError(str(error) or "it is damaged") from error
 
@@ -128,10 +138,11 @@ def _check_entries(archive: Path) -> Iterator[_ArchiveEntry]:
         if ".git" in entry.parts or not entry.parts:
             continue
         above = {entry.parts[:depth] for depth in range(1, len(entry.parts))}
-        if entry.parts in files or above & files or (entry.content and entry.parts in folders):
+        is_folder = entry.content is None and not entry.link
+        if entry.parts in files or above & files or (not is_folder and entry.parts in folders):
             raise ArchiveError(f"{'/'.join(entry.parts)} is in it twice")
         folders |= above
-        (folders if entry.content is None else files).add(entry.parts)
+        (folders if is_folder else files).add(entry.parts)
         yield entry
 
 
@@ -146,17 +157,21 @@ def _of_zip(archive: Path) -> Iterator[_ArchiveEntry]:
             for info in found.infolist():
                 mode = info.external_attr >> 16
                 kind = stat.S_IFMT(mode)
-                if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-                    raise ArchiveError(f"{info.filename} is a link or no file")
+                if kind not in (0, stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
+                    raise ArchiveError(f"{info.filename} is no file")
                 if info.flag_bits & 1:
                     raise ArchiveError(f"{info.filename} is encrypted")
                 parts = _parts(info.orig_filename)
                 if info.is_dir() or kind == stat.S_IFDIR:
-                    yield _ArchiveEntry(parts, None, False)
+                    yield _ArchiveEntry(parts, None)
                     continue
                 budget.take(info.file_size)  # a longer content ends with an error
                 with found.open(info) as content:
-                    yield _ArchiveEntry(parts, content, bool(mode & stat.S_IXUSR))
+                    if kind == stat.S_IFLNK:
+                        text = content.read(MAX_PATH + 1)
+                        yield _ArchiveEntry(parts, None, link=_link_text(text))
+                    else:
+                        yield _ArchiveEntry(parts, content, bool(mode & stat.S_IXUSR))
 
 
 def _of_tar(archive: Path) -> Iterator[_ArchiveEntry]:
@@ -167,10 +182,22 @@ def _of_tar(archive: Path) -> Iterator[_ArchiveEntry]:
     ):
         for info in found:
             plain = info.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and info.sparse is None
+            if info.issym() or info.islnk():
+                parts, text = _parts(info.name), info.linkname
+                if info.islnk():  # from the top of the archive
+                    text = os.path.join(*[".."] * (len(parts) - 1), text)
+                yield _ArchiveEntry(parts, None, link=_link_text(os.fsencode(text)))
+                continue
             if not plain and not info.isdir():
-                raise ArchiveError(f"{info.name} is a link or no file")
+                raise ArchiveError(f"{info.name} is no file")
             content = found.extractfile(info) if plain else None
             yield _ArchiveEntry(_parts(info.name), content, bool(info.mode & stat.S_IXUSR))
+
+
+def _link_text(data: bytes) -> str:
+    """The target of a link as a path; one that can be none is "/", which leads out."""
+    usable = data and len(data) <= MAX_PATH and b"\0" not in data
+    return os.fsdecode(data) if usable else "/"
 
 
 def _parts(name: str) -> tuple[str, ...]:

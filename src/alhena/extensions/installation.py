@@ -7,7 +7,6 @@ there whole, or the old one still is, whatever happens.
 
 import os
 import shutil
-import stat
 import subprocess
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -35,7 +34,8 @@ from alhena.config.extensions import (
 )
 from alhena.config.home import config_home
 from alhena.errors import InputError
-from alhena.extensions.archives import MAX_BYTES, MAX_ENTRIES, SUFFIXES, ArchiveError, unpack
+from alhena.extensions.archives import SUFFIXES, ArchiveError, unpack
+from alhena.extensions.links import MANY_FILES, measure_package, resolve_links
 from alhena.system.environment import shield_memory
 from alhena.system.errors import ProcessStartError, printable
 from alhena.system.files import exclusive
@@ -197,10 +197,12 @@ GIT_TIMEOUT_S = 300.0
 _PROTOCOLS = ("http", "https", "file")
 
 
-def fetch(source: str, target: Path, environ: Mapping[str, str], ref: str | None = None) -> None:
+def fetch(
+    source: str, target: Path, environ: Mapping[str, str], ref: str | None = None
+) -> list[str]:
     """Copies what `source` names into the directory `target`, which must not exist: a folder, an
-    archive, or a git URL (http, https, file) at `ref`, whose `.git` stays. Raises InputError; the
-    target may then hold a part of it."""
+    archive, or a git URL (http, https, file) at `ref`, whose `.git` stays. Links become copies.
+    Returns what a person should know of it. Raises InputError; the target may then hold a part."""
     path = Path(os.path.expanduser(source))
     try:
         if source.partition("://")[0] in _PROTOCOLS:
@@ -208,7 +210,8 @@ def fetch(source: str, target: Path, environ: Mapping[str, str], ref: str | None
         elif ref is not None:
             raise _install_error(source, "--ref is for git URLs")
         elif path.is_dir():
-            _copy(path, target)
+            measure_package(path)
+            shutil.copytree(path, target, ignore=shutil.ignore_patterns(".git"), symlinks=True)
         elif path.is_file() and path.name.lower().endswith(SUFFIXES):
             target.mkdir()
             _unpack(path, target)
@@ -216,8 +219,13 @@ def fetch(source: str, target: Path, environ: Mapping[str, str], ref: str | None
             raise _install_error(
                 source, "it is no folder, .zip, .tar.gz, or http(s) or file git URL"
             )
+        size = measure_package(target)
+        notes = resolve_links(target, path, size)
     except (OSError, ArchiveError) as error:
         raise _install_error(source, str(error)) from error
+    if size.entries > MANY_FILES:
+        notes.append(f"it has {size.entries:,} files and folders.")
+    return notes
 
 
 def _clone(url: str, target: Path, environ: Mapping[str, str], ref: str | None) -> None:
@@ -248,31 +256,6 @@ def _clone(url: str, target: Path, environ: Mapping[str, str], ref: str | None) 
         raise _install_error(url, f"git took longer than {GIT_TIMEOUT_S:.0f} s") from error
     if done.returncode:
         raise _install_error(url, done.stderr.decode("utf-8", "replace").strip()[-500:])
-    _require_plain(target, url)
-
-
-def _copy(folder: Path, target: Path) -> None:
-    _require_plain(folder, str(folder))
-    shutil.copytree(folder, target, ignore=shutil.ignore_patterns(".git"), symlinks=True)
-    _require_plain(target, str(folder))
-
-
-def _require_plain(folder: Path, source: str) -> None:
-    """Refuses a folder with anything but files and folders, or with too much."""
-    left, entries = MAX_BYTES, 0
-    for top, folders, files in os.walk(folder):
-        if ".git" in folders:
-            folders.remove(".git")
-        for name in (*folders, *files):
-            status = os.lstat(os.path.join(top, name))
-            if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
-                raise _install_error(source, f"{name} is a link or no file")
-            left -= status.st_size if stat.S_ISREG(status.st_mode) else 0
-            entries += 1
-        if left < 0 or entries > MAX_ENTRIES:
-            raise _install_error(
-                source, f"it has more than {MAX_BYTES:,} bytes or {MAX_ENTRIES:,} files"
-            )
 
 
 def _unpack(archive: Path, target: Path) -> None:

@@ -10,6 +10,7 @@ import msgspec
 
 from alhena.config.documents import settings_document
 from alhena.config.effective_settings import folder_trust
+from alhena.config.extension_manifest import array_in
 from alhena.config.home import (
     system_defaults_path,
     system_settings_path,
@@ -20,7 +21,7 @@ from alhena.config.home import (
 from alhena.config.settings import Settings
 from alhena.errors import ConfigError
 from alhena.hooks.load import HookDocument, HookProblem, HookProblemLevel, LoadedHooks, load_hooks
-from alhena.hooks.model import HookDefinition, HookGroup, HookSource
+from alhena.hooks.model import HookDefinition, HookEvent, HookGroup, HookSource
 from alhena.hooks.planning import Hooks
 from alhena.values import Value
 
@@ -204,13 +205,27 @@ def extension_document(
     except ConfigError as error:
         unreadable = error.message.removeprefix(f"{extension.hooks_file}: ")
     return HookDocument(
-        value={} if value is None else value,
+        value={} if value is None else _with_hooks_key(value),
         file=str(extension.hooks_file),
         source=HookSource.EXTENSION,
         extension=extension.name,
         environ=extension.environ,
         unreadable=unreadable,
     )
+
+
+def _with_hooks_key(value: Any) -> Any:
+    """A document whose events stand at its top, as one with the key `hooks`."""
+    if not isinstance(value, dict):
+        return value
+    members = cast("dict[str, Any]", value)
+    if "hooks" in members:
+        return members
+    events = {
+        key: each for key, each in members.items() if key in list(HookEvent) or bool(array_in(each))
+    }
+    rest = {key: each for key, each in members.items() if key not in events}
+    return {**rest, "hooks": events}
 
 
 def _project_document(

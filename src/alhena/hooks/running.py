@@ -182,7 +182,10 @@ async def call_hook(
 
 def _command(hook: HookDefinition, document: bytes, around: HookSurroundings) -> ProcessCommand:
     variables = around.variables
-    clean = child_environment(around.environ, around.redaction).variables
+    redaction = around.redaction
+    if hook.source is HookSource.USER:  # as if the person had started it
+        redaction = msgspec.structs.replace(redaction, enabled=False)
+    clean = child_environment(around.environ, redaction, defaults={}).variables
     # A hook's own variables are as trusted as its command, which could set them itself.
     env = {**clean, **variables, **hook.env}
     bash = shell_path(env)

@@ -162,7 +162,7 @@ async def _over_stdio(
     # A secret reaches a server only through the server's own entry, whatever applies to commands.
     rules = msgspec.structs.replace(around.redaction, enabled=True)
     wanted = {key: str(value) for key, value in server.env.items()}
-    env = child_environment(around.environ, rules, extra=wanted)
+    env = child_environment(around.environ, rules, extra=wanted, defaults={})
     refused = [each for each in wanted if each not in env.variables]
     if refused:
         events.note(

@@ -17,9 +17,12 @@ from alhena.tools.contract import (
     ConfirmationDetails,
     EditConfirmation,
     ExecConfirmation,
+    FileDiff,
     InfoConfirmation,
     LlmContent,
     McpConfirmation,
+    TerminalOutput,
+    ToolDisplay,
     ToolErrorType,
     ToolFailure,
     ToolInvocation,
@@ -73,7 +76,7 @@ class ToolHooks:
         fields = inputs.after_tool(
             self._fields(call),
             _content(shown.llm_content),
-            plain(result.display),
+            _display(result.display),
             None if error is None else {"message": error.message, "type": str(error.type)},
         )
         said = await self._fire(HookEvent.AFTER_TOOL, call, fields)
@@ -136,14 +139,24 @@ def describe_stop(reason: str) -> str:
     return f"Agent execution stopped by hook: {reason}"
 
 
+_OLD_PATH = "absolute_path"
+
+
 def _forms(call: TrackedCall) -> InputForms:
     """The input of a call with all accepted parameter names, because hooks may use any of them."""
     entry = call.entry
     if entry is None:
         return InputForms(dict, lambda _told, given: given)
     name, schema = entry.tool.name, entry.tool.parameter_schema
+
+    def with_names(params: dict[str, Any]) -> dict[str, Any]:
+        shown = with_aliases(name, params, schema)
+        if _OLD_PATH not in params and _OLD_PATH not in call.request.args:
+            shown.pop(_OLD_PATH, None)  # the reference has it for reading alone
+        return shown
+
     return InputForms(
-        lambda params: with_aliases(name, params, schema),
+        with_names,
         lambda told, given: changes(name, told, given, schema),
     )
 
@@ -198,6 +211,16 @@ def _append_notice(content: LlmContent, notice: str) -> LlmContent:
 
 def _differs(before: dict[str, Any], after: dict[str, Any], key: str) -> bool:
     return (key in before, before.get(key)) != (key in after, after.get(key))
+
+
+def _display(display: ToolDisplay) -> Any:
+    """The display of a result as the reference gives it to hooks."""
+    if isinstance(display, TerminalOutput):
+        return plain(display.text)
+    found = plain(display)
+    if isinstance(display, FileDiff):
+        found["isNewFile"] = display.original_content is None
+    return found
 
 
 def _content(content: LlmContent) -> Any:

@@ -3,7 +3,7 @@ gives the model the instructions."""
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +29,18 @@ MAX_BYTES = 1_000_000
 MAX_NAME, MAX_DESCRIPTION = 100, 1_000
 _HEAD = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _KEY = re.compile(r"([A-Za-z_][\w-]*)[ \t]*:(?:[ \t]+(.*))?$")
-_UNNAMED = re.compile(r"[:\\/<>*?\"|\s\x00-\x1f\x7f-\x9f]")
+_UNNAMED = re.compile(r"[:\\/<>*?\"|\x00-\x1f\x7f-\x9f]")
 
 
 class Skill(msgspec.Struct, frozen=True, kw_only=True):
-    """A skill. `path` is its SKILL.md, `source` "user", "workspace" or the
-    name of an extension."""
+    """A skill. `path` is its SKILL.md, `source` "user", "workspace" or the name of an extension;
+    `expand` puts the variables of that extension into a text."""
 
     name: str
     description: str
     source: str
     path: Path
+    expand: Callable[[str], str] = str
 
     @property
     def folder(self) -> Path:
@@ -48,16 +49,23 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
 
     def instructions(self) -> str:
         """The text of the file behind its front matter. Raises InputError."""
-        return _parse_file(self.path, self.source)[1]
+        return self.expand(_parse_file(self.path, self.source)[1])
 
 
 class Skills:
     """The skills of some folders, each with its source; a later one overrides an earlier one of the
-    same name. `disabled` are names of skills not to use. `problems` name the files not used."""
+    same name. `disabled` are names of skills not to use. `expanders` put variables into the texts
+    of a source. `problems` name the files not used."""
 
-    def __init__(self, folders: Iterable[tuple[str, Path]], disabled: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        folders: Iterable[tuple[str, Path]],
+        disabled: Iterable[str] = (),
+        expanders: Mapping[str, Callable[[str], str]] | None = None,
+    ) -> None:
         self._folders = tuple(folders)
-        self.disabled = frozenset(plain_name(name).lower() for name in disabled)
+        self._expanders = expanders or {}
+        self.disabled = frozenset(map(fold_skill_name, disabled))
         self.reload()
 
     def reload(self) -> None:
@@ -73,14 +81,22 @@ class Skills:
 
     def turn(self, name: str, *, enabled: bool) -> None:
         """Enables or disables a skill until these are closed."""
-        one = {name.lower()}
+        one = {fold_skill_name(name)}
         self.disabled = self.disabled - one if enabled else self.disabled | one
 
     @property
     def active(self) -> dict[str, Skill]:
         """The skills that are not disabled, by name."""
         found = self.all.items()
-        return {name: skill for name, skill in found if name.lower() not in self.disabled}
+        return {name: skill for name, skill in found if fold_skill_name(name) not in self.disabled}
+
+    def find(self, name: str) -> Skill | None:
+        """The skill of a name, or of one that differs in case, blanks or dashes alone."""
+        if name in self.all:
+            return self.all[name]
+        wanted = fold_skill_name(name)
+        found = (each for known, each in self.all.items() if fold_skill_name(known) == wanted)
+        return next(found, None)
 
     def _find_skills(self, source: str, folder: Path) -> Iterator[Skill]:
         try:
@@ -88,7 +104,8 @@ class Skills:
         except OSError as error:
             self._problem(folder, f"cannot be read: {error.strerror}")
             return
-        top = os.path.realpath(folder)
+        # The skills of an extension may share files of its whole folder.
+        top = os.path.realpath(folder if source == "workspace" else folder.parent)
         for path in (folder / FILE, *(folder / name / FILE for name in names)):
             if not os.path.isfile(path):
                 continue
@@ -97,7 +114,7 @@ class Skills:
                 continue
             try:
                 head, _ = _parse_file(path, source)
-                yield _skill(head, source, path)
+                yield _skill(head, source, path, self._expanders.get(source, str))
             except InputError as error:
                 self._problem(path, f"is not used: {error.message}")
 
@@ -105,18 +122,23 @@ class Skills:
         self.problems.append(f"skill {one_line(str(path))} {one_line(text).rstrip('.')}.")
 
 
-def _skill(head: dict[str, str], source: str, path: Path) -> Skill:
+def _skill(head: dict[str, str], source: str, path: Path, expand: Callable[[str], str]) -> Skill:
     for key in ("name", "description"):
         if not head.get(key):
             raise InputError(f"its front matter has no {key}")
-    name = plain_name(head["name"])
-    description = one_line(head["description"], MAX_DESCRIPTION)
-    return Skill(name=name, description=description, source=source, path=path)
+    name = plain_name(expand(head["name"]))
+    description = one_line(expand(head["description"]), MAX_DESCRIPTION)
+    return Skill(name=name, description=description, source=source, path=path, expand=expand)
 
 
 def plain_name(text: str) -> str:
     """The name of a skill, without characters that names of files cannot have."""
     return _UNNAMED.sub("-", text)[:MAX_NAME]
+
+
+def fold_skill_name(name: str) -> str:
+    """A name by which a skill is found: blanks count as dashes, and case does not count."""
+    return re.sub(r"\s+", "-", plain_name(name).strip()).lower()
 
 
 def _parse_file(path: Path, source: str) -> tuple[dict[str, str], str]:
@@ -132,7 +154,33 @@ def _parse_file(path: Path, source: str) -> tuple[dict[str, str], str]:
     found = _HEAD.match(text)
     if found is None:
         raise InputError("it does not begin with front matter between two lines of ---")
-    return front_matter(found[1]), text[found.end() :].strip()
+    try:
+        head = front_matter(found[1])
+    except InputError:
+        head = _plain_lines(found[1])
+        if not head.keys() >= {"name", "description"}:
+            raise
+    return head, text[found.end() :].strip()
+
+
+_PLAIN_LINE = re.compile(r"\s*(name|description):\s*(.*)")
+
+
+def _plain_lines(text: str) -> dict[str, str]:
+    """The name and the description in front matter that is no YAML, each after its key; indented
+    lines continue a description."""
+    found: dict[str, str] = {}
+    key = ""
+    for line in text.splitlines():
+        match = _PLAIN_LINE.match(line)
+        if match is not None:
+            key = match[1]
+            found[key] = match[2].strip()
+        elif key == "description" and line[:1] in (" ", "\t"):
+            found[key] = f"{found[key]} {line.strip()}".strip()
+        else:
+            key = ""
+    return found
 
 
 def front_matter(text: str) -> dict[str, str]:
@@ -200,7 +248,8 @@ class ActivateSkill(DeclarativeTool):
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
         """Requires the name of an active skill."""
         active = self._skills.active
-        if params["name"] in active:
+        skill = self._skills.find(params["name"])
+        if skill is not None and skill.name in active:
             return None
         known = ", ".join(sorted(active)) or "none"
         return ToolFailure.of_params(
@@ -209,7 +258,9 @@ class ActivateSkill(DeclarativeTool):
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """Builds the call."""
-        return _Activation(params, self._skills.active[params["name"]], self._workspace)
+        skill = self._skills.find(params["name"])
+        name = params["name"] if skill is None else skill.name
+        return _Activation(params, self._skills.active[name], self._workspace)
 
 
 class _Activation(BaseInvocation):

@@ -47,9 +47,10 @@ def child_environment(
     *,
     extra: Mapping[str, str] | None = None,
     fixed: Mapping[str, str] = UNATTENDED,
+    defaults: Mapping[str, str] = UNATTENDED_DEFAULTS,
 ) -> SanitisedEnvironment:
     """`parent` without secrets and without variables of a project's .env file, overridden by
-    `fixed` and then `extra`.
+    `fixed` and then `extra`; `defaults` add to it, but for a person's terminal.
 
     For every child process. `extra` comes from configuration; variables in it that make other
     programs run code (LD_PRELOAD, BASH_ENV) are dropped and listed as removed.
@@ -60,7 +61,8 @@ def child_environment(
     added = {name: value for name, value in wanted.items() if name not in refused}
     for name in (PROJECT_TEMP, BATCH_TASK):  # they are of this session alone
         clean.variables.pop(name, None)
-    defaults: Mapping[str, str] = UNATTENDED_DEFAULTS if fixed is UNATTENDED else {}
+    if fixed is not UNATTENDED:
+        defaults = {}
     return SanitisedEnvironment(
         {**defaults, **clean.variables, **fixed, **added},
         tuple(sorted({*clean.removed, *refused})),

@@ -37,7 +37,8 @@ class AgentSource(msgspec.Struct, frozen=True, kw_only=True):
     """A folder of agents. `name` is workspace, user, or that of an extension; symlinks may lead out
     of the folder only with `follows`. The content of files is `accepted` by hash; None: all is.
     `state` adds to a hash what the servers of an agent run; `root` has the files that its commands
-    for credentials name."""
+    for credentials name; `expand` puts the variables of an extension into descriptions and
+    prompts."""
 
     name: str
     folder: Path
@@ -45,6 +46,7 @@ class AgentSource(msgspec.Struct, frozen=True, kw_only=True):
     accepted: Mapping[str, str] | None = None
     state: Callable[[dict[str, Any]], str] = lambda _servers: ""
     root: Path = Path()
+    expand: Callable[[str], str] = str
 
 
 class FoundAgent(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,6 +142,7 @@ class AgentFiles:
             try:
                 text, data = content(path, follows=source.follows)
                 agents, warnings = parse_agents(path, text)
+                agents = [_expand_texts(each, source.expand) for each in agents]
                 found = [_describe_agent(source, path, each, data) for each in agents]
             except AlhenaError as error:
                 self._problem(path, f"is not used: {error.message}")
@@ -156,7 +159,9 @@ class AgentFiles:
         except OSError as error:
             self._problem(source.folder, f"cannot be read: {error.strerror}")
             return
-        top = os.path.realpath(source.folder)
+        # The agents of an extension may share files of its whole folder.
+        own = source.name in ("workspace", "user")
+        top = os.path.realpath(source.folder if own else source.folder.parent)
         for name in names:
             path = source.folder / name
             if name.startswith(("_", ".")) or not name.endswith(ENDINGS):
@@ -168,6 +173,21 @@ class AgentFiles:
 
     def _problem(self, path: Path, text: str) -> None:
         self.problems.append(f"agent {one_line(str(path))} {one_line(text, 400).rstrip('.')}.")
+
+
+def _expand_texts(
+    agent: AgentDefinition | RemoteAgent, expand: Callable[[str], str]
+) -> AgentDefinition | RemoteAgent:
+    """The agent with variables put into its description and prompts."""
+    description = expand(agent.description)
+    if isinstance(agent, RemoteAgent):
+        return msgspec.structs.replace(agent, description=description)
+    return msgspec.structs.replace(
+        agent,
+        description=description,
+        system_prompt=expand(agent.system_prompt),
+        query=expand(agent.query),
+    )
 
 
 def _describe_agent(
@@ -219,10 +239,14 @@ def _digest_with_files(digest: str, commands: Iterable[str], root: Path) -> str:
 
 
 def sources_of(
-    folders: Iterable[tuple[str, Path]], environ: Mapping[str, str], project: Path
+    folders: Iterable[tuple[str, Path]],
+    environ: Mapping[str, str],
+    project: Path,
+    extensions: "Iterable[Extension]" = (),
 ) -> list[AgentSource]:
     """The sources in these folders, each with its name ("workspace", "user", an extension's): only
     the user's links are followed, and only a project's agents need acceptance."""
+    expanders = {each.name: partial(each.expand_text, workspace=project) for each in extensions}
     state = partial(_state_of_servers, project, environ)
     return [
         AgentSource(
@@ -232,6 +256,7 @@ def sources_of(
             accepted=accepted_agents(environ, project) if name == "workspace" else None,
             state=state,
             root=project,
+            expand=expanders.get(name, str),
         )
         for name, folder in folders
     ]
@@ -275,7 +300,7 @@ def with_resolved_servers(
                 for name, entry in entries.items()
             }
             own, forced = {**own, **each.environ}, {"trust": False}
-    found = expand_variables(entries, own, withheld=withheld)
+    found = expand_variables({"mcpServers": entries}, own, withheld=withheld)["mcpServers"]
     entries = {name: {**entry, **forced} for name, entry in found.items()}
     return msgspec.structs.replace(definition, mcp_servers=entries)
 

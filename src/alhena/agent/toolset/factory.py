@@ -434,7 +434,12 @@ def _skills(spec: SessionSpec, *, trusted: bool) -> "Skills | None":
         return None
     from alhena.skills.files import Skills
 
-    return Skills(folders, spec.place.settings.skills.disabled)
+    expanders: dict[str, Callable[[str], str]] = {}
+    if spec.place.extensions:
+        from alhena.config.extensions import text_expanders
+
+        expanders = text_expanders(spec.place.extensions, spec.place.cwd)
+    return Skills(folders, spec.place.settings.skills.disabled, expanders)
 
 
 def _open_agents(
@@ -461,7 +466,7 @@ def _open_agents(
     taken = [
         agent.name for agent in (*builtin_agents(), *spec.tools.agents, *spec.tools.remote_agents)
     ]
-    sources = sources_of(folders, spec.place.environ, spec.place.cwd)
+    sources = sources_of(folders, spec.place.environ, spec.place.cwd, spec.place.extensions)
     files = AgentFiles(sources, spec.place.settings.agents.overrides, taken)
     found = [
         with_resolved_servers(agent, spec.place.environ, spec.place.cwd, spec.place.extensions)

@@ -21,7 +21,7 @@ from alhena.config.extensions import (
 )
 from alhena.config.settings import Settings
 from alhena.display_text import one_line
-from alhena.errors import AlhenaError, InputError, UsageError
+from alhena.errors import AlhenaError, ConfigError, InputError, UsageError
 from alhena.frontends.shared.arguments import parse_command
 from alhena.frontends.shared.current_settings import place_here, tell
 from alhena.frontends.shared.listings import (
@@ -190,14 +190,21 @@ class ExtensionCommand:
 
         self._require_allowed(installation)
         with staging(extensions_path(os.environ)) as content:
-            fetch(installation.source, content, own_environment(os.environ), installation.ref)
+            environ = own_environment(os.environ)
+            notes = fetch(installation.source, content, environ, installation.ref)
             if old is not None and not old.why and is_up_to_date(old.folder, content):
                 write_stdout(f"{old.name} is up to date.\n")
                 return 0
-            manifest, brought = consent_to_extension(
-                content, self._cwd, os.environ, extensions_path(os.environ)
-            )
+            base = extensions_path(os.environ)
+            try:
+                manifest, brought = consent_to_extension(content, self._cwd, os.environ, base)
+            except ConfigError as error:
+                message = error.message.replace(str(content), installation.source)
+                raise ConfigError(message, remedy=error.remedy) from error
             name = manifest.name
+            later = str(base / name)
+            brought.problems = [each.replace(str(content), later) for each in brought.problems]
+            brought.problems += notes
             if old is not None and name != old.name:
                 raise InputError(f"the source of {old.name} is now the extension {name}.")
             if old is None:
@@ -212,12 +219,14 @@ class ExtensionCommand:
     def link(self) -> int:
         """Links an extension."""
         from alhena.extensions.installation import put, staging
+        from alhena.extensions.links import describe_links
         from alhena.frontends.shared.consent import consent_to_extension
 
         folder = Path(os.path.realpath(self._options.name))
         installation = Installation(source=str(folder), type="link")
         self._require_allowed(installation)
         manifest, brought = consent_to_extension(folder, self._cwd, os.environ)
+        brought.problems += describe_links(folder)
         name = manifest.name
         self._require_new(name)
         if self._ask_consent(brought, f"Link {name}, also what it brings later"):

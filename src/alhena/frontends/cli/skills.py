@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alhena.config.environment import own_environment
+from alhena.config.extensions import text_expanders
 from alhena.config.home import (
     config_home,
     path_within,
@@ -69,13 +70,14 @@ def run(argv: list[str]) -> int:
     folders = skill_folders(
         place.environ, place.cwd, trusted=place.trust.trusted, extensions=place.extensions
     )
-    skills = Skills(folders, place.settings.skills.disabled)
+    expanders = text_expanders(place.extensions, place.cwd)
+    skills = Skills(folders, place.settings.skills.disabled, expanders)
     if options.command == "list":
         tell((*skills.problems, place.notice) if place.notice else skills.problems)
         listing = Listing(noun="skill", rows=skill_rows(skills))
         return print_listing(listing, as_json=options.json)
     disabled = options.command == "disable"
-    if disabled and options.name not in skills.all:
+    if disabled and skills.find(options.name) is None:
         known = ", ".join(skills.all) or "none"
         raise UsageError(f"there is no skill {options.name!r}.", remedy=f"There are: {known}.")
     workspace = options.scope == "workspace"
@@ -105,7 +107,7 @@ def _change(options: "Namespace") -> int:
         from alhena.extensions.installation import fetch, staging
 
         with staging(base) as top:
-            fetch(options.name, top, own_environment(os.environ), options.ref)
+            tell(fetch(options.name, top, own_environment(os.environ), options.ref))
             rmtree(top / ".git", ignore_errors=True)
             within = Path(os.path.realpath(top / (options.path or "")))
             if not within.is_dir() or not is_within(str(within), os.path.realpath(top)):
@@ -144,7 +146,7 @@ def _place(top: Path, folder: Path, options: "Namespace", *, link: bool) -> None
 def _remove(name: str, folder: Path) -> None:
     """Removes a skill, or the link to it, from a folder. Raises UsageError."""
     skills = Skills([("user", folder)] if folder.is_dir() else [])
-    skill = skills.all.get(name)
+    skill = skills.find(name)
     if skill is None or skill.path.parent == folder:
         known = ", ".join(skills.all) or "none"
         raise UsageError(f"there is no skill {name!r} in {folder}.", remedy=f"There are: {known}.")

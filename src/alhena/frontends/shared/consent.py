@@ -130,7 +130,8 @@ class ConsentList:
 
     def add_commands(self, name: str, folder: Path, *, indent: str = "") -> None:
         """Adds custom commands, each with the whole of its file."""
-        commands = CustomCommands([CommandFolder(name=name, folder=folder)])
+        package = folder.parent if self._moves else None
+        commands = CustomCommands([CommandFolder(name=name, folder=folder, package=package)])
         self.problems += commands.problems
         for each, file in commands.files.items():
             try:
@@ -141,7 +142,7 @@ class ConsentList:
 
     def add_skills(self, name: str, folder: Path, *, indent: str = "") -> None:
         """Adds skills with the names of their files."""
-        skills = Skills([(name, folder)] if folder.is_dir() else [])
+        skills = Skills([(name, folder)] if folder.is_dir() else [], (), {name: self._expand_text})
         self.problems += skills.problems
         for skill in skills.all.values():
             self.add(f"skill {skill.name}", skill.description, indent=indent)
@@ -153,8 +154,13 @@ class ConsentList:
             if len(inside) > 1 and skill.path.parent != folder:
                 self.add("with", ", ".join(inside), indent=f"{indent}{INDENT}")
 
+    def _expand_text(self, text: str) -> str:
+        """A text of an extension as it will be where the extension is installed."""
+        return text if self._moves is None else substitute_paths(text, *self._moves[1:])
+
     def add_agents(self, source: AgentSource, root: Path, *, given: bool, indent: str = "") -> None:
         """Adds agents: tools, servers, addresses and credentials."""
+        source = msgspec.structs.replace(source, expand=self._expand_text)
         files = AgentFiles([source], {})
         self.problems += files.problems
         for each in files.found:

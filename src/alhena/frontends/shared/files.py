@@ -38,10 +38,10 @@ def set_disabled(name: str, file: Path, *, disabled: bool) -> None:
     """Writes `skills.disabled` of a settings file with the skill in it, or not; the rest of the
     file stays as it is. Raises ConfigError."""
     from alhena.config.settings import load_settings
-    from alhena.skills.files import plain_name
+    from alhena.skills.files import fold_skill_name
 
     before = load_settings(file).skills.disabled
-    names = [each for each in before if plain_name(each).lower() != name.lower()]
+    names = [each for each in before if fold_skill_name(each) != fold_skill_name(name)]
     names += [name] if disabled else []
     if names != list(before):
         write_setting(file, ("skills", "disabled"), names)

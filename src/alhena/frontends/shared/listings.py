@@ -183,7 +183,7 @@ def agent_files(place: "Place") -> "AgentFiles":
     folders = agent_folders(
         place.environ, place.cwd, trusted=place.trust.trusted, extensions=place.extensions
     )
-    sources = sources_of(folders, place.environ, place.cwd)
+    sources = sources_of(folders, place.environ, place.cwd, place.extensions)
     taken = [agent.name for agent in builtin_agents()]
     return AgentFiles(sources, place.settings.agents.overrides, taken)
 

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from alhena.display_text import first_of, one_line
 from alhena.errors import InputError, InterruptedRunError
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from alhena.commands import CommandFolder, Piece, ShellPlaceholder
     from alhena.mcp.resources import PromptCommand
     from alhena.scheduler.states import CompletedToolCall
+    from alhena.system.workspace import Workspace
 
 HEAD = "\n--- Content from referenced files ---\n"
 MAX_SHELL_OUTPUT = 10_000
@@ -378,7 +379,9 @@ class PromptCommands:
             parts = await fetch_prompt(self.server_commands()[name], rest)
             text = "\n\n".join(part.text for part in parts if part.text)
             return text, tuple(part for part in parts if not part.text)
-        return await _filled_template(self.custom.read(file).pieces, (name, rest), call, warn)
+        pieces = self.custom.read(file).pieces
+        workspace = self._bench().workspace
+        return await _filled_template(pieces, (name, rest), call, warn, workspace)
 
 
 async def _filled_template(
@@ -386,8 +389,10 @@ async def _filled_template(
     called: tuple[str, str],
     call: CallTool,
     warn: Callable[[str], None],
+    workspace: "Workspace",
 ) -> tuple[str, tuple[Part, ...]]:
     from alhena.commands import (
+        ARGUMENTS,
         ArgumentsPlaceholder,
         FilePlaceholder,
         LiteralText,
@@ -407,34 +412,63 @@ async def _filled_template(
             case ShellPlaceholder():
                 made.append(await _shell_output(name, piece, rest, call))
             case FilePlaceholder():
-                text, found = await _file_content(piece.path, call)
-                media += found
-                if not text and not found:
-                    text = f"@{{{piece.path}}}"
-                    warn(f"/{name}: there is nothing to read at {text}; sent as text.")
-                made.append(text)
+                path = piece.path.replace(ARGUMENTS, rest).strip()
+                found = await _file_content(path, call, workspace)
+                media += found.media
+                if found.why:
+                    warn(f"/{name}: {found.why}")
+                made.append(found.text)
     if rest and not takes_arguments(pieces):
         made.append(f"\n\n/{name} {rest}")
     return "".join(made), tuple(media)
 
 
-async def _file_content(path: str, call: CallTool) -> tuple[str, list[Part]]:
-    """The text and media at a path; neither where nothing can be read."""
+class _InjectedFile(Value, frozen=True):
+    """The text and media that take the place of `@{path}`, and why something is left out."""
+
+    text: str = ""
+    media: tuple[Part, ...] = ()
+    why: str = ""
+
+
+async def _file_content(path: str, call: CallTool, workspace: "Workspace") -> _InjectedFile:
+    """The content at a path: the placeholder where nothing can be read, nothing of ignored
+    files."""
+    shown = f"@{{{path}}}"
+    nothing = _InjectedFile(shown, why=f"there is nothing to read at {shown}; sent as text.")
+    if not path:
+        return nothing
     done = await call("read_many_files", {"paths": [path]})
     if done is None:
         raise InterruptedRunError("the command was interrupted.")
     answer = done.response
-    if answer.error or not (answer.data or {}).get("processed"):
-        return "", []
+    data = answer.data or {}
+    ignored = data.get("ignored", 0)
+    if answer.error or not data.get("processed"):
+        reasons: set[str] = set(cast("dict[str, str]", data.get("reasons") or {}).values())
+        if answer.error or not reasons or not all(each.endswith(_IGNORED) for each in reasons):
+            return nothing
+        return _InjectedFile(why=f"{shown} is left out: {', '.join(sorted(reasons))}.")
+    why = f"{ignored} file(s) of {shown} are left out by ignore files." if ignored else ""
     media = [part for part in answer.response_parts if part.function_response is None]
     if media:
-        return "", media
+        return _InjectedFile(media=tuple(media), why=why)
     outputs = (part.function_response for part in answer.response_parts)
     text = "".join(str(each.response.get("output", "")) for each in outputs if each)
-    framed = _FRAMED.fullmatch(text) if (answer.data or {}).get("processed") == 1 else None
-    return text if framed is None else framed[1], []
+    if workspace.resolve(path).is_dir():
+        text = text.removesuffix(_END).rstrip("\n")
+        text = (
+            f"--- Start of content for directory: {path} ---\n{text}\n"
+            f"--- End of content for directory: {path} ---"
+        )
+        return _InjectedFile(text, why=why)
+    framed = _FRAMED.fullmatch(text) if data.get("processed") == 1 else None
+    return _InjectedFile(text if framed is None else framed[1], why=why)
 
 
+_END = "--- End of content ---"
+_IGNORED = "leaves it out"
+"""The end of the reason for a file that an ignore file excludes."""
 _FRAMED = re.compile(r"--- .* ---\n\n((?s:.*))\n\n\n--- End of content ---")
 """The result of read_many_files for one file."""
 
