@@ -65,6 +65,7 @@ async def test_all_about_the_tools_is_shown_whole():
 async def test_a_tool_that_is_hidden_has_its_title_still():
     screen = ListScreen()
     async with sitting(ScriptedGenerator(), screen) as conversation:
+        conversation.agent.toolset.registry.hide(["exit_plan_mode"])
         assert conversation.agent.toolset.registry.get("exit_plan_mode") is None
         assert conversation.view.titles["exit_plan_mode"] == "Exit Plan Mode"
         assert conversation.view.titles.get("nothing", "nothing") == "nothing"

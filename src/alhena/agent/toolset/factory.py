@@ -81,7 +81,7 @@ def register_session_tools(bench: Toolset, plans: Path, wanted: Collection[str])
     def enter_plan_mode() -> Tool:
         from alhena.tools.builtin.plan_mode import EnterPlanMode
 
-        return EnterPlanMode(bench.authority.modes)
+        return EnterPlanMode(bench.authority.modes, bench.describe_plan_mode)
 
     def exit_plan_mode() -> Tool:
         from alhena.tools.builtin.plan_mode import ExitPlanMode
