@@ -191,7 +191,8 @@ async def drive_call(
         )
     )
     try:
-        await session.bench.sources.gather()
+        if session.bench.registry.get(request.name) is None:  # else it waits for no server
+            await session.bench.sources.gather()
         return await session.scheduler().schedule(request)
     except asyncio.CancelledError:
         raise InterruptedRunError("the call was interrupted.") from None

@@ -272,9 +272,15 @@ class ToolRegistry:
         return not bare.isdisjoint(self._excluded) or not bare.isdisjoint(self._hidden)
 
     def _sort_active(self) -> list[RegisteredTool]:
-        """Active tools: built-in, discovered, then MCP by server; within each as registered."""
+        """Active tools: built-in and discovered ones as registered, then MCP by server and name,
+        whenever which of them came."""
         active = [entry for entry in self._entries.values() if not self._is_excluded(entry)]
-        return sorted(active, key=lambda entry: (entry.origin, entry.server or ""))
+        return sorted(active, key=_declared_order)
+
+
+def _declared_order(entry: RegisteredTool) -> tuple[int, str, str]:
+    named = "" if entry.server is None else entry.wire_name
+    return entry.origin, entry.server or "", named
 
 
 def _declaration(entry: RegisteredTool) -> FunctionDeclaration:
