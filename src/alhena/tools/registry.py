@@ -30,6 +30,10 @@ BUILT_IN = frozenset(CATALOGUE)
 
 _FOLDED = {fold_name(name): ALIASES.get(name, name) for name in (*ALIASES, *BUILT_IN)}
 
+UNDECLARED = {"smart_edit": "replace"}
+"""Tools that are not declared beside another one, which does the same: calls of them are accepted,
+and who names one in `tools.core` gets both."""
+
 DISCOVERED_PREFIX = "discovered_tool_"
 """Prefix of the names of discovered tools, so that none can pass for a built-in tool."""
 
@@ -126,6 +130,7 @@ class ToolRegistry:
         self._entries: dict[str, RegisteredTool] = {}
         self._excluded: set[str] = set()
         self._hidden: frozenset[str] = frozenset()
+        self._named: frozenset[str] = frozenset()
         self.exclude(exclude)
         for tool in tools:
             self.register(tool)
@@ -192,6 +197,10 @@ class ToolRegistry:
         """Hides these tools temporarily, in place of those of an earlier call."""
         self._hidden = frozenset(name.lstrip("_") for name in names)
 
+    def declare(self, names: Iterable[str]) -> None:
+        """Declares these tools even beside others that do the same."""
+        self._named = frozenset(map(resolve_name, names))
+
     def find(self, name: str, *, excluded: bool = False) -> RegisteredTool | None:
         """Finds the entry for an exact, accepted, declared or qualified name. None for an ambiguous
         name."""
@@ -225,7 +234,7 @@ class ToolRegistry:
     @property
     def names(self) -> tuple[str, ...]:
         """The declared names of the active tools, in declaration order."""
-        return tuple(entry.wire_name for entry in self._sort_active())
+        return tuple(entry.wire_name for entry in self._declared())
 
     @property
     def all_tools(self) -> tuple[Tool, ...]:
@@ -237,10 +246,10 @@ class ToolRegistry:
         self, names: Collection[str] | None = None
     ) -> tuple[FunctionDeclaration, ...]:
         """The declarations of all active tools, or of the tools called `names`."""
-        entries = self._sort_active()
+        entries = self._declared()
         if names is not None:
             wanted = {id(entry) for entry in map(self.find, names) if entry is not None}
-            entries = [entry for entry in entries if id(entry) in wanted]
+            entries = [entry for entry in self._sort_active() if id(entry) in wanted]
         return tuple(map(_declaration, entries))
 
     def suggestions(self, name: str) -> str:
@@ -270,6 +279,16 @@ class ToolRegistry:
     def _is_excluded(self, entry: RegisteredTool) -> bool:
         bare = {name.lstrip("_") for name in entry.names}
         return not bare.isdisjoint(self._excluded) or not bare.isdisjoint(self._hidden)
+
+    def _declared(self) -> list[RegisteredTool]:
+        """The active tools without those that others stand for."""
+        active = self._sort_active()
+        names = {entry.tool.name for entry in active}
+        return [
+            entry
+            for entry in active
+            if entry.tool.name in self._named or UNDECLARED.get(entry.tool.name) not in names
+        ]
 
     def _sort_active(self) -> list[RegisteredTool]:
         """Active tools: built-in and discovered ones as registered, then MCP by server and name,
@@ -315,7 +334,7 @@ def select_tools(session: ToolRegistry, patterns: Sequence[str], *own: Tool) -> 
     `mcp_server_` forms. A bare name never means a tool of a server, whatever that calls its tools.
     """
     registry = ToolRegistry()
-    for name in session.names:
+    for name in dict.fromkeys((*session.names, *UNDECLARED)):
         entry = session.find(name)
         if entry is None or entry.tool.name in NEVER:
             continue
