@@ -122,15 +122,22 @@ class RegisteredTool(Value, frozen=True, kw_only=True):
 
 
 class ToolRegistry:
-    """The tools of a session. `exclude` hides tools by any of their names. `left_out` maps names of
+    """The tools of a session. `exclude` hides tools by any of their names;
+    those that `declare` names are declared even beside others that do the same. `left_out` maps names of
     tools that cannot be declared to the reasons."""
 
-    def __init__(self, tools: Iterable[Tool] = (), *, exclude: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        tools: Iterable[Tool] = (),
+        *,
+        exclude: Collection[str] = (),
+        declare: Collection[str] = (),
+    ) -> None:
         self.left_out: dict[str, str] = {}
         self._entries: dict[str, RegisteredTool] = {}
         self._excluded: set[str] = set()
         self._hidden: frozenset[str] = frozenset()
-        self._named: frozenset[str] = frozenset()
+        self._named = frozenset(map(resolve_name, declare))
         self.exclude(exclude)
         for tool in tools:
             self.register(tool)
@@ -196,10 +203,6 @@ class ToolRegistry:
     def hide(self, names: Iterable[str]) -> None:
         """Hides these tools temporarily, in place of those of an earlier call."""
         self._hidden = frozenset(name.lstrip("_") for name in names)
-
-    def declare(self, names: Iterable[str]) -> None:
-        """Declares these tools even beside others that do the same."""
-        self._named = frozenset(map(resolve_name, names))
 
     def find(self, name: str, *, excluded: bool = False) -> RegisteredTool | None:
         """Finds the entry for an exact, accepted, declared or qualified name. None for an ambiguous

@@ -296,8 +296,10 @@ def open_toolset(
     host, about_sandbox = open_host(spec, links, folders, groups)
     engine = open_engine(spec, policy)
     wanted = BUILT_IN if spec.tools.builtin is None else frozenset(spec.tools.builtin)
-    registry = ToolRegistry(tool for tool in builtin_tools(host) if tool.name in wanted)
-    registry.declare((*(spec.tools.builtin or ()), *(spec.place.settings.tools.core or ())))
+    registry = ToolRegistry(
+        (tool for tool in builtin_tools(host) if tool.name in wanted),
+        declare=(*(spec.tools.builtin or ()), *(spec.place.settings.tools.core or ())),
+    )
     hooks, warned, noted = _open_hooks(spec, links, folders.plans, groups, registry)
     agents = _open_agents(spec, wanted, groups, links.ask, trusted=trusted)
     skills = _skills(spec, trusted=trusted)
