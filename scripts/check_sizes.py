@@ -27,8 +27,8 @@ LIMITS = {
     "assigned_from_outside": 1,
     "unclear_docstrings": 0,
     "odd_words": 0,
-    "participle_functions": 74,
-    "repeated_classes": 19,
+    "participle_functions": 8,
+    "repeated_classes": 8,
 }
 """The figures of the whole that have a limit."""
 CIRCLES = Path(__file__).parent / "circles.toml"

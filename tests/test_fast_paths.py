@@ -132,6 +132,7 @@ def test_a_home_with_agents_skills_commands_and_extensions_loads_their_readers_a
         "alhena.config.checking",
         "alhena.config.extension_manifest",
         "alhena.config.layers",
+        "alhena.config.reference_keys",
         "alhena.agent.subagents.remote",
         "alhena.config.env_files",
         "alhena.config.extensions",

@@ -219,15 +219,16 @@ class OutputTruncatedEvent(EventBase, frozen=True, kw_only=True, tag="output_tru
 
 
 class FinishedEvent(EventBase, frozen=True, kw_only=True, tag="finished"):
-    """A model turn ended with this reason (CHAT-01)."""
+    """A model turn ended with this reason (CHAT-01). `citations` are addresses of what it cites."""
 
     finish_reason: str
+    citations: tuple[str, ...] = ()
 
 
 class ApiRequestEvent(EventBase, frozen=True, kw_only=True, tag="api_request"):
-    """A request is about to be sent. `role` is its origin: main, subagent, utility_tool or
-    utility_loop_detector. `text` is its contents as JSON, if texts are enabled. With `continues` it
-    asks for the rest of an answer."""
+    """A request is about to be sent. `role` is its origin: main, subagent, utility_tool,
+    utility_loop_detector or utility_next_speaker. `text` is its contents as JSON, if texts are
+    enabled. With `continues` it asks for the rest of an answer."""
 
     model: str
     prompt_id: str

@@ -147,6 +147,32 @@ def fold_names(names: tuple[str, ...]) -> frozenset[str]:
     return frozenset(map(fold_name, names))
 
 
+_OTHER_PROGRAMS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("bash", "runterminalcmd", "runcommand", "execute"), ("run_shell_command",)),
+    **dict.fromkeys(("read", "view"), ("read_file", "read_many_files")),
+    **dict.fromkeys(("task", "agent"), ("delegate_to_agent",)),
+    **dict.fromkeys(("notebookedit", "notebookread", "killshell", "slashcommand", "todoread"), ()),
+    "write": ("write_file",),
+    "multiedit": ("replace",),
+    "search": ("search_file_content",),
+    "fetch": ("web_fetch",),
+    "todowrite": ("write_todos",),
+    "bashoutput": ("read_background_output",),
+    "askuserquestion": ("ask_user",),
+    "skill": ("activate_skill",),
+}
+"""Names of other programs' tools, as `fold_name` makes them -> the built-in tools that do it."""
+
+
+def meant_names(name: str) -> tuple[str, ...] | None:
+    """The names here of a tool of another program: `Read`, `mcp__server__tool`; () for one that
+    has no counterpart, None for a name that is not known as another program's."""
+    if name.startswith("mcp__"):
+        server, _, tool = name.removeprefix("mcp__").partition("__")
+        return (f"{server}__{tool or '*'}",) if server else None
+    return _OTHER_PROGRAMS.get(fold_name(name))
+
+
 class Limits(Value, frozen=True, kw_only=True):
     """Limits of an agent: model `turns` per prompt, `seconds` per run, `tokens` and `cost` (US
     dollars) per session. None: no limit but that of the settings; -1 turns: not even that."""

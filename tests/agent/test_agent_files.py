@@ -266,7 +266,7 @@ def test_front_matter_that_is_yaml_but_for_an_unquoted_colon_is_read(
 BROKEN = {
     "no-toml.toml": ("name = ", "no valid TOML"),
     "no-name.toml": ('description = "x"', "name"),
-    "no-prompt.toml": ('name = "a"\ndescription = "x"', "system prompt is empty"),
+    "no-description.toml": ('name = "a"', "it has no description"),
     "wrong.toml": (HELPER.replace("max_turns = 3", 'max_turns = "many"'), "max_turns"),
     "capital.toml": (HELPER.replace('"helper"', '"Helper"'), "use a-z"),
     "no-head.md": ("You count.", "front matter"),

@@ -40,7 +40,7 @@ async def test_what_an_agent_said_is_not_lost_when_it_never_completes(project: P
         "Subagent 'worker' did not complete its task.\n"
         "Termination Reason: ERROR_NO_COMPLETE_TASK_CALL\n"
         "Agent stopped calling tools but did not call 'complete_task'.\n"
-        "What it said last:\nReally, b.py."
+        "What it said before:\nIt is in b.py.\nWhat it said last:\nReally, b.py."
     )
 
 

@@ -7,11 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from alhena.config.checking import REFERENCE_KEYS, unused_keys
+from alhena.config.checking import unused_keys
 from alhena.config.jsonc import strip_comments
-from alhena.config.settings import Settings, known_keys
+from alhena.config.reference_keys import REFERENCE_KEYS, is_reference_key, known_keys
+from alhena.config.settings import Settings
 from alhena.errors import ConfigError
 from tests.config.places import opened, system, user, workspace, write
+from tests.support.command import alhena, keyed
+from tests.support.server import ScriptedServer, sse, text
 
 DATA = Path(__file__).parent / "data"
 
@@ -195,7 +198,7 @@ def test_a_restriction_that_cannot_be_read_is_never_left_out(home: Path, project
 @pytest.mark.parametrize(
     ("value", "key"),
     [
-        ({"ui": {"hideFooter": "perhaps", "theme": "ansi"}}, "ui.hideFooter"),
+        ({"ui": {"hideFooter": "perhaps"}}, "ui.hideFooter"),
         ({"ui": "dark"}, "ui"),
         ({"general": {"notificationMethod": "pigeon"}}, "general.notificationMethod"),
         ({"context": {"importFormat": 3}}, "context.importFormat"),
@@ -205,7 +208,8 @@ def test_a_restriction_that_cannot_be_read_is_never_left_out(home: Path, project
 def test_a_wrong_value_of_looks_or_comfort_is_a_warning_and_the_default_holds(
     home: Path, project: Path, value: dict[str, Any], key: str
 ) -> None:
-    for file in (user(home, value), workspace(project, value)):
+    for write_to, place_of_it in ((user, home), (workspace, project)):
+        file = write_to(place_of_it, value)
         place = opened(project)
         (warning,) = place.warnings
         assert warning.startswith(f"{file}:1: {key}: ")
@@ -274,9 +278,10 @@ def test_unknown_keys_are_kept_and_told_of_once_with_what_was_meant(
         '{\n"tools": {"exlude": ["a"]},\n"maxAttempts": 3, "mine": {"a": {"b": 1}},\n"modle": {"name": "m"}, "autoAccept": true}',
     )
     place = opened(project)
-    (warning,) = place.warnings
-    assert warning.startswith(str(file))
-    assert "tools.exlude (line 2; did you mean tools.exclude?)" in warning
+    (restricting,) = place.warnings
+    assert restricting.startswith(str(file))
+    assert "tools.exlude (line 2; did you mean tools.exclude?)" in restricting
+    (warning,) = place.remarks
     assert "maxAttempts (line 3; did you mean general.maxAttempts?)" in warning
     assert "modle (line 4; did you mean model?)" in warning
     assert "autoAccept" not in warning
@@ -284,9 +289,38 @@ def test_unknown_keys_are_kept_and_told_of_once_with_what_was_meant(
     assert place.layers[0].document["mine"] == {"a": {"b": 1}}
 
 
+def test_a_start_says_nothing_of_looks_and_old_keys_and_checking_does(
+    home: Path, project: Path, server: ScriptedServer
+) -> None:
+    user(
+        home,
+        {
+            "tools": {"allowed": ["run_shell_command(npx)"], "autoAccept": True},
+            "selectedAuthType": "gemini-api-key",
+            "modle": {"name": "m"},
+            "ui": {"sparkles": True},
+            "experimental": {"rainbow": 1},
+        },
+    )
+    looks = {"ui": {"theme": "GitHub"}, "ide": {"enabled": True}, "general": {"vimMode": True}}
+    workspace(project, looks)
+    server.reply(sse(text("fine")))
+    ran = alhena("-p", "hi", "--skip-trust", **keyed(server))
+    assert (ran.code, ran.err) == (0, "")
+    checked = alhena("settings", "check", "--skip-trust").out
+    assert "modle" in checked
+    assert "allows nothing" in checked
+    assert "not taken from a workspace: ui.theme" in checked
+    workspace(project, {"ui": {"theme": "x"}, "tools": {"allowed": ["glob"]}})
+    (warning,) = opened(project).warnings
+    assert "tools.allowed" in warning
+
+
 def test_many_unknown_keys_make_one_short_warning(home: Path, project: Path) -> None:
     user(home, {f"key{number}": number for number in range(500)})
-    (warning,) = opened(project).warnings
+    place = opened(project)
+    (warning,) = place.remarks
+    assert place.warnings == ()
     assert "and 490 more" in warning
     assert len(warning) < 1000
 
@@ -303,7 +337,8 @@ def test_settings_with_every_key_of_the_reference_work_unchanged(home: Path, pro
     user(home, text)
     place = opened(project, GITHUB_TOKEN="t-1")
     assert place.warnings == ()
-    assert {"ui.hideBanner", "ui.hideTips"} < set(place.idle) < REFERENCE_KEYS - known_keys()
+    assert {"ui.useAlternateBuffer", "ui.showLineNumbers"} < set(place.idle)
+    assert all(is_reference_key(key) and key not in known_keys() for key in place.idle)
     assert "$schema" not in place.idle
     assert [note.count(", ") for note in place.notes] == [len(place.idle) - 1]
     found = place.settings
@@ -317,7 +352,7 @@ def test_settings_with_every_key_of_the_reference_work_unchanged(home: Path, pro
     assert found.hooks["BeforeTool"][0]["hooks"][0]["command"] == "$HOME/bin/lint.sh"
     assert found.security.auth.selected_type == "gemini-api-key"
     document = json.loads(strip_comments(text))
-    assert {".".join(path) for path in unused_keys(document)} <= REFERENCE_KEYS
+    assert all(is_reference_key(".".join(path)) for path in unused_keys(document))
     kept = place.layers[0].document
     assert {**kept, "mcpServers": 0} == {**document, "mcpServers": 0}
 
@@ -347,7 +382,7 @@ def test_the_settings_of_a_place_are_those_of_its_document(home: Path, project: 
 def test_a_file_that_is_nested_without_end_is_named(home: Path, project: Path, depth: int) -> None:
     user(home, '{"mine": ' * depth + "1" + "}" * depth)
     if depth == 50:
-        assert len(opened(project).warnings) == 1
+        assert len(opened(project).remarks) == 1
         return
     with pytest.raises(ConfigError, match=r"nested too deeply|larger than"):
         opened(project)
@@ -380,7 +415,7 @@ def large(members: int) -> str:
 def test_a_large_file_is_read_and_told_of_at_once(home: Path, project: Path) -> None:
     """A line for each of many keys, or what was meant by each, would take longer than a test may."""
     user(home, large(15_000))
-    (warning,) = opened(project).warnings
+    (warning,) = opened(project).remarks
     assert "and 14,990 more" in warning
     assert "k9 (line 10)" in warning
     user(home, {"output": {"format": "x" * 900_000}})

@@ -9,10 +9,11 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alhena.config.checking import MOVED, value_at, with_value
+from alhena.config.documents import value_at, with_value
 from alhena.config.effective_settings import Place, open_place
 from alhena.config.layers import LayerFile, LayerKind, merge_layers
-from alhena.config.settings import Settings, known_keys
+from alhena.config.reference_keys import MOVED, known_keys
+from alhena.config.settings import Settings
 from alhena.errors import ConfigError
 from tests.config.places import user, workspace, write
 

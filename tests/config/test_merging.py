@@ -3,9 +3,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.config.checking import rename_old_keys
 from alhena.config.documents import names_in
 from alhena.config.layers import UNION, expand_variables, merge_values
+from alhena.config.reference_keys import rename_old_keys
 
 NAMES = st.sampled_from(
     [

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.config.mcp_servers import OF_WORKSPACE, configured_servers
-from alhena.config.settings import Settings, known_keys
+from alhena.config.reference_keys import known_keys
+from alhena.config.settings import Settings
 from alhena.config.workspace_layer import ELSEWHERE, FREE, RULES, restrict_document
 from tests.config.places import opened, user, workspace
 
@@ -32,7 +33,11 @@ FOR_OTHERS = {
     *("general.enableNotifications", "general.notificationMethod"),
     *("security.blockGitExtensions", "security.allowedExtensions"),
     *("tools.sandboxAllowedPaths", "model.prices", "model.loopCheckTurns"),
-    "model.serviceTier",
+    *("model.serviceTier", "model.skipNextSpeakerCheck", "advanced.bugCommand"),
+    *("general.preferredEditor", "ui.customThemes", "ui.hideBanner", "ui.hideTips"),
+    *("ui.hideContextSummary", "ui.showMemoryUsage", "ui.showCitations", "ui.useFullWidth"),
+    *("ui.showModelInfoInChat", "ui.customWittyPhrases", "ui.footer.hideContextPercentage"),
+    "ui.accessibility.disableLoadingPhrases",
 }
 """Keys that no workspace says anything about. Whoever adds a key decides where it belongs."""
 

@@ -240,8 +240,12 @@ def test_variables_of_a_project_keep_apart_from_the_persons_own():
 
 CALLERS = {
     "git_command": {"extensions/installation.py", "session/checkpoints/git.py"},
-    "repository_command": {"agent/subagents/worktree.py", "frontends/terminal/looks/footer.py"},
-    "run_git": {"batch/worktree.py", "frontends/worktree.py"},
+    "repository_command": {
+        "agent/subagents/worktree.py",
+        "frontends/terminal/looks/footer.py",
+        "system/tracked_files.py",
+    },
+    "run_git": {"batch/worktree.py", "frontends/shared/worktree.py"},
 }
 """The modules that make git commands, besides those of the function itself."""
 

@@ -143,10 +143,10 @@ def test_checking_says_all_there_is_to_say(home: Path, project: Path) -> None:
     assert odd.code == 1
     assert "did you mean tools.exclude?" in odd.json["warnings"][0]
     assert "theme for ui.theme" in odd.json["notes"][0]
-    user(home, '{"tools":\n{"exclude": "a"}}')
+    user(home, '{"tools":\n{"exclude": 7}}')
     wrong = alhena("settings", "check")
     assert wrong.code == 52
-    assert ":2: tools.exclude: it has to be a list, not a text" in wrong.err
+    assert ":2: tools.exclude: it has to be a list, not a whole number" in wrong.err
 
 
 @pytest.mark.parametrize("words", [["settings"], ["settings", "show", "a", "b"], ["trust", "--x"]])
@@ -258,9 +258,9 @@ def test_checking_names_servers_that_cannot_be_used_and_members_that_mean_nothin
 ) -> None:
     mine = user(
         home,
-        '{"mcpServers": {"a": 5,\n"b": {"command":\n7}, "c": {"url": "x"},\n'
+        '{"mcpServers": {"a": 5,\n"b": {"command":\n[]}, "c": {"url": "x"},\n'
         '"d": {"comand": "x",\n"command": "true", "oauth": {"scope": []}},'
-        ' "e": {"command": "x", "args": ["y", 3]}}}',
+        ' "e": {"command": "x", "args": ["y", {}]}}}',
     )
     theirs = workspace(project, '{"mcpServers":\n{"f": {"command": ""}}}')
     checked = alhena("settings", "check", "--skip-trust")
@@ -270,11 +270,11 @@ def test_checking_names_servers_that_cannot_be_used_and_members_that_mean_nothin
     text = "it has to be a text"
     for line in (
         f"{mine}:1: mcpServers.a: it has to be an object, not a whole number. {remedy}",
-        f"{mine}:2: mcpServers.b.command: {text} or null, not a whole number. {remedy}",
+        f"{mine}:2: mcpServers.b.command: {text} or null, not a list. {remedy}",
         f"{mine}:3: mcpServers.c: its URL begins with neither http:// nor https://. Correct it.",
         f"{mine}:4: mcpServers.d.comand means nothing, and has no effect. Did you mean command?",
         f"{mine}:5: mcpServers.d.oauth.scope means nothing, and has no effect. Did you mean {near}",
-        f"{mine}:5: mcpServers.e.args[1]: {text}, not a whole number. {remedy}",
+        f"{mine}:5: mcpServers.e.args[1]: {text}, not an object. {remedy}",
         f"{theirs}:2: mcpServers.f: names neither command nor url nor httpUrl. Give one of them.",
     ):
         assert f"warning: {line}" in lines

@@ -72,3 +72,118 @@ def test_without_a_repository_the_run_says_what_it_needs(project: Path):
     assert ran.code == 42
     assert "needs a git repository with a commit" in ran.err
     assert list(project.iterdir()) == []
+
+
+def submodule(project: Path) -> Path:
+    """A repository with a submodule, in which this is the working directory."""
+    library, around = project / "library", project / "around"
+    for folder in (library, around):
+        folder.mkdir()
+        git(folder, "init", "-q", "-b", "main")
+        (folder / "a.txt").write_text("old\n", encoding="utf-8")
+        git(folder, "add", ".")
+        git(folder, "commit", "-q", "-m", "first")
+    git(
+        around,
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "--quiet",
+        "add",
+        str(library),
+        "sub",
+    )
+    git(around, "commit", "-q", "-m", "second")
+    return around / "sub"
+
+
+def bare(project: Path, name: str) -> Path:
+    folder = project / "first"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    (folder / "a.txt").write_text("old\n", encoding="utf-8")
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "first")
+    git(project, "clone", "-q", "--bare", str(folder), name)
+    return project / name
+
+
+def test_in_a_submodule_the_worktree_is_one_of_the_submodule(
+    server: ScriptedServer, project: Path, monkeypatch: pytest.MonkeyPatch
+):
+    place = submodule(project)
+    monkeypatch.chdir(place)
+    assert edited(server).code == 0
+    tree = place / ".worktrees" / "fix-1"
+    assert (tree / "a.txt").read_text(encoding="utf-8") == "new\n"
+    assert git(place.parent, "status", "--porcelain") == ""
+    assert (place / "a.txt").read_text(encoding="utf-8") == "old\n"
+    monkeypatch.chdir(tree)
+    assert edited(server).code == 0, "from a worktree the same one is meant"
+    assert not (tree / ".worktrees").exists()
+    assert not list(place.parent.glob(".git/modules/*/.worktrees"))
+
+
+def test_submodules_that_are_empty_in_a_worktree_are_named(
+    server: ScriptedServer, project: Path, monkeypatch: pytest.MonkeyPatch
+):
+    around = submodule(project).parent
+    monkeypatch.chdir(around)
+    ran = edited(server)
+    assert ran.code == 0
+    assert "submodules are empty in this worktree: sub." in ran.err
+    assert "git submodule update --init --recursive" in ran.err
+    monkeypatch.chdir(around)
+    ran = edited(server, "-o", "json")
+    assert any("submodules are empty" in each for each in ran.json["warnings"])
+    git(around / ".worktrees" / "fix-1", "-c", "protocol.file.allow=always", "submodule", "--quiet",
+        "update", "--init")  # fmt: skip
+    monkeypatch.chdir(around)
+    assert "submodules" not in edited(server).err
+
+
+@pytest.mark.parametrize("kind", ["bare", "beside", "worktree"])
+def test_a_bare_repository_has_worktrees_too(
+    server: ScriptedServer, project: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+):
+    store = bare(project, "store.git" if kind == "bare" else ".bare")
+    main = store if kind == "bare" else project
+    if kind != "bare":
+        (project / ".git").write_text("gitdir: ./.bare\n", encoding="utf-8")
+    place = main
+    if kind == "worktree":
+        git(project, "worktree", "add", "-q", "-b", "other", "other")
+        place = project / "other"
+    monkeypatch.chdir(place)
+    ran = edited(server)
+    assert ran.code == 0, ran.err
+    tree = main / ".worktrees" / "fix-1"
+    assert (tree / "a.txt").read_text(encoding="utf-8") == "new\n"
+    assert git(tree, "branch", "--show-current") == "worktree-fix-1\n"
+    monkeypatch.chdir(place)
+    assert edited(server).code == 0, "it is entered again"
+
+
+def test_a_link_to_a_bare_repository_elsewhere_is_not_followed(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    store = bare(elsewhere, "store.git")
+    (project / ".git").write_text(f"gitdir: {store}\n", encoding="utf-8")
+    monkeypatch.chdir(project)
+    ran = alhena("-w", "x", "-p", "go", "-m", "demo")
+    assert ran.code == 42
+    assert "elsewhere" in ran.err
+    assert not (store / ".worktrees").exists()
+
+
+def test_what_fails_leaves_nothing(repository: Path, monkeypatch: pytest.MonkeyPatch):
+    tree = git(repository, "rev-parse", "HEAD:src/a.txt").strip()
+    (repository / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
+    monkeypatch.chdir(repository)
+    ran = alhena("-w", "x", "-p", "go", "-m", "demo")
+    assert ran.code == 42
+    assert "cannot be made" in ran.err
+    assert not (repository / ".worktrees").exists()
+    assert git(repository, "branch", "--list").split() == ["*", "main"]

@@ -90,7 +90,7 @@ def test_files_are_called_what_the_settings_say(home: Path, project: Path, names
     put(project, "docs/CONTEXT.md", "context")
     put(home, ".gemini/AGENTS.md", "the user's agents")
     text = load_memory(request(project, fileName=names)).text()
-    assert "default" not in text
+    assert text.index("agents") < text.index("by the default name")
     assert "the user's agents" in text
     assert ("context" in text.replace("Context", "")) is isinstance(names, list)
 

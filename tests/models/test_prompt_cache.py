@@ -1,4 +1,4 @@
-"""What requests to Anthropic's service let it find again (cached prompts)."""
+"""Prompts that Anthropic's service keeps and finds again; keys of OpenAI's."""
 
 import json
 from pathlib import Path

@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.policy.engine import PolicyFilter, decide, strictness, tighten
-from alhena.policy.model import Decision, PolicyCall, PolicyContext, PolicyOutcome, PolicyRule
+from alhena.policy.engine import PolicyFilter, decide, tighten
+from alhena.policy.model import (
+    Decision,
+    PolicyCall,
+    PolicyContext,
+    PolicyOutcome,
+    PolicyRule,
+    strictness,
+)
 from tests.policy.support import ALLOW, ASK, DENY, SHELL, rule, rules, shell_rule
 
 CONTEXT = PolicyContext()

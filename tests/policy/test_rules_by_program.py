@@ -2,7 +2,8 @@
 
 import pytest
 
-from alhena.policy.engine import ActiveRules, RuleCandidate, decide_among
+from alhena.policy.conditions import ActiveRules, RuleCandidate
+from alhena.policy.engine import decide_among
 from alhena.policy.model import Decision, PolicyCall, PolicyContext, PolicyRule
 from alhena.shell.parse.model import Part
 from tests.policy.corpus import Line, adversarial, everyday, profiles

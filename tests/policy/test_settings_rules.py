@@ -181,7 +181,7 @@ def test_servers_are_excluded_trusted_and_limited() -> None:
     ask = rules(rule("ask_user", 0, mcpName="good"))
     assert outcome(settings, "find", server="good", files=ask) is ASK
     assert outcome(settings, "glob") is ALLOW
-    assert outcome({"mcp": {"allowed": []}}, "find", server="good") is DENY
+    assert outcome({"mcp": {"allowed": []}}, "find", server="good") is ASK
     trust = {"mcpServers": {"a b": {"trust": True}, "other": {}}}
     assert outcome(trust, "find", server="a b") is ALLOW
     assert "settings: mcpServers.a b.trust" in decided(trust, "find", server="a b").reason
@@ -224,12 +224,17 @@ def test_priorities_stand_in_the_order_of_the_table() -> None:
 def test_an_entry_that_cannot_be_meant_is_named_with_its_key_and_a_remedy(
     entry: str, said: str
 ) -> None:
-    for key in ("exclude", "allowed", "core"):
+    for key in ("exclude", "confirmationRequired"):
         with pytest.raises(ConfigError) as caught:
             settings_policy(settings_of(tools(**{key: [entry]}), "test"), NAMES)
         assert f"settings: tools.{key}: the entry {entry!r}" in str(caught.value)
         assert said in str(caught.value)
         assert caught.value.remedy
+    for key in ("allowed", "core"):
+        (problem,) = settings_policy(settings_of(tools(**{key: [entry]}), "test"), NAMES).problems
+        assert str(problem).startswith(f"settings: tools.{key}: the entry {entry!r}")
+        assert said in problem.message
+        assert not problem.is_error
     with pytest.raises(ConfigError, match=r"^--allowed-tools: the entry"):
         settings_policy(settings_of({}, "test"), NAMES, (entry,))
 

@@ -1,6 +1,6 @@
 """Rules saved by "always": narrow, and allowing the command asked about, or none."""
 
-from alhena.policy.saved import always_prefix, always_prefixes, prefix_text, root_commands
+from alhena.policy.command_prefix import always_prefix, always_prefixes, prefix_text, root_commands
 from alhena.shell.beyond import hazard
 from alhena.shell.parse.analysis import analyse
 from alhena.shell.prefix import allows, prefix_words

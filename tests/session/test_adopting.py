@@ -194,3 +194,33 @@ def test_a_directory_that_a_person_has_moved_to_another_disk_is_adopted(
     adopt(os.environ, here, str(gone))
     assert project_temp(os.environ, here) == temp
     assert len(project_store(os.environ, here).summaries()) == 1
+
+
+@pytest.mark.parametrize("what", ["the folder", "the folder above"])
+def test_a_folder_that_moved_and_left_a_link_is_adopted(
+    gone: Path, third: Path, tmp_path: Path, what: str
+):
+    if what == "the folder":
+        gone.parent.mkdir()
+        gone.symlink_to(third)
+    else:
+        gone.parent.symlink_to(third.parent)
+    assert find_missing_projects(os.environ) == (str(gone),)
+    adopt(os.environ, third, str(gone))
+    assert project_temp(os.environ, third).name == "app"
+    assert (project_temp(os.environ, third) / "sessions" / "s.jsonl").exists()
+
+
+def test_a_link_to_another_folder_is_none_that_moved_here(gone: Path, third: Path, tmp_path: Path):
+    other = tmp_path / "other"
+    other.mkdir()
+    gone.parent.mkdir()
+    gone.symlink_to(other)
+    with pytest.raises(SessionError, match="is still there"):
+        adopt(os.environ, third, str(gone))
+
+
+def test_a_folder_does_not_adopt_itself(third: Path):
+    with_session(claimed_project_temp(os.environ, third), third)
+    with pytest.raises(SessionError, match="is still there"):
+        adopt(os.environ, third, str(third))

@@ -1,4 +1,4 @@
-"""How much of each request Anthropic's service would read from its cache, by its documentation."""
+"""The tokens of each request that Anthropic's service reads from its cache, as documented."""
 
 import json
 from collections.abc import Iterable

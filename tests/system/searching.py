@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from alhena.system.search import FileSearch, Query
-from alhena.system.text_finder import find_reader
+from alhena.system.search.text_finder import find_reader
 
 RG = shutil.which("rg")
 GREP = find_reader({"PATH": os.environ["PATH"]}) if RG is None else shutil.which("grep")

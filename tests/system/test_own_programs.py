@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from alhena.agent.subagents.worktree import make_worktree, open_worktree, patch_since, run_git
-from alhena.frontends.worktree import enter_worktree
+from alhena.frontends.shared.worktree import enter_worktree
 from alhena.session.checkpoints.repository import Repository
 from alhena.system.own_programs import (
     begin_browser,

@@ -85,7 +85,7 @@ def test_the_search_finds_what_is_not_shielded(source: str) -> None:
 
 
 def test_the_search_sees_the_places_that_are_known() -> None:
-    for name in ("child.py", "watchdog.py", "search.py"):
+    for name in ("child.py", "watchdog.py", "search/text_finder.py"):
         text = (SOURCE / "system" / name).read_text(encoding="utf-8")
         assert unshielded(text.replace(f"{SHIELD}()", "pass")), name
 
@@ -101,13 +101,18 @@ PLACES = {
     "system/own_programs.py": OWN,
     "frontends/terminal/looks/footer.py": "*command.argv",
     "frontends/terminal/looks/clipboard.py": "(found, *program[1:])",
-    "system/search.py": "argv",  # FileSearch.program, by find_program
+    # FileSearch.program, by find_program
+    "system/search/text_finder.py": "(*self._argv, '--', *names)",
+    "system/tracked_files.py": OWN,
     "system/child.py": "argv",  # what a person, their settings or a model names
     "tools/edit/external_editor.py": "*argv",  # the editor, by find_program
     "system/sandbox/opening.py": "plan.argv",  # bwrap outside the workspace, or python -I
     "system/watchdog.py": "('/bin/sh', '-c', _SCRIPT, 'sh', mark)",
 }
-ALSO = {"system/child.py": "('/bin/ps', '-A', '-o', 'pid=,pgid=,stat=')"}
+ALSO = {
+    "system/child.py": "('/bin/ps', '-A', '-o', 'pid=,pgid=,stat=')",
+    "system/search/text_finder.py": "(program, '--version')",
+}
 
 
 def test_every_program_comes_from_one_place_that_keeps_the_folder_out() -> None:

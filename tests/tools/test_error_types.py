@@ -95,7 +95,7 @@ WRITE: Rows = [
     ),
     (
         {"file_path": "a.txt/b", "content": "x"},
-        "Error writing to file 'ROOT/a.txt/b': a part of its path is not a directory. Check",
+        "Error writing to file 'ROOT/a.txt/b': a part of its path is not a directory (ENOTD",
         "file_write_failure",
     ),
     (

@@ -181,10 +181,15 @@ async def test_no_text_takes_long_to_look_through(project: Path, before: str, ol
     assert failure_type(result) == "edit_no_occurrence_found"
 
 
-async def test_letters_composed_otherwise_are_named_as_the_reason(project: Path) -> None:
+async def test_letters_composed_otherwise_are_found_or_named_as_the_reason(project: Path) -> None:
     decomposed = unicodedata.normalize("NFD", "größe = maß(übergröße)\n")
     (project / "a.txt").write_text(f"one\n{decomposed}", encoding="utf-8")
     params = {"file_path": "a.txt", "old_string": "größe = maß(übergröße)", "new_string": "x"}
+    result = await call(Replace(Workspace(project)), **params)
+    assert result.error is None
+    assert (project / "a.txt").read_text(encoding="utf-8") == "one\nx\n"
+    (project / "a.txt").write_text(f"one\n {decomposed}", encoding="utf-8")
+    params["old_string"] = "\tgröße = maß(übergröße)"  # with blanks of its own besides
     result = await call(Replace(Workspace(project)), **params)
     assert failure_type(result) == "edit_no_occurrence_found"
     assert "closest place is line 2" in text_of(result)

@@ -1,4 +1,4 @@
-"""What a call names is looked at though git ignores it, and an empty result says what was not."""
+"""Named paths are searched though git ignores them; empty results say what was left out."""
 
 import subprocess
 from pathlib import Path

@@ -17,6 +17,7 @@ from alhena.models.catalogue import (
     foreign_service,
     is_alias,
     resolved_name,
+    stable_name,
 )
 from alhena.models.generator import ContentGenerator
 from alhena.models.providers.select import ChosenGenerator, is_demo
@@ -39,6 +40,8 @@ class SessionModels:
     def __init__(self, given: str | None, environ: Mapping[str, str], settings: Settings) -> None:
         written = given or environ.get("GEMINI_MODEL") or settings.model.name
         self.requested = written or default_model()
+        if settings.general.preview_features is False and is_alias(self.requested):
+            self.requested = stable_name(self.requested)
         self._configs = settings.model_configs
         self._tier = settings.model.service_tier
         if self._configs == _UNCONFIGURED:

@@ -58,10 +58,13 @@ def first_contents(
     trees: list[str] = []
     if place.settings.context.include_directory_tree:
         items = min(MAX_ITEMS, max(1, _MOST_ITEMS // len(roots)))
-        trees = [
-            folder_structure(each, IgnoreRules(each, tracked=False, environ=environ), items)
+        usual = place.settings.context.file_filtering
+        git, gemini = usual.respect_git_ignore, usual.respect_gemini_ignore
+        rules = (
+            IgnoreRules(each, git=git, gemini=gemini, tracked=False, environ=environ)
             for each in roots
-        ]
+        )
+        trees = [folder_structure(each, its, items) for each, its in zip(roots, rules, strict=True)]
     return environment_context(
         EnvironmentFacts(
             date=time.strftime("%A, %B %d, %Y"),

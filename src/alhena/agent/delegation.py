@@ -3,6 +3,8 @@ its parent."""
 
 import asyncio
 import os
+import re
+import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -29,6 +31,7 @@ from alhena.chat.history import History
 from alhena.chat.prompt import system_instruction
 from alhena.chat.turn import ModelTraits, traits_of
 from alhena.config.settings import AgentsSettings
+from alhena.display_text import one_line
 from alhena.errors import AlhenaError
 from alhena.events import WarningEvent
 from alhena.hooks.model import HookStopError
@@ -48,7 +51,8 @@ from alhena.tools.contract import (
     ToolResult,
 )
 from alhena.tools.params import prepare
-from alhena.tools.registry import ToolRegistry, adapt_schema, select_tools
+from alhena.tools.registry import ToolRegistry, adapt_schema, missing_tools, select_tools
+from alhena.version import __version__
 from alhena.wire.content import Content, Part
 from alhena.wire.request import GenerateContentConfig
 from alhena.wire.request import ToolDeclarations as DeclaredTools
@@ -199,6 +203,9 @@ class Delegation:
         self._limits = office.limits
         relay = EventRelay(self._caller, outlets.emit, context.update_output)
         registry = select_tools(bench.registry, definition.tools, *definition.own_tools)
+        if missing := missing_tools(bench.registry, definition.tools):
+            told = f"agent {definition.name}: there is no tool {', '.join(map(one_line, missing))}."
+            outlets.emit(WarningEvent(message=told))
         approver = None if office.approver is None else self._stop_clock_for(office.approver)
         self._scheduler = bench.scheduler(relay.emit, approver, registry, self._caller)
         self._final = task_result(definition)
@@ -217,10 +224,10 @@ class Delegation:
         self._stop: ToolFailure | None = None
         self._limit: LimitError | None = None
 
-    async def run(self, objective: str) -> ToolResult:
-        """The result of the agent's work. Raises AlhenaError when its model fails. A limit of the
-        session ends the agent, and then the run that called it."""
-        first = (Part(text=self._definition.query.replace("${query}", objective)),)
+    async def run(self) -> ToolResult:
+        """The result of the agent's work. Raises AlhenaError when its model fails before it said
+        anything. A limit of the session ends the agent, and then the run that called it."""
+        first = (Part(text=self._definition.query),)
         try:
             reason = await self._work(first)
             if reason is not Termination.GOAL and await self._last_chance(reason, first):
@@ -228,6 +235,11 @@ class Delegation:
         except LimitError as error:
             self._limits.end(error)
             self._limit, reason = error, Termination.LIMIT
+        except AlhenaError as error:
+            if not self._guard.said:
+                raise
+            told = f"Subagent '{self._definition.name}' failed: {error}{self._findings()}"
+            return ToolResult.from_failure(told)
         if self._stop is not None:
             return ToolResult.from_failure(self._stop.message, self._stop.type)
         return self._build_result(reason)
@@ -292,9 +304,15 @@ class Delegation:
             f"Subagent '{name}' did not complete its task.\nTermination Reason: {reason}\n"
             f"{self._explain(reason)}"
         )
-        if self._guard.words:
-            told += f"\nWhat it said last:\n{self._guard.words}"
+        told += self._findings()
         return msgspec.structs.replace(ToolResult.from_failure(told), data=data)
+
+    def _findings(self) -> str:
+        """All that the agent said, its last words last."""
+        *before, last = self._guard.said or [""]
+        earlier = "\n\n".join(before)
+        told = f"\nWhat it said before:\n{earlier}" if earlier else ""
+        return f"{told}\nWhat it said last:\n{last}" if last else ""
 
     def _explain(self, reason: Termination) -> str:
         match reason:
@@ -408,6 +426,27 @@ def _settings(
     return config.with_tier(bench.settings.model.service_tier)
 
 
+_INPUT = re.compile(r"\$\{(\w+)\}")
+
+
+def with_inputs(definition: AgentDefinition, objective: str, model: str) -> AgentDefinition:
+    """The agent with its task and the reference's other inputs in place of `${query}` and the like,
+    in its system prompt and its first message; other names stay."""
+    inputs = {
+        **dict.fromkeys(("query", "objective", "task"), objective),
+        "activeModel": definition.model or model,
+        "cliVersion": __version__,
+        "today": time.strftime("%A, %B %d, %Y"),
+    }
+
+    def fill(text: str) -> str:
+        return _INPUT.sub(lambda found: inputs.get(found[1], found[0]), text)
+
+    return msgspec.structs.replace(
+        definition, system_prompt=fill(definition.system_prompt), query=fill(definition.query)
+    )
+
+
 class SubagentModel(msgspec.Struct, frozen=True):
     """The model of subagents that name none, and the fallback if it fails."""
 
@@ -464,9 +503,10 @@ class Subagents:
         context: ExecutionContext,
         bench: Toolset,
     ) -> ToolResult:
+        definition = with_inputs(definition, objective, self.model().traits.name)
         servers = self.bench.agents.servers
         if servers is None or not definition.mcp_servers:
-            return await Delegation(definition, bench, self, context).run(objective)
+            return await Delegation(definition, bench, self, context).run()
 
         def warn(text: str) -> None:
             self.outlets.emit(WarningEvent(message=f"agent {definition.name}: {text}"))
@@ -474,7 +514,7 @@ class Subagents:
         opening = servers.open(definition, bench.registry, bench.workspace.roots, warn)
         async with opening as (registry, own, allowed):
             with_servers = bench.add_servers(registry, own)
-            return await Delegation(allowed, with_servers, self, context).run(objective)
+            return await Delegation(allowed, with_servers, self, context).run()
 
     async def _in_worktree(
         self, definition: AgentDefinition, objective: str, context: ExecutionContext

@@ -22,7 +22,7 @@ from alhena.wire.content import Part, ToolCallRequestInfo
 if TYPE_CHECKING:
     from alhena.agent.final_answer import FinalAnswer
     from alhena.agent.limits.budget import Ledger
-    from alhena.agent.loops import LoopJudge, LoopWatch
+    from alhena.agent.loops import LoopJudge, LoopWatch, SpeakerJudge
     from alhena.agent.run import EventChannel
     from alhena.chat.loops import Loop
     from alhena.scheduler.scheduler import Scheduler
@@ -46,7 +46,8 @@ class LoopGuard:
     """Detects loops between the turns of a prompt. A loop is first reported to the model with the
     next message. Detected again in the same prompt, it ends the run, unless a person can be asked
     and chooses to continue without further warnings: then the prompt `looks` no more. Not
-    `enabled`: no detection. `judge`, if any, asks a model now and then."""
+    `enabled`: no detection. `judge`, if any, asks a model now and then; `speaker`, if any, says
+    whether an answer without calls is complete."""
 
     def __init__(
         self,
@@ -56,8 +57,10 @@ class LoopGuard:
         judge: "LoopJudge | None" = None,
         ask: "Ask | None" = None,
         role: str = "main",
+        speaker: "SpeakerJudge | None" = None,
     ) -> None:
         self.judge = judge
+        self.speaker = speaker
         self.looks = enabled
         self.last: Loop | None = None
         self._emit = emit
@@ -118,8 +121,7 @@ class TurnGuard:
 
     `limits` are checked before each turn, `loops` after it, and `step` is awaited before tool
     results are sent. `final`: the value the prompt has to end with. `ended_by`: the call that ended
-    the prompt. `words`: the last text of the model. With `numbered` each turn has its own prompt
-    id.
+    the prompt. `said`: the texts of the model. With `numbered` each turn has its own prompt id.
     """
 
     def __init__(
@@ -135,7 +137,7 @@ class TurnGuard:
         self.loops = loops
         self.final: FinalAnswer | None = None
         self.ended_by: CompletedToolCall | None = None
-        self.words = ""
+        self.said: list[str] = []
         self.turns = 0
         self._limits = tuple(limits)
         self._emit = emit
@@ -147,9 +149,15 @@ class TurnGuard:
     def new_prompt(self, prompt_id: str, final: "FinalAnswer | None" = None) -> None:
         """Resets the state for a new prompt, which may ask for a value."""
         self.final, self.ended_by = final, None
-        self.turns, self.words = 0, ""
+        self.turns = 0
+        self.said.clear()
         self._prompt_id = prompt_id
         self.loops.new_prompt(prompt_id)
+
+    @property
+    def words(self) -> str:
+        """The last text of the model."""
+        return self.said[-1] if self.said else ""
 
     @property
     def cancelled(self) -> bool:
@@ -173,7 +181,8 @@ class TurnGuard:
         turn = await chat.send(
             parts, prompt_id, self._session_id, adapt=adapt, hears_chanting=hears
         )
-        self.words = turn.text.strip() or self.words
+        if text := turn.text.strip():
+            self.said.append(text)
         return turn
 
     def read_text(self, text: str) -> Part | None:
@@ -224,7 +233,12 @@ def open_guard(settings: Settings, chat: Chat, links: SessionLinks) -> TurnGuard
         from alhena.agent.loops import LoopJudge
 
         judge = LoopJudge(chat, links, settings.model.loop_check_turns)
-    loops = LoopGuard(links.emit, enabled=looks, judge=judge, ask=links.ask)
+    speaker = None
+    if not settings.model.skip_next_speaker_check:
+        from alhena.agent.loops import SpeakerJudge
+
+        speaker = SpeakerJudge(chat, links)
+    loops = LoopGuard(links.emit, enabled=looks, judge=judge, ask=links.ask, speaker=speaker)
     session_id, step = links.session_id, links.step
     return TurnGuard((links.turns,), loops, links.emit, session_id=session_id, step=step)
 
@@ -280,6 +294,8 @@ async def run_prompt(
             continue
         if not turn.calls:
             correction = guard.read_text(turn.text)
+            if correction is None and guard.loops.speaker is not None:
+                correction = await guard.loops.speaker.continuation()
             if correction is None:
                 return turn
             await guard.admit()

@@ -236,6 +236,48 @@ class LoopJudge:
         return (*shown, text_content(USER, loop_question()))
 
 
+_SPEAKER = "utility_next_speaker"
+_MOST_CONTINUATIONS = 10
+"""Times in a row that an answer is continued."""
+_SPEAKER_SCHEMA = {
+    "type": "object",
+    "properties": {"next_speaker": {"type": "string", "enum": ["user", "model"]}},
+    "required": ["next_speaker"],
+}
+_SPEAKER_QUESTION = (
+    "Look at your last answer only. Answer `model` if it says what you do next and does not do it, "
+    "or breaks off. Answer `user` if it asks the user something, or is complete."
+)
+
+
+class SpeakerJudge:
+    """Asks the model after an answer without calls whether it is complete."""
+
+    def __init__(self, chat: Chat, links: SessionLinks) -> None:
+        self._chat = chat
+        plain = PLAIN.with_tier(chat.config.service_tier)
+        self._model = SessionModel(
+            links.answering, links.emit, texts=links.texts, role=_SPEAKER, config=plain
+        )
+        self._count = 0
+
+    async def continuation(self) -> Part | None:
+        """The message that has the model continue; None if it is the person's turn, or an answer
+        to the question fails."""
+        contents = [entry.content for entry in self._chat.history.contents]
+        end = slice_history(contents, -LOOKED_AT, lead=text_content(USER, _LEAD))
+        shown = [for_another_model(content, sign_calls=False) for content in end]
+        question = (*shown, text_content(USER, _SPEAKER_QUESTION))
+        model = self._chat.model.name
+        try:
+            answer = await self._model.generate(question, model=model, schema=_SPEAKER_SCHEMA)
+        except AlhenaError:  # which is an event of its own
+            return None
+        text = "".join(part.text or "" for part in answer.parts if not part.thought)
+        self._count = self._count + 1 if '"model"' in text else 0
+        return Part(text=GO_ON) if 0 < self._count <= _MOST_CONTINUATIONS else None
+
+
 def _verdict(answer: "GenerateContentResponse") -> _Verdict | None:
     text = "".join(part.text or "" for part in answer.parts if not part.thought)
     try:

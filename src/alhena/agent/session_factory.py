@@ -37,6 +37,7 @@ from alhena.config.home import installation_id_path
 from alhena.config.settings import Settings
 from alhena.errors import ConfigError, InputError
 from alhena.events import WarningEvent
+from alhena.http.connect import order_addresses
 from alhena.models.providers.select import (
     RECORDINGS,
     ChosenGenerator,
@@ -142,6 +143,7 @@ def open_session(
 def open_access(spec: SessionSpec, channel: EventChannel, *, texts: bool) -> SessionAccess:
     """Chooses the model. Raises ConfigError, CredentialsError."""
     environ, settings = spec.place.environ, spec.place.settings
+    order_addresses(ipv4_first=settings.advanced.dns_resolution_order == "ipv4first")
     models = SessionModels(spec.model.name, environ, settings)
     approver, ask = _find_people(spec, channel)
     plain = session_generator(spec, models.name, settings, channel)

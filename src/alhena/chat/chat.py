@@ -196,6 +196,7 @@ class Chat:
         self.model = model
         self.services = services
         self.measured: tuple[int, int] | None = None
+        self.last_request: GenerateContentRequest | None = None
         self._retrying = generator if isinstance(generator, RetryingGenerator) else None
         self._generator = generator if self._retrying is None else self._retrying.inner
         self._outlets = outlets
@@ -210,8 +211,7 @@ class Chat:
         self._recovery: Recovery | None = None
         self._answer = ContinuedAnswer()
         self._sent: tuple[GenerateContentRequest, GenerateContentRequest] | None = None
-        self._refitted = self._altered = self._interposed = False
-        self._mended = self._left_out_media = False
+        self._refitted = self._altered = self._interposed = self._mended = False
 
     @property
     def history(self) -> History:
@@ -248,7 +248,7 @@ class Chat:
         answers_tools = any(part.function_response for part in parts)
         emit = self._outlets.emit
         self._to_tell_of, self._recovery = self._cut_call, None
-        self._refitted = self._mended = self._left_out_media = False
+        self._refitted = self._mended = False
         if any(part.inline_data for part in parts):
             from alhena.tools.media import correct_parts
 
@@ -290,11 +290,6 @@ class Chat:
                 self.history.rollback(min(length, len(self.history) - 1))
         self._take(turn)
         return turn
-
-    @property
-    def last_request(self) -> GenerateContentRequest | None:
-        """The last request as it was sent; None where there is none, or it failed."""
-        return None if self._sent is None else self._sent[1]
 
     def record_responses(self, parts: tuple[Part, ...]) -> None:
         """Appends tool results without asking the model, when the run ends (conformance F10)."""
@@ -368,7 +363,9 @@ class Chat:
         self._cut_call = turn.cut_call
         if (shortfall := turn.shortfall) is not None:
             self._outlets.emit(WarningEvent(message=shortfall))
-        self._outlets.emit(FinishedEvent(finish_reason=turn.finish_reason or ""))
+        self._outlets.emit(
+            FinishedEvent(finish_reason=turn.finish_reason or "", citations=tuple(turn.citations))
+        )
 
     async def _next_turn(
         self, error: AlhenaError, turn: AnswerCollector, prompt_id: str
@@ -393,7 +390,7 @@ class Chat:
             self.history.add_model(text_content(MODEL, turn.text[: error.kept], BROKEN_OFF))
             raise error
         answer = self._answer
-        if self._mends_history(error, turn, prompt_id):
+        if self._mends_signatures(error, turn, prompt_id):
             return None
         try:
             if self._retrying is None or self._interposed:
@@ -423,24 +420,13 @@ class Chat:
             return None
         return turn if turn.stays else None
 
-    def _mends_history(self, error: AlhenaError, turn: AnswerCollector, prompt_id: str) -> bool:
-        """Removes what the service refused: the signatures, also if it misses some, or the newest
-        media. False if that was tried."""
+    def _mends_signatures(self, error: AlhenaError, turn: AnswerCollector, prompt_id: str) -> bool:
+        """Removes the signatures that the service refused, or misses; False if that was tried."""
         missing = isinstance(error, InvalidResponseError) and error.reason == UNSIGNED
-        signatures = missing or isinstance(error, SignatureError)
-        if self._interposed or (self._mended if signatures else self._left_out_media):
+        if self._mended or self._interposed or not (missing or isinstance(error, SignatureError)):
             return False
-        if signatures:
-            self._mended = True
-            self.drop_signatures(sign_calls=missing)
-        else:
-            from alhena.chat.recovery import leave_out_media
-
-            words = leave_out_media(self.history, error)
-            if words is None:
-                return False
-            self._left_out_media = True
-            self._outlets.emit(WarningEvent(message=words))
+        self._mended = True
+        self.drop_signatures(sign_calls=missing)
         self._sent, self._answer = None, ContinuedAnswer()
         self._outlets.emit(
             RetryEvent(
@@ -504,6 +490,7 @@ class Chat:
                     return
                 request = self._for_its_model(admission.request)
             self._sent = request, self._conforming(request)
+            self.last_request = self._sent[1]
         elif not (reviews or turn.begun):
             for chunk in answer.chunks:
                 turn.feed(chunk)

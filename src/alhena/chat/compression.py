@@ -23,6 +23,8 @@ from alhena.chat.summary import (
     count_changed_parts,
     find_cut,
     media_in_words,
+    refusal_note,
+    replace_media,
     shorten_results,
     summary_content,
     whole_cut,
@@ -30,9 +32,21 @@ from alhena.chat.summary import (
     without_media,
 )
 from alhena.chat.turn import ContextOverflowError
+from alhena.display_text import one_line
 from alhena.errors import AlhenaError, ModelError
-from alhena.events import CompressedEvent, ContextWindowWillOverflowEvent, Event, OutputsMaskedEvent
-from alhena.models.errors import QuotaError, UnusableAnswerError
+from alhena.events import (
+    CompressedEvent,
+    ContextWindowWillOverflowEvent,
+    Event,
+    OutputsMaskedEvent,
+    WarningEvent,
+)
+from alhena.models.errors import (
+    MediaRefusedError,
+    QuotaError,
+    RequestRejectedError,
+    UnusableAnswerError,
+)
 from alhena.wire.content import USER, Content, EncodedContent, Part
 
 Trigger = Literal["manual", "auto"]
@@ -64,7 +78,7 @@ class CompressionOptions(msgspec.Struct, frozen=True, kw_only=True):
 class CompressionServices(msgspec.Struct, frozen=True, kw_only=True):
     """Services that compression uses. `ask_in_place` is asked first, `ask` where that does not
     give an answer. `limit` gives a model's context window in tokens. `before` is
-    awaited before a summary is requested, `after` is called when contents were removed."""
+    awaited before each attempt, `after` is called when contents were removed."""
 
     ask: Ask
     keep: Keep
@@ -113,6 +127,9 @@ def too_large(error: AlhenaError) -> TooLarge | None:
     return None
 
 
+_UNSPECIFIC = re.compile(r"invalid[ _]argument", re.IGNORECASE)
+"""Gemini's words for a request with a medium that it cannot read, and for others."""
+MOST_REASON = 300
 FULL = 0.95
 """The share of the window that a request may fill, as far as can be known before it is sent."""
 AGAIN = 0.1
@@ -177,12 +194,12 @@ class ContextRoom:
         return parts
 
     async def refit(self, error: AlhenaError) -> bool:
-        """True when a request that the service refused with `error` as too large can be sent again:
-        what it said of the window and of the conversation is believed from then on, and the
-        conversation shortened by that."""
+        """True when a request that the service refused with `error` can be sent again. Where it was
+        too large, what the service said of the window and of the conversation is believed from then
+        on, and the conversation shortened by that. Media that it refused are replaced by a note."""
         said = self._learn(error)
         if said is None:
-            return False
+            return self._leave_out_media(error)
         gauge = self._gauge
         gauge.follow()
         known = gauge.history_tokens
@@ -200,6 +217,26 @@ class ContextRoom:
             self._fit_parts((), gauge.history_tokens)
         return gauge.history_tokens < used
 
+    def _leave_out_media(self, error: AlhenaError) -> bool:
+        """Puts notes in place of the newest media if the service refused them. An error that does
+        not name them counts if the last content has media."""
+        named = isinstance(error, MediaRefusedError)
+        unspecific = isinstance(error, RequestRejectedError) and error.status == 400
+        if not named and not (unspecific and _UNSPECIFIC.search(error.message)):
+            return False
+        reason = one_line(error.message, MOST_REASON)
+        contents = self._chat.history.contents
+        for index in reversed(range(0 if named else len(contents) - 1, len(contents))):
+            content = contents[index].content
+            bare = replace_media(content, refusal_note(reason))
+            if bare is not content:
+                self._chat.history.amend({index: bare})
+                self._gauge.follow()
+                words = "sent a note in place of the newest media, which the service refused"
+                self._services.emit(WarningEvent(message=f"{words}: {reason}"))
+                return True
+        return False
+
     async def compress(
         self, trigger: Trigger, total: int | None = None, parts: tuple[Part, ...] = ()
     ) -> CompressedEvent:
@@ -215,9 +252,9 @@ class ContextRoom:
         if cut is None and trigger == "manual":
             cut = whole_cut(entries, self._opening)
         status, after, reason = CompressionStatus.NOOP, before, ""
+        if self._services.before is not None:
+            await self._services.before(trigger)
         if cut is not None:
-            if self._services.before is not None:
-                await self._services.before(trigger)
             try:
                 summary = await self._summary(entries, cut, before, parts)
             except UnusableAnswerError as error:

@@ -1,16 +1,14 @@
-"""Recovery from failures of one exchange with a model: retry, fallback model, or less media."""
+"""Recovery from failures of one exchange with a model: retry or fallback model."""
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from alhena.chat.turn import ASKED_AGAIN, CALL_CUT_OFF, InvalidResponseError
-from alhena.display_text import one_line
 from alhena.errors import AlhenaError, ModelError
 from alhena.events import Event, ModelFallbackEvent
-from alhena.models.errors import MediaRefusedError, RecordingError, RequestRejectedError
+from alhena.models.errors import RecordingError
 from alhena.models.retry import RetryClass, RetryingGenerator, retry_event
 from alhena.wire.content import MODEL, USER, Part, text_content
 from alhena.wire.encode import EncodedContent
@@ -18,7 +16,6 @@ from alhena.wire.request import GenerateContentConfig
 from alhena.wire.response import FinishReason
 
 if TYPE_CHECKING:
-    from alhena.chat.history import History
     from alhena.chat.turn import AnswerCollector, ModelTraits
     from alhena.models.retry import RetryBudget
 
@@ -177,39 +174,6 @@ def with_word(contents: tuple[EncodedContent, ...], word: str) -> tuple[EncodedC
         return (*contents, *map(EncodedContent, said))
     parts = (*last.parts, Part(text=word))
     return (*contents[:-1], EncodedContent(msgspec.structs.replace(last, parts=parts)))
-
-
-_UNSPECIFIC = re.compile(r"invalid argument|invalid_argument", re.IGNORECASE)
-"""What Gemini says of a request with a medium that it cannot read, and of others."""
-
-
-def leave_out_media(history: "History", error: AlhenaError) -> str | None:
-    """Puts words in place of the newest media of a history if the service refused them; returns
-    them, or None. An unspecific refusal counts if the last content has media."""
-    named = isinstance(error, MediaRefusedError)
-    if not named and not (
-        isinstance(error, RequestRejectedError)
-        and error.status == 400
-        and _UNSPECIFIC.search(error.message)
-    ):
-        return None
-    from alhena.chat.summary import replace_media
-
-    reason = one_line(error.message, MOST_REASON)
-    note = MEDIA_REFUSED.format(reason=reason.replace("{", "{{").replace("}", "}}"))
-    contents = history.contents
-    first = 0 if named else len(contents) - 1
-    for index in range(len(contents) - 1, first - 1, -1):
-        content = contents[index].content
-        bare = replace_media(content, note)
-        if bare is not content:
-            history.amend({index: bare})
-            return f"sent a note in place of the newest media, which the service refused: {reason}"
-    return None
-
-
-MEDIA_REFUSED = "[A {{what}} was here. The service refused it: {reason}]"
-MOST_REASON = 300
 
 
 def _nudge(error: AlhenaError, turn: "AnswerCollector") -> str | None:

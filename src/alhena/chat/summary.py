@@ -374,6 +374,13 @@ MEDIA_NOTE = (
 )
 """Replacement text for media."""
 
+
+def refusal_note(reason: str) -> str:
+    """The replacement text for media that the service refused."""
+    reason = reason.replace("{", "{{").replace("}", "}}")
+    return f"[A {{what}} was here. The service refused it: {reason}]"
+
+
 _KINDS = frozenset({"audio", "image", "video"})
 
 

@@ -1,11 +1,12 @@
 """One model turn: chunks in, events out; at the end the calls, the content for the history, and
 what was wrong (CHAT-01, CHAT-02)."""
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from alhena.display_text import one_line
 from alhena.errors import AlhenaError, StreamCutError
 from alhena.events import ContentEvent, Event, ThoughtEvent, ToolCallRequestEvent
 from alhena.models.catalogue import model_info
@@ -134,6 +135,15 @@ _TOO_SHORT_TO_CHANT = 500
 """Characters in which `chat.chanting` finds nothing yet, so that it need not be there."""
 
 
+def _cited_addresses(metadata: dict[str, Any] | None) -> Iterator[str]:
+    """The addresses in the `citationMetadata` of a candidate."""
+    sources = metadata.get("citations") or metadata.get("citationSources") if metadata else None
+    for each in cast("list[Any]", sources) if isinstance(sources, list) else ():
+        uri = cast("dict[str, Any]", each).get("uri") if isinstance(each, dict) else None
+        if isinstance(uri, str) and uri:
+            yield one_line(uri, 500)
+
+
 class AnswerCollector:
     """Collects a streamed answer. `parts` are what came, thoughts included; `calls` are ready to be
     scheduled; ids the model did not give are set on the parts too, so they match everywhere."""
@@ -149,6 +159,7 @@ class AnswerCollector:
         self.parts: list[Part] = []
         self.calls: list[ToolCallRequestInfo] = []
         self.text = ""
+        self.citations: dict[str, None] = {}
         self.finish_reason: str | None = None
         self.finish_message: str | None = None
         self.block_reason: str | None = None
@@ -186,6 +197,8 @@ class AnswerCollector:
         self._trace_id = response.response_id or self._trace_id
         for part in response.parts:
             self._take(part)
+        for each in response.candidates[:1]:
+            self.citations |= dict.fromkeys(_cited_addresses(each.citation_metadata))
         if response.finish_reason:
             self.finish_reason = response.finish_reason
             self.finish_message = response.candidates[0].finish_message

@@ -1,5 +1,4 @@
-"""Checks a settings file for wrong values and unknown keys, and renames keys of older versions and
-of the reference."""
+"""Checks a settings file for wrong values and unknown keys."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -8,8 +7,9 @@ from typing import Any, Literal, cast, get_args, get_origin
 
 import msgspec
 
-from alhena.config.documents import union, value_at, with_value, without_value
-from alhena.config.settings import Settings, known_keys
+from alhena.config.documents import without_value
+from alhena.config.reference_keys import REFERENCE_KEYS, TRANSLATED, known_keys
+from alhena.config.settings import Settings
 
 MAX_TOLD = 20
 """Maximum wrong values reported per file."""
@@ -82,7 +82,7 @@ def wrong_values(
 
 def unused_keys(document: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """The keys without effect here: those of the reference, and unknown ones."""
-    known, sections = known_keys(), _sections()
+    known, sections = known_keys() | TRANSLATED.keys(), _sections()
     for name, value in document.items():
         path = (*above, name)
         key = ".".join(path)
@@ -96,7 +96,7 @@ def unused_keys(document: dict[str, Any], above: tuple[str, ...] = ()) -> Iterat
 
 @cache
 def _sections() -> frozenset[str]:
-    names = (key.split(".") for key in known_keys() | REFERENCE_KEYS)
+    names = (key.split(".") for key in known_keys() | REFERENCE_KEYS | TRANSLATED.keys())
     return frozenset(".".join(parts[:count]) for parts in names for count in range(1, len(parts)))
 
 
@@ -140,198 +140,3 @@ def _accepted_words(path: tuple[str, ...]) -> tuple[str, ...]:
     kinds = (kind,) if get_origin(kind) is Literal else get_args(kind)
     words = [each for one in kinds if get_origin(one) is Literal for each in get_args(one)]
     return tuple(str(word) for word in words)
-
-
-MOVED = {
-    "accessibility": "ui.accessibility",
-    "allowedTools": "tools.allowed",
-    "allowMCPServers": "mcp.allowed",
-    "checkpointing": "general.checkpointing",
-    "contextFileName": "context.fileName",
-    "coreTools": "tools.core",
-    "enableInteractiveShell": "tools.shell.enableInteractiveShell",
-    "enforcedAuthType": "security.auth.enforcedType",
-    "excludedProjectEnvVars": "advanced.excludedEnvVars",
-    "excludeMCPServers": "mcp.excluded",
-    "excludeTools": "tools.exclude",
-    "folderTrust": "security.folderTrust.enabled",
-    "hideCWD": "ui.footer.hideCWD",
-    "hideFooter": "ui.hideFooter",
-    "hideModelInfo": "ui.footer.hideModelInfo",
-    "hideSandboxStatus": "ui.footer.hideSandboxStatus",
-    "hideWindowTitle": "ui.hideWindowTitle",
-    "ideMode": "ide.enabled",
-    "includeDirectories": "context.includeDirectories",
-    "loadMemoryFromIncludeDirectories": "context.loadMemoryFromIncludeDirectories",
-    "maxSessionTurns": "model.maxSessionTurns",
-    "mcpServerCommand": "mcp.serverCommand",
-    "memoryDiscoveryMaxDirs": "context.discoveryMaxDirs",
-    "memoryImportFormat": "context.importFormat",
-    "retryFetchErrors": "general.retryFetchErrors",
-    "sandbox": "tools.sandbox",
-    "selectedAuthType": "security.auth.selectedType",
-    "showStatusInTitle": "ui.showStatusInTitle",
-    "theme": "ui.theme",
-    "toolCallCommand": "tools.callCommand",
-    "toolDiscoveryCommand": "tools.discoveryCommand",
-    "usageStatisticsEnabled": "privacy.usageStatisticsEnabled",
-    "useExternalAuth": "security.auth.useExternal",
-    "vimMode": "general.vimMode",
-    "context.loadFromIncludeDirectories": "context.loadMemoryFromIncludeDirectories",
-    "tools.approvalMode": "general.defaultApprovalMode",
-}
-"""Old dotted key -> new dotted key, of those with an effect."""
-RESTRICTING = frozenset({"tools.exclude", "mcp.excluded", "advanced.excludedEnvVars"})
-"""Lists of which no entry may be lost."""
-
-
-def rename_old_keys(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """`document` with new keys, and the renamed keys (new -> old).
-
-    If both exist the new key wins; restricting lists are combined.
-    """
-    found = document
-    moved: dict[str, str] = {}
-    for old, new in MOVED.items():
-        if (value := value_at(found, old)) is None:
-            continue
-        there = value_at(found, new)
-        found = without_value(found, tuple(old.split(".")))
-        if there is not None and new not in RESTRICTING:
-            continue
-        if there is not None:
-            value = _join_lists(there, value, new.rpartition(".")[2])
-        found = with_value(found, tuple(new.split(".")), value)
-        moved[new] = old
-    if isinstance(found.get("model"), str):
-        found = {**found, "model": {"name": found["model"]}}
-        moved["model.name"] = "model"
-    return found, moved
-
-
-def _join_lists(one: Any, other: Any, key: str) -> Any:
-    """The entries of two lists of names, each of which may be written as a text; what is no list,
-    so that it is refused, if one of them is none."""
-    from alhena.config.coercion import coerce_value
-
-    lists = [coerce_value(each, list[str], key) for each in (one, other)]
-    wrong = next((each for each in lists if not isinstance(each, list)), None)
-    return union([entry for each in lists for entry in each]) if wrong is None else wrong
-
-
-_SECTIONS = {
-    "": """
-        $schema mcpServers policyPaths adminPolicyPaths useWriteTodos experimental hooks
-        autoAccept autoConfigureMaxOldSpaceSize bugCommand customThemes customWittyPhrases
-        debugKeystrokeLogging dnsResolutionOrder extensionManagement fileFiltering
-        hasSeenIdeIntegrationNudge hideBanner hideContextSummary hideTips preferredEditor
-        shellPager shellShowColor showCitations showLineNumbers showMemoryUsage
-        skipNextSpeakerCheck summarizeToolOutput useRipgrep
-    """,
-    "general": """
-        preferredEditor openEditorInNewWindow vimMode defaultApprovalMode devtools
-        enableAutoUpdate enableAutoUpdateNotification enableNotifications notificationMethod
-        checkpointing.enabled plan.enabled plan.directory plan.modelRouting retryFetchErrors
-        maxAttempts debugKeystrokeLogging sessionRetention.enabled sessionRetention.maxAge
-        sessionRetention.maxCount sessionRetention.minRetention topicUpdateNarration
-        logRagSnippets disableAutoUpdate disableUpdateNag enablePromptCompletion
-    """,
-    "output": """
-        format
-    """,
-    "ui": """
-        debugRainbow theme autoThemeSwitching terminalBackgroundPollingInterval customThemes
-        hideWindowTitle inlineThinkingMode showStatusInTitle dynamicWindowTitle
-        showHomeDirectoryWarning showCompatibilityWarnings hideTips escapePastedAtSymbols
-        showShortcutsHint compactToolOutput hideBanner hideContextSummary footer.items
-        footer.showLabels footer.hideCWD footer.hideSandboxStatus footer.hideModelInfo
-        footer.hideContextPercentage hideFooter collapseDrawerDuringApproval showMemoryUsage
-        showLineNumbers showCitations showModelInfoInChat showUserIdentity useAlternateBuffer
-        renderProcess terminalBuffer useBackgroundColor incrementalRendering showSpinner
-        loadingPhrases errorVerbosity customWittyPhrases accessibility.enableLoadingPhrases
-        accessibility.screenReader accessibility.disableLoadingPhrases
-    """,
-    "ide": """
-        enabled hasSeenNudge
-    """,
-    "privacy": """
-        usageStatisticsEnabled
-    """,
-    "telemetry": """
-        enabled target otlpEndpoint otlpProtocol logPrompts outfile useCollector useCliAuth
-        traces
-    """,
-    "billing": """
-        overageStrategy vertexAi.requestType vertexAi.sharedRequestType
-    """,
-    "model": """
-        name maxSessionTurns summarizeToolOutput compressionThreshold disableLoopDetection
-        skipNextSpeakerCheck chatCompression.contextPercentageThreshold
-    """,
-    "modelConfigs": """
-        aliases customAliases customOverrides overrides modelDefinitions modelIdResolutions
-        classifierIdResolutions modelChains
-    """,
-    "agents": """
-        overrides browser.sessionMode browser.headless browser.profilePath browser.visualModel
-        browser.allowedDomains browser.disableUserInput browser.maxActionsPerTask
-        browser.confirmSensitiveActions browser.blockFileUploads
-    """,
-    "context": """
-        fileName importFormat includeDirectoryTree discoveryMaxDirs memoryBoundaryMarkers
-        includeDirectories loadMemoryFromIncludeDirectories fileFiltering.respectGitIgnore
-        fileFiltering.respectGeminiIgnore fileFiltering.enableFileWatcher
-        fileFiltering.enableRecursiveFileSearch fileFiltering.enableFuzzySearch
-        fileFiltering.customIgnoreFilePaths loadFromIncludeDirectories
-        fileFiltering.disableFuzzySearch
-    """,
-    "tools": """
-        sandbox sandboxAllowedPaths sandboxNetworkAccess shell.enableInteractiveShell
-        shell.backgroundCompletionBehavior shell.pager shell.showColor shell.inactivityTimeout
-        shell.enableShellOutputEfficiency core allowed confirmationRequired exclude
-        discoveryCommand callCommand useRipgrep truncateToolOutputThreshold disableLLMCorrection
-        autoAccept enableToolOutputTruncation truncateToolOutputLines enableHooks
-        enableMessageBusIntegration approvalMode
-    """,
-    "mcp": """
-        serverCommand allowed excluded autoAllowInHeadless
-    """,
-    "security": """
-        toolSandboxing disableYoloMode disableAlwaysAllow enablePermanentToolApproval
-        autoAddToPolicyByDefault blockGitExtensions allowedExtensions folderTrust.enabled
-        environmentVariableRedaction.allowed environmentVariableRedaction.blocked
-        environmentVariableRedaction.enabled auth.selectedType auth.enforcedType
-        auth.useExternal enableConseca folderTrust.featureEnabled
-    """,
-    "advanced": """
-        autoConfigureMemory dnsResolutionOrder excludedEnvVars ignoreLocalEnv bugCommand
-    """,
-    "extensions": """
-        disabled workspacesWithMigrationNudge
-    """,
-    "skills": """
-        enabled disabled
-    """,
-    "hooksConfig": """
-        enabled disabled notifications
-    """,
-    "contextManagement": """
-        historyWindow.maxTokens historyWindow.retainedTokens messageLimits.normalMaxTokens
-        messageLimits.retainedMaxTokens messageLimits.normalizationHeadRatio
-        tools.distillation.maxOutputTokens tools.distillation.summarizationThresholdTokens
-        tools.outputMasking.protectionThresholdTokens
-        tools.outputMasking.minPrunableThresholdTokens tools.outputMasking.protectLatestTurn
-    """,
-    "admin": """
-        secureModeEnabled extensions.enabled mcp.enabled mcp.config mcp.requiredConfig
-        skills.enabled
-    """,
-}
-"""Section -> names in it; "" has the names outside sections."""
-
-REFERENCE_KEYS = frozenset(
-    f"{section}.{name}" if section else name
-    for section, names in _SECTIONS.items()
-    for name in names.split()
-)
-"""All of them, dotted."""

@@ -98,11 +98,11 @@ def _object(value: Any) -> Any:
     """An object: also of nothing, and of a text of JSON."""
     if value is None:
         return {}
-    return _decoded(value, "{", dict)
+    return _decode_text(value, "{", dict)
 
 
 def _coerce_array(value: Any, item: types.Type, key: str) -> Any:
-    value = _decoded(value, "[", list)
+    value = _decode_text(value, "[", list)
     match value:
         case None:
             entries: list[Any] = []
@@ -122,7 +122,7 @@ def _coerce_array(value: Any, item: types.Type, key: str) -> Any:
     return [_coerce(each, item, key) for each in entries]
 
 
-def _decoded(value: Any, start: str, kind: type) -> Any:
+def _decode_text(value: Any, start: str, kind: type) -> Any:
     """A text of JSON as the value it is."""
     if not isinstance(value, str) or not value.lstrip().startswith(start):
         return value

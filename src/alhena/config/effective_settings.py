@@ -229,6 +229,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys(key for layer in self.layers for key in layer.idle))
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """Warnings on the settings files that no start repeats; `alhena settings check` does."""
+        return tuple(each for layer in self.layers for each in layer.remarks)
+
+    @property
     def undecided(self) -> bool:
         """True when the person should decide about trust, because files are ignored until then."""
         return bool(self.unread) and not self.trust.known
@@ -322,8 +327,8 @@ def _with_restrictions(
 ) -> "tuple[MergedLayers | None, str]":
     """The settings with what an untrusted workspace's file can only restrict, and words on it; as
     they are where the file cannot be used."""
-    from alhena.config.checking import rename_old_keys
     from alhena.config.documents import parse_settings
+    from alhena.config.reference_keys import rename_old_keys
     from alhena.config.workspace_layer import restricting
 
     try:
@@ -347,10 +352,13 @@ def _with_extensions(
     """Adds the user's extensions. Nothing of them is imported where there are none."""
     if not os.path.isdir(config_home(environ) / "extensions") and not chosen:
         return place
+    if not place.settings.experimental.extension_management:
+        return place
     from alhena.config.extensions import load_extensions, with_extensions
 
     allowed = place.settings.security.allowed_extensions
-    found = load_extensions(environ, place.cwd, chosen, allowed)
+    off = place.settings.extensions.disabled
+    found = load_extensions(environ, place.cwd, chosen, allowed, disabled=off)
     return msgspec.structs.replace(
         place,
         extensions=found.used,

@@ -134,12 +134,16 @@ def load_extensions(
     workspace: Path,
     chosen: tuple[str, ...] | None = None,
     allowed: Iterable[str] = (),
+    *,
+    disabled: Iterable[str] = (),
 ) -> Extensions:
     """The installed extensions as they are for a workspace. `chosen` are the only ones to use
     (`-e`; "none" for none), instead of those that are enabled. `allowed` are regular expressions of
-    which one has to match the source; none of them: all sources."""
+    which one has to match the source; none of them: all sources. `disabled` are names of
+    `extensions.disabled`."""
     base = extensions_path(environ)
     loader = _Loader(environ, workspace, chosen, tuple(allowed))
+    loader.disabled = frozenset(name.casefold() for name in disabled)
     found = [loader.load(home) for home in _folders(base)]
     extensions = tuple(each for each in found if each is not None)
     names = {each.name.lower() for each in extensions}
@@ -151,20 +155,31 @@ def load_extensions(
 
 
 def with_extensions(settings: Settings, extensions: Iterable[Extension]) -> Settings:
-    """Settings with the MCP servers and excluded tools of extensions. A server of the settings
-    counts before one of an extension, and none of an extension is trusted."""
-    from alhena.config.mcp_servers import typed_entries
-
+    """Settings with the MCP servers, excluded tools and themes of extensions. A server of the
+    settings counts before one of an extension, and none of an extension is trusted."""
     servers: dict[str, Any] = dict(settings.mcp_servers)
     excluded = list(settings.tools.exclude)
+    themes: dict[str, Any] = {}
     for extension in extensions:
-        for name, entry in typed_entries(extension.manifest.mcp_servers).items():
+        for name, entry in _typed_servers(extension.manifest.mcp_servers).items():
             env = with_environ(extension.environ, entry.get("env"))
             own = {"trust": False, "extension": extension.name, "env": env}
             servers.setdefault(name, {**entry, **own})
         excluded += extension.manifest.exclude_tools
+        for theme in extension.manifest.themes:
+            if isinstance(name := theme.get("name"), str):
+                themes[f"{name} ({extension.name})"] = theme
     tools = msgspec.structs.replace(settings.tools, exclude=tuple(dict.fromkeys(excluded)))
-    return msgspec.structs.replace(settings, mcp_servers=servers, tools=tools)
+    ui = msgspec.structs.replace(settings.ui, custom_themes={**themes, **settings.ui.custom_themes})
+    return msgspec.structs.replace(settings, mcp_servers=servers, tools=tools, ui=ui)
+
+
+def _typed_servers(servers: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    if not servers:
+        return {}
+    from alhena.config.mcp_servers import typed_entries
+
+    return typed_entries(servers)
 
 
 def with_environ(environ: Mapping[str, str], env: Any) -> Any:
@@ -219,6 +234,7 @@ class _Loader:
         allowed: tuple[str, ...],
     ) -> None:
         self.problems: list[str] = []
+        self.disabled: frozenset[str] = frozenset()
         self._environ = environ
         self._workspace = workspace
         self._chosen = None if chosen is None else {name.lower() for name in chosen}
@@ -265,6 +281,8 @@ class _Loader:
         if self._chosen is not None:
             if name.lower() not in self._chosen or "none" in self._chosen:
                 return _WhyOff("-e does not name it", chosen=True)
+        elif name.casefold() in self.disabled:
+            return _WhyOff("extensions.disabled names it", chosen=True)
         elif not is_enabled(self._enablement.get(name, ()), self._workspace, self._environ):
             return _WhyOff(f"disabled; alhena extensions enable {name}", chosen=True)
         source = "" if extension.installation is None else extension.installation.source

@@ -5,18 +5,11 @@ from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from alhena.config.checking import (
-    MAX_TOLD,
-    REFERENCE_KEYS,
-    rename_old_keys,
-    similar_key,
-    unused_keys,
-    wrong_values,
-)
+from alhena.config.checking import MAX_TOLD, similar_key, unused_keys, wrong_values
 from alhena.config.documents import (
     VARIABLE,
     parse_settings,
@@ -27,12 +20,30 @@ from alhena.config.documents import (
     value_at,
     without_value,
 )
+from alhena.config.reference_keys import is_reference_key, rename_old_keys
 from alhena.config.settings import Settings
 from alhena.display_text import first_of
 from alhena.errors import ConfigError
 
+if TYPE_CHECKING:
+    from alhena.config.workspace_layer import Refusal
+
+MAX_JUDGED = 50
+"""Maximum unknown keys of which it is found out what was meant."""
 MAX_NAMED = 10
 """Maximum keys named in one warning."""
+_MATTERING = (
+    *("tools", "security", "mcp", "hooks", "hooksConfig", "tools.core", "tools.exclude"),
+    *("tools.allowed", "tools.confirmationRequired", "tools.sandbox", "tools.sandboxNetworkAccess"),
+    *("mcp.allowed", "mcp.excluded", "mcpServers", "policyPaths", "adminPolicyPaths"),
+    *("security.disableYoloMode", "security.disableAlwaysAllow", "security.folderTrust"),
+    *("security.folderTrust.enabled", "security.environmentVariableRedaction.enabled"),
+    *("security.environmentVariableRedaction.blocked", "security.allowedExtensions"),
+    *("security.blockGitExtensions", "security.auth.enforcedType", "advanced.excludedEnvVars"),
+    *("general.defaultApprovalMode", "general.checkpointing.enabled", "model.maxSessionTurns"),
+    *("model.budget.maxTokens", "model.budget.maxSeconds", "model.budget.maxCost"),
+)
+"""Keys and sections that restrict; a misspelt one restricts nothing."""
 _UNSUPPORTED = ("security.toolSandboxing", "security.enableConseca")
 """Restricting keys that are not supported."""
 
@@ -60,7 +71,8 @@ class LayerFile(msgspec.Struct, frozen=True, kw_only=True):
 
 class Layer(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one file: keys renamed, variables expanded and, for a workspace, reduced to
-    allowed values. `data` is the file content; `moved` maps renamed keys (new -> old)."""
+    allowed values. `data` is the file content; `moved` maps renamed keys (new -> old). `remarks`
+    are warnings without consequences."""
 
     kind: LayerKind
     path: Path
@@ -69,6 +81,7 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
     moved: dict[str, str] = {}
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
 
     @property
@@ -230,10 +243,13 @@ def _read(file: LayerFile, environ: Mapping[str, str], withheld: frozenset[str])
         pairs = [f"{old} for {new}" for new, old in moved.items()]
         notes = (f"{file.path}: has older names of keys: {first_of(pairs, MAX_NAMED)}.",)
     unused = {".".join(path): path for path in unused_keys(layer.document)}
-    odd = [path for key, path in unused.items() if key not in REFERENCE_KEYS]
-    told = (*layer.warnings, *_oddities(layer, odd))
-    idle = tuple(key for key in unused if key in REFERENCE_KEYS)
-    return msgspec.structs.replace(layer, warnings=told, notes=notes, idle=idle)
+    odd = [path for key, path in unused.items() if not is_reference_key(key)]
+    serious = [path for path in odd[:MAX_JUDGED] if similar_key(path) in _MATTERING]
+    told = (*layer.warnings, *_oddities(layer, serious))
+    remarks = tuple(_unknown_keys(layer, [path for path in odd if path not in serious]))
+    idle = tuple(key for key in unused if is_reference_key(key))
+    replace = msgspec.structs.replace
+    return replace(layer, warnings=told, notes=notes, remarks=remarks, idle=idle)
 
 
 def _typed_servers(document: dict[str, Any]) -> dict[str, Any]:
@@ -268,18 +284,22 @@ def _require_usable(layer: Layer) -> Layer:
 
 def _oddities(layer: Layer, odd: list[tuple[str, ...]]) -> Iterator[str]:
     """Warnings on a layer: unknown keys and unsupported restrictions."""
-    if odd:
-        near = [(path, similar_key(path)) for path in odd[:MAX_NAMED]]
-        named = [
-            _describe_key(layer, path, f"did you mean {key}?" if key else "") for path, key in near
-        ]
-        yield f"{layer.path}: unknown settings (ignored): {first_of(named, MAX_NAMED, len(odd))}."
+    yield from _unknown_keys(layer, odd)
     for key in _UNSUPPORTED:
         if value_at(layer.document, key) is True:
             yield (
                 f"{layer.path}: {_describe_key(layer, tuple(key.split('.')))} is not supported in "
                 "this version, and restricts nothing."
             )
+
+
+def _unknown_keys(layer: Layer, odd: list[tuple[str, ...]]) -> Iterator[str]:
+    if odd:
+        near = [(path, similar_key(path)) for path in odd[:MAX_NAMED]]
+        named = [
+            _describe_key(layer, path, f"did you mean {key}?" if key else "") for path, key in near
+        ]
+        yield f"{layer.path}: unknown settings (ignored): {first_of(named, MAX_NAMED, len(odd))}."
 
 
 def _workspace(file: LayerFile, environ: Mapping[str, str], without: Settings) -> Layer:
@@ -298,14 +318,30 @@ def _workspace(file: LayerFile, environ: Mapping[str, str], without: Settings) -
         document, refusals = restrict_document(layer.document, holding, root)
     except RecursionError as error:
         raise too_deep(file.path) from error
+    looks = [refusal for refusal in refusals if _is_of_looks(refusal[0])]
+    told = _describe_refusals(layer, [refusal for refusal in refusals if refusal not in looks])
+    return msgspec.structs.replace(
+        layer,
+        document=document,
+        warnings=(*layer.warnings, *told),
+        remarks=(*layer.remarks, *_describe_refusals(layer, looks)),
+    )
+
+
+def _describe_refusals(layer: Layer, refusals: "list[Refusal]") -> tuple[str, ...]:
+    """Lines on the keys that are not taken from a workspace."""
     reasons: dict[str, list[str]] = {}
     for key, why in refusals:
         reasons.setdefault(why, []).append(_describe_key(layer, key))
-    told = tuple(
-        f"{file.path}: not taken from a workspace: {first_of(named, MAX_NAMED)}; {why}."
+    return tuple(
+        f"{layer.path}: not taken from a workspace: {first_of(named, MAX_NAMED)}; {why}."
         for why, named in reasons.items()
     )
-    return msgspec.structs.replace(layer, document=document, warnings=(*layer.warnings, *told))
+
+
+def _is_of_looks(path: tuple[str, ...]) -> bool:
+    """True for a key that says how one person's terminal looks, which a project cannot."""
+    return path[0] in ("ui", "ide") or path == ("general", "vimMode")
 
 
 def _without_held(layer: Layer, held: frozenset[tuple[str, ...]]) -> Layer:

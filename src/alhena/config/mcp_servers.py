@@ -269,7 +269,7 @@ def _exclusion_reason(name: str, settings: Settings) -> str:
     allowed, excluded = settings.mcp.allowed, settings.mcp.excluded
     if name in excluded or EVERY in excluded:
         return "mcp.excluded names it"
-    if allowed is not None and name not in allowed and EVERY not in allowed:
+    if allowed and name not in allowed and EVERY not in allowed:
         return "mcp.allowed (or --allowed-mcp-server-names) does not name it"
     return ""
 

@@ -5,8 +5,6 @@ from all layers; `workspace_layer` defines the keys a workspace may set.
 """
 
 import os
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -41,7 +39,8 @@ class GeneralSettings(Section, frozen=True, kw_only=True):
     """`general.*`. `max_attempts`: total attempts for a failing request; `retry_fetch_errors`:
     unknown network errors count as transient; `enable_notifications`: a terminal tells of questions
     that wait and of the end of long runs; `stdin_timeout`: seconds without a byte after which piped
-    input is left out beside a prompt, 0 for never."""
+    input is left out beside a prompt, 0 for never. With `preview_features` false, aliases mean no
+    preview models. `preferred_editor`: a name of the reference, such as `vscode`, or a command."""
 
     default_approval_mode: Literal["default", "auto_edit", "plan"] = "default"
     vim_mode: bool = False
@@ -49,6 +48,8 @@ class GeneralSettings(Section, frozen=True, kw_only=True):
     notification_method: Literal["auto", "osc9", "osc777", "bell"] = "auto"
     max_attempts: int = 10
     retry_fetch_errors: bool = True
+    preview_features: bool | None = None
+    preferred_editor: str | None = None
     stdin_timeout: float = 30
     session_retention: SessionRetention = SessionRetention()
     checkpointing: CheckpointingSettings = CheckpointingSettings()
@@ -62,11 +63,22 @@ class OutputSettings(Section, frozen=True, kw_only=True):
 
 class ShellSettings(Section, frozen=True, kw_only=True):
     """`tools.shell.*`; the inactivity timeout is in seconds, 0 for none. `pty` is an alias of
-    `enable_interactive_shell`: commands of the model run in a terminal."""
+    `enable_interactive_shell`: commands of the model run in a terminal. `pager` is their PAGER;
+    with `show_color` false they are asked for no colours."""
 
     inactivity_timeout: float = 300
     enable_interactive_shell: bool = False
     pty: bool = False
+    pager: str = "cat"
+    show_color: bool | None = None
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables of commands that these settings change."""
+        found: dict[str, str] = {}
+        if self.pager != "cat":
+            found = dict.fromkeys(("PAGER", "GIT_PAGER", "MANPAGER"), self.pager)
+        return found if self.show_color is not False else {**found, "NO_COLOR": "1"}
 
 
 class EnvironmentRedaction(Section, frozen=True, kw_only=True):
@@ -137,21 +149,33 @@ class FooterSettings(Section, frozen=True, kw_only=True):
     hide_cwd: bool = msgspec.field(name="hideCWD", default=False)
     hide_sandbox_status: bool = False
     hide_model_info: bool = False
+    hide_context_percentage: bool = False
 
 
 class AccessibilitySettings(Section, frozen=True, kw_only=True):
     """`ui.accessibility.*`. With `screen_reader` sessions at the terminal use plain lines."""
 
     screen_reader: bool = False
+    disable_loading_phrases: bool = False
 
 
 class UiSettings(Section, frozen=True, kw_only=True):
     """`ui.*`. `theme` None: the terminal's own colours, those for a light background where it says
-    that it has one and `auto_theme_switching` is true. `status_line`: a command whose first line
-    is shown in the footer."""
+    that it has one and `auto_theme_switching` is true. `custom_themes`: further themes by name.
+    `status_line`: a command whose first line is shown in the footer. `custom_witty_phrases` are
+    shown in turn while the model thinks."""
 
     theme: str | None = None
+    custom_themes: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     auto_theme_switching: bool = True
+    hide_banner: bool = False
+    hide_tips: bool = False
+    hide_context_summary: bool = False
+    show_memory_usage: bool = False
+    show_citations: bool = False
+    show_model_info_in_chat: bool = False
+    use_full_width: bool = True
+    custom_witty_phrases: tuple[str, ...] = ()
     hide_window_title: bool = False
     show_status_in_title: bool = False
     dynamic_window_title: bool = True
@@ -197,9 +221,10 @@ class ToolSettings(Section, frozen=True, kw_only=True):
     built-in tools available (None: all), `allowed` need no approval, `confirmation_required` need
     one each time, `exclude` are denied.
 
-    A result over `truncate_tool_output_threshold` characters is truncated to its two ends; 0 or
-    less turns that off. `sandbox` enables or selects a sandbox for commands
-    (`system/sandbox/layout.py` reads it); `sandbox_allowed_paths` are writable in it, and
+    A result over `truncate_tool_output_threshold` characters is truncated to its two ends, of at
+    most `truncate_tool_output_lines` together; 0 or less turns that off. `sandbox` enables or
+    selects a sandbox for commands (`system/sandbox/layout.py` reads it); `sandbox_allowed_paths`
+    are writable in it, and
     `sandbox_network_access` false blocks the network. `discovery_command` lists further tools as
     JSON, `call_command` runs one of them.
     """
@@ -209,6 +234,8 @@ class ToolSettings(Section, frozen=True, kw_only=True):
     confirmation_required: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     truncate_tool_output_threshold: int = 40_000
+    truncate_tool_output_lines: int | None = None
+    use_ripgrep: bool = True
     shell: ShellSettings = ShellSettings()
     sandbox: bool | str | SandboxSettings = False
     sandbox_allowed_paths: tuple[str, ...] = ()
@@ -256,8 +283,10 @@ class AgentOverride(Section, frozen=True, kw_only=True):
 
 
 class AgentsSettings(Section, frozen=True, kw_only=True):
-    """`agents.*`: how many agents may run at once and in a session, and changes to single ones."""
+    """`agents.*`: whether agents of files are used, how many agents may run at once and in a
+    session, and changes to single ones."""
 
+    enabled: bool = True
     max_concurrent: Annotated[int, msgspec.Meta(ge=1)] = 4
     max_per_session: Annotated[int, msgspec.Meta(ge=0)] = 50
     overrides: dict[str, AgentOverride] = msgspec.field(default_factory=dict[str, AgentOverride])
@@ -278,12 +307,21 @@ class TelemetrySettings(Section, frozen=True, kw_only=True):
     traces: bool = True
 
 
+class BugCommand(Section, frozen=True, kw_only=True):
+    """`advanced.bugCommand`: the address of `/bug`, with {title} and {info}."""
+
+    url_template: str
+
+
 class AdvancedSettings(Section, frozen=True, kw_only=True):
     """`advanced.*`. `excluded_env_vars` are variables that no project's .env file sets; with
-    `ignore_local_env` such files are not read."""
+    `ignore_local_env` such files are not read. `dns_resolution_order`: the addresses of a host to
+    try first."""
 
     excluded_env_vars: tuple[str, ...] = ("DEBUG", "DEBUG_MODE")
     ignore_local_env: bool = False
+    dns_resolution_order: Literal["ipv4first", "verbatim"] = "verbatim"
+    bug_command: BugCommand | None = None
 
 
 class PriceSettings(Section, frozen=True, kw_only=True):
@@ -312,6 +350,13 @@ class BudgetSettings(Section, frozen=True, kw_only=True):
     max_cost: float | None = None
 
 
+class SummarySettings(Section, frozen=True, kw_only=True):
+    """`model.summarizeToolOutput.NAME`: the longest result of a tool, in tokens, that is not
+    summarised."""
+
+    token_budget: Annotated[int, msgspec.Meta(ge=1)] = 2_000
+
+
 class ModelSettings(Section, frozen=True, kw_only=True):
     """`model.*`. `max_session_turns` -1 means no limit. `fallback`: use a smaller model when this
     one is out of quota or capacity: after confirmation, always, or never. `compression_threshold`:
@@ -319,7 +364,8 @@ class ModelSettings(Section, frozen=True, kw_only=True):
     `context_window`: its size in tokens, None for the known size of the model. `loop_check_turns`:
     number of turns of a prompt after which a model checks for loops, 0 for never. `prices` are by
     model name, which may end in `*`. `service_tier`: the class of service of all requests.
-    `prompt_cache`: how long Anthropic's service keeps prompts for the next request."""
+    `prompt_cache`: how long Anthropic's service keeps prompts for the next request. Unless
+    `skip_next_speaker_check`, a model says whether an answer without calls is complete."""
 
     name: str | None = None
     max_session_turns: int = -1
@@ -330,6 +376,10 @@ class ModelSettings(Section, frozen=True, kw_only=True):
     budget: BudgetSettings = BudgetSettings()
     prices: dict[str, PriceSettings] = msgspec.field(default_factory=dict[str, PriceSettings])
     fallback: Literal["ask", "always", "never"] = "ask"
+    skip_next_speaker_check: bool = True
+    summarize_tool_output: dict[str, SummarySettings] = msgspec.field(
+        default_factory=dict[str, "SummarySettings"]
+    )
     service_tier: Literal["flex", "standard", "priority"] | None = None
     prompt_cache: Literal["5m", "1h", "off"] = "5m"
 
@@ -375,10 +425,14 @@ class BillingSettings(Section, frozen=True, kw_only=True):
 
 
 class FileFilteringSettings(Section, frozen=True, kw_only=True):
-    """`context.fileFiltering.*`: leave out of @paths what git, or .geminiignore, ignores."""
+    """`context.fileFiltering.*`: leave out what git, or .geminiignore, ignores, unless a call says
+    otherwise. A path after @ is completed with paths below other directories
+    (`enable_recursive_file_search`), by letters in order (`enable_fuzzy_search`)."""
 
     respect_git_ignore: bool = True
     respect_gemini_ignore: bool = True
+    enable_recursive_file_search: bool = True
+    enable_fuzzy_search: bool = True
 
 
 DEFAULT_NAMES = ("GEMINI.md", "AGENTS.md")
@@ -386,7 +440,7 @@ DEFAULT_NAMES = ("GEMINI.md", "AGENTS.md")
 
 
 class ContextSettings(Section, frozen=True, kw_only=True):
-    """`context.*`: memory files. `file_name`: their names, one or several (None: DEFAULT_NAMES);
+    """`context.*`: memory files. `file_name`: their names beside GEMINI.md (None: DEFAULT_NAMES);
     `memory_boundary_markers`: files that mark the root of a project; `max_import_depth`: maximum
     levels of `@path` imports; `discovery_max_dirs`: directories searched by `alhena memory` below
     the workspace; `include_directories`: additional workspace roots; `include_directory_tree`:
@@ -404,14 +458,14 @@ class ContextSettings(Section, frozen=True, kw_only=True):
 
     @property
     def file_names(self) -> tuple[str, ...]:
-        """The usable names, in order; DEFAULT_NAMES if there are none."""
-        return self._usable or DEFAULT_NAMES
+        """The usable names, in order, and GEMINI.md; DEFAULT_NAMES if there are none."""
+        return self._added or DEFAULT_NAMES
 
     def names_in(self, directory: Path) -> tuple[str, ...]:
         """The names of the memory files of a directory. Without usable names of the settings it is
         one: GEMINI.md, or AGENTS.md where only that exists."""
-        if self._usable:
-            return self._usable
+        if self._added:
+            return self._added
         existing = (name for name in DEFAULT_NAMES if os.path.lexists(directory / name))
         return (next(existing, DEFAULT_NAMES[0]),)
 
@@ -426,8 +480,9 @@ class ContextSettings(Section, frozen=True, kw_only=True):
         return tuple(filter(_is_inside, self.memory_boundary_markers))
 
     @property
-    def _usable(self) -> tuple[str, ...]:
-        return tuple(filter(_is_inside, self._given))
+    def _added(self) -> tuple[str, ...]:
+        usable = tuple(filter(_is_inside, self._given))
+        return tuple(dict.fromkeys((*usable, DEFAULT_NAMES[0]))) if usable else ()
 
     @property
     def _given(self) -> tuple[str, ...]:
@@ -468,6 +523,20 @@ class ContextManagementSettings(Section, frozen=True, kw_only=True):
     tools: ContextToolSettings = ContextToolSettings()
 
 
+class ExtensionSettings(Section, frozen=True, kw_only=True):
+    """`extensions.*`. `disabled` are names of extensions."""
+
+    disabled: tuple[str, ...] = ()
+
+
+class ExperimentalSettings(Section, frozen=True, kw_only=True):
+    """`experimental.*`. Without `extension_management` no extension is used or installed; without
+    `jit_context` memory files of subdirectories are not read on the way."""
+
+    extension_management: bool = True
+    jit_context: bool = True
+
+
 class Settings(Section, frozen=True, kw_only=True):
     """The effective settings. `mcp_servers` are parsed by `config/mcp_servers.py` if there are
     any."""
@@ -494,6 +563,8 @@ class Settings(Section, frozen=True, kw_only=True):
     agents: AgentsSettings = AgentsSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     advanced: AdvancedSettings = AdvancedSettings()
+    extensions: ExtensionSettings = ExtensionSettings()
+    experimental: ExperimentalSettings = ExperimentalSettings()
 
 
 def load_settings(path: Path) -> Settings:
@@ -515,18 +586,3 @@ def settings_of(value: Any, origin: str) -> Settings:
             f"{origin}: {str(error).replace('`', '')}.",
             remedy="Correct that value or remove the key.",
         ) from error
-
-
-@cache
-def known_keys() -> frozenset[str]:
-    """The dotted names of all supported keys."""
-    return frozenset(_keys(Settings()))
-
-
-def _keys(value: msgspec.Struct, prefix: str = "") -> Iterator[str]:
-    for field, name in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True):
-        inner = getattr(value, field)
-        if isinstance(inner, msgspec.Struct):
-            yield from _keys(inner, f"{prefix}{name}.")
-        else:
-            yield prefix + name

@@ -13,7 +13,7 @@ from typing import Any, cast
 from alhena.config.documents import names_in, union, value_at
 from alhena.config.environment import CREDENTIALS
 from alhena.config.mcp_servers import COMMAND_SERVER, EVERY, OF_GOOGLE, OF_WORKSPACE
-from alhena.config.settings import DEFAULT_NAMES, known_keys
+from alhena.config.reference_keys import known_keys
 
 FREE = frozenset(
     {
@@ -29,6 +29,10 @@ FREE = frozenset(
         *("tools.truncateToolOutputThreshold", "tools.shell.inactivityTimeout"),
         *("tools.shell.enableInteractiveShell", "tools.shell.pty"),
         *("model.compressionThreshold", "model.contextWindow"),
+        *("tools.shell.pager", "tools.shell.showColor", "tools.useRipgrep"),
+        *("tools.truncateToolOutputLines", "model.summarizeToolOutput"),
+        *("context.fileFiltering.enableRecursiveFileSearch", "advanced.dnsResolutionOrder"),
+        *("context.fileFiltering.enableFuzzySearch", "experimental.jitContext"),
         "agents.overrides",
         "contextManagement.tools.outputMasking.protectLatestTurn",
         "contextManagement.tools.outputMasking.minPrunableThresholdTokens",
@@ -287,7 +291,7 @@ def _model(_own: Any, given: Any) -> Any:
 def _memory_names(own: Any, given: Any) -> Any:
     """Adds names to the user's own. They also apply to the user's home, which contains other files,
     so only some are allowed."""
-    names = [own] if isinstance(own, str) else list(own or DEFAULT_NAMES)
+    names = [own] if isinstance(own, str) else list(own or ())
     more = [given] if isinstance(given, str) else list(given)
     if any(PurePosixPath(name).suffix.lower() not in {".md", ".mdc", ".txt"} for name in more):
         return REFUSED
@@ -299,6 +303,7 @@ def _memory_names(own: Any, given: Any) -> Any:
 RULES: dict[str, Rule] = {
     "general.defaultApprovalMode": _order_rule("plan", "default", "auto_edit"),
     "general.checkpointing.enabled": _order_rule(True, False),
+    "general.previewFeatures": lambda _own, given: False if given is False else REFUSED,
     "model.name": _model,
     "model.maxSessionTurns": _fewer,
     "model.budget.maxTokens": _less,
@@ -312,10 +317,13 @@ RULES: dict[str, Rule] = {
     "tools.core": _some,
     "tools.confirmationRequired": _all,
     "tools.exclude": _all,
+    "agents.enabled": _order_rule(False, True),
     "agents.maxConcurrent": _fewer,
     "agents.maxPerSession": _fewer,
     "skills.enabled": _order_rule(False, True),
     "skills.disabled": _all,
+    "extensions.disabled": _all,
+    "experimental.extensionManagement": _order_rule(False, True),
     "tools.sandbox": _order_rule(True, False),
     "tools.sandboxNetworkAccess": lambda _own, given: False if given is False else REFUSED,
     "tools.discoveryCommand": _if_unset,

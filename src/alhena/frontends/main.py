@@ -32,7 +32,7 @@ COMMANDS = {
     "tools": ("list", "call"),
     "policy": ("explain", "test"),
     "wire": ("check", "convert"),
-    "hooks": ("list", "test", "enable", "disable", "trust"),
+    "hooks": ("list", "test", "enable", "disable", "trust", "migrate"),
     "memory": ("show", "import"),
     "sessions": ("list", "show", "export", "delete", "checkpoints", "restore", "adopt"),
     "auth": ("login", "status", "logout"),
@@ -94,10 +94,38 @@ def _command(argv: list[str]) -> Callable[[list[str]], int]:
     name = argv[0] if argv else ""
     if len(argv) == 2 and name == "help" and argv[1] in COMMANDS:
         return lambda _argv: carry_out(argv[1], ["--help"])
-    short = len(argv) <= 2 or argv[1].startswith("-") or argv[2].startswith("-")
-    if name in COMMANDS and (short or argv[1] in COMMANDS[name]):
+    if _is_command(argv):
         return lambda rest: carry_out(name, rest[1:])
+    if name.startswith("-") and any(word in COMMANDS for word in argv):
+        return _behind_options(argv) or _prompt
     return _prompt
+
+
+def _is_command(words: list[str]) -> bool:
+    name = words[0] if words else ""
+    short = len(words) <= 2 or words[1].startswith("-") or words[2].startswith("-")
+    return name in COMMANDS and (short or words[1] in COMMANDS[name])
+
+
+def _behind_options(argv: list[str]) -> Callable[[list[str]], int] | None:
+    """The command behind options of a run; it gets those that it knows."""
+    from alhena.frontends.shared.arguments import split_options
+
+    found = split_options(argv)
+    if found is None or not _is_command(found[1]):
+        return None
+    options, (name, *words) = found
+    usage: str = getattr(import_module(f"alhena.frontends.cli.{name}"), "USAGE", "")
+    known = {"-d": "--debug", "--debug": "--debug"}
+    for at, option in enumerate(options):
+        flag = option.partition("=")[0]
+        if flag in known:
+            words.append(known[flag])
+        elif flag.startswith("--") and flag in usage:
+            words += (option, *(each for each in options[at + 1 : at + 2] if each[:1] != "-"))
+    if _wants_json(options) and "--json" in usage:
+        words.append("--json")
+    return lambda _argv: carry_out(name, words)
 
 
 def carry_out(name: str, words: list[str]) -> int:
@@ -134,7 +162,7 @@ def _prompt(argv: list[str]) -> int:
     _warn_in_words()
     if arguments.worktree is not None:
         from alhena.config.environment import without_repository
-        from alhena.frontends.worktree import enter_worktree
+        from alhena.frontends.shared.worktree import enter_worktree
 
         enter_worktree(arguments.worktree, os.environ)
         for name in os.environ.keys() - without_repository(os.environ).keys():
@@ -149,10 +177,21 @@ def _prompt(argv: list[str]) -> int:
     if arguments.prompt_interactive is not None or (silent and at_terminal):
         from alhena.frontends.terminal.run import run_terminal
 
+        if arguments.worktree is not None:
+            _warn_of_submodules()
         return run_terminal(arguments)
     from alhena.frontends.headless.run import run_headless
 
     return run_headless(arguments)
+
+
+def _warn_of_submodules() -> None:
+    import warnings
+
+    from alhena.frontends.shared.worktree import describe_empty_submodules
+
+    if empty := describe_empty_submodules(os.environ):
+        warnings.warn(empty, RuntimeWarning, stacklevel=2)
 
 
 def _wants_json(options: list[str]) -> bool:

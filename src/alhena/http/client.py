@@ -18,6 +18,8 @@ from alhena.http.exchange import Body, Headers, HttpConnection, NamedPeer, unrea
 if TYPE_CHECKING:
     from ssl import SSLContext
 
+    from alhena.http.proxy import ProxyConnector
+
 PIECE = 1 << 20
 """Maximum bytes decompressed at once."""
 KEEP_ALIVE = 90.0
@@ -41,17 +43,25 @@ def open_transport(
     proxy = proxy_for(endpoint, environ)
     if proxy is None:
         return Transport(endpoint, timeouts, environ)
-    from alhena.http.proxy import ProxiedTransport
+    from alhena.http.proxy import ProxyConnector
 
-    return ProxiedTransport(endpoint, proxy, timeouts, environ)
+    return Transport(endpoint, timeouts, environ, ProxyConnector(endpoint, proxy))
 
 
 class Transport:
-    """Sends requests to one service; reuses idle connections, newest first."""
+    """Sends requests to one service, through a `proxy` if there is one; reuses idle connections,
+    newest first."""
 
-    def __init__(self, endpoint: Endpoint, timeouts: Timeouts, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        timeouts: Timeouts,
+        environ: Mapping[str, str],
+        proxy: "ProxyConnector | None" = None,
+    ) -> None:
         self._endpoint = endpoint
-        self._named: NamedPeer = endpoint
+        self._proxy = proxy
+        self._named: NamedPeer = endpoint if proxy is None else proxy.named
         self._timeouts = timeouts
         self._environ = environ
         self._tls: SSLContext | None = None
@@ -71,6 +81,8 @@ class Transport:
         `headers` include everything but the length, also Host; `path` is already quoted. `idle`:
         timeout of silence for this exchange, None for the usual one. Raises NetworkError.
         """
+        if self._proxy is not None:
+            path, headers = self._proxy.adapt_request(path, headers)
         while True:
             kept = self._take_idle()
             connection = kept or await self._connect()
@@ -82,6 +94,9 @@ class Transport:
                 if head is None:
                     connection.abort()
             if head is not None:
+                if self._proxy is not None and self._proxy.refuses(head):
+                    self.give_back(connection)
+                    raise self._proxy.refusal_error(head)
                 return Response(self, connection, head)
             if kept is None:
                 raise NetworkError(
@@ -116,11 +131,14 @@ class Transport:
 
     async def _connect(self) -> HttpConnection:
         endpoint, limit = self._endpoint, self._timeouts.connect
-        tls = self._tls_context() if endpoint.secure else None
-        try:
-            channel = await open_channel(endpoint.host, endpoint.port, tls, limit)
-        except OSError as error:
-            raise unreachable(error, endpoint, limit) from error
+        if self._proxy is not None:
+            channel = await self._proxy.connect(self._tls_context, limit)
+        else:
+            tls = self._tls_context() if endpoint.secure else None
+            try:
+                channel = await open_channel(endpoint.host, endpoint.port, tls, limit)
+            except OSError as error:
+                raise unreachable(error, endpoint, limit) from error
         return HttpConnection(channel, self._named, self._timeouts.idle)
 
     def _tls_context(self) -> "SSLContext":

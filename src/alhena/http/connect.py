@@ -1,8 +1,10 @@
 """Addresses of services, and TCP and TLS connections to them as byte streams with idle timeouts."""
 
 import asyncio
+import socket
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, cast
 
@@ -315,6 +317,14 @@ class Channel(_Link):
         return data
 
 
+_families: list[socket.AddressFamily] = []
+
+
+def order_addresses(*, ipv4_first: bool) -> None:
+    """Has all connections of this process try a host's IPv4 addresses first."""
+    _families[:] = [socket.AF_INET] if ipv4_first else []
+
+
 forbidden = 0
 """Greater than zero while a program's test lets no request leave."""
 
@@ -336,6 +346,9 @@ async def open_channel(host: str, port: int, tls: "SSLContext | None", limit: fl
 
         raise ProgramError(refused, remedy="Use a TestModel or a replay instead.")
     async with asyncio.timeout(limit):
+        for family in _families:
+            with suppress(OSError):
+                return await _open_first(host, port, tls, host, family=family)
         loop = asyncio.get_running_loop()
         if isinstance(loop, asyncio.BaseEventLoop):
             return await _open_first(host, port, tls, host, happy_eyeballs_delay=HEAD_START)

@@ -4,17 +4,18 @@ Plain requests are sent to an HTTP proxy with their full URL; encrypted ones, an
 5 (RFC 1928, RFC 1929), use a tunnel opened by the proxy.
 """
 
+import asyncio
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from alhena.errors import ConfigError, NetworkError
-from alhena.http.client import Response, Timeouts, Transport
+from alhena.http import ResponseHead
 from alhena.http.connect import Channel, Endpoint, open_channel
-from alhena.http.exchange import Body, Headers, HttpConnection, unreachable
+from alhena.http.exchange import Headers, HttpConnection, unreachable
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -92,54 +93,48 @@ class ProxyRoute(msgspec.Struct, frozen=True):
     source: str = VARIABLES
 
 
-class ProxiedTransport(Transport):
-    """Connects to one service through one proxy: http, https or socks5."""
+class ProxyConnector:
+    """Connects to the service at `endpoint` through one proxy: http, https or socks5. Raises
+    ConfigError for an invalid address."""
 
-    def __init__(
-        self, endpoint: Endpoint, proxy: str, timeouts: Timeouts, environ: Mapping[str, str]
-    ) -> None:
-        super().__init__(endpoint, timeouts, environ)
+    def __init__(self, endpoint: Endpoint, proxy: str) -> None:
+        self._endpoint = endpoint
         self._proxy = parse_proxy(proxy)
-        self._named = ProxyRoute(f"{endpoint.place} (through the proxy {self._proxy.shown})")
+        self.named = ProxyRoute(f"{endpoint.place} (through the proxy {self._proxy.shown})")
         self._tunnels = endpoint.secure or self._proxy.socks
 
-    async def send(
-        self,
-        method: str,
-        path: str,
-        headers: Headers,
-        body: Body = b"",
-        idle: float | None = None,
-    ) -> Response:
-        """Sends through the proxy. Raises NetworkError."""
+    def adapt_request(self, path: str, headers: Headers) -> tuple[str, Headers]:
+        """The request as the proxy expects it: without a tunnel with its full URL and the proxy's
+        credentials."""
         if self._tunnels:
-            return await super().send(method, path, headers, body, idle)
-        path = f"{self._endpoint.place}{path}"
-        response = await super().send(method, path, [*headers, *self._proxy.headers], body, idle)
-        if response.status == _REFUSES:
-            await response.aclose()
-            raise self._refusal_error("407 Proxy Authentication Required", _REFUSES)
-        return response
+            return path, headers
+        return f"{self._endpoint.place}{path}", [*headers, *self._proxy.headers]
 
-    async def _connect(self) -> HttpConnection:
-        import asyncio
+    def refuses(self, head: ResponseHead) -> bool:
+        """True when a response is the proxy's own, which wants other credentials."""
+        return not self._tunnels and head.status == _REFUSES
 
-        limit = self._timeouts.connect
-        tls = self._tls_context() if self._endpoint.secure else None
+    def refusal_error(self, head: ResponseHead) -> NetworkError:
+        """The error of such a response."""
+        return self._refusal_error("407 Proxy Authentication Required", head.status)
+
+    async def connect(self, tls_context: "Callable[[], SSLContext]", limit: float) -> Channel:
+        """A connection to the service within `limit` seconds. Raises NetworkError."""
+        tls = tls_context() if self._endpoint.secure else None
+        to_proxy = tls_context() if self._proxy.scheme == "https" else None
         try:
             async with asyncio.timeout(limit):
-                channel = await self._to_proxy()
+                channel = await self._to_proxy(to_proxy, limit)
                 if self._tunnels:
-                    await self._tunnel(channel)
+                    await self._tunnel(channel, limit)
                 if tls is not None:
-                    await self._secure(channel, tls)
+                    await self._secure(channel, tls, limit)
         except TimeoutError as error:
             raise self._not_connected(f"none within {limit:g} s.") from error
-        return HttpConnection(channel, self._named, self._timeouts.idle)
+        return channel
 
-    async def _to_proxy(self) -> Channel:
-        proxy, limit = self._proxy, self._timeouts.connect
-        tls = self._tls_context() if proxy.scheme == "https" else None
+    async def _to_proxy(self, tls: "SSLContext | None", limit: float) -> Channel:
+        proxy = self._proxy
         try:
             return await open_channel(proxy.host, proxy.port, tls, limit)
         except OSError as error:
@@ -147,26 +142,24 @@ class ProxiedTransport(Transport):
             reached = Endpoint(scheme, proxy.host, proxy.port, source=VARIABLES)
             raise self._not_connected(unreachable(error, reached, limit).message) from error
 
-    async def _tunnel(self, channel: Channel) -> None:
+    async def _tunnel(self, channel: Channel, limit: float) -> None:
         """Makes the proxy connect `channel` to the service."""
         opened = False
         try:
             if self._proxy.socks:
-                await self._by_socks(channel)
+                await self._by_socks(channel, limit)
             else:
-                await self._by_connect(channel)
+                await self._by_connect(channel, limit)
             opened = True
         finally:
             if not opened:
                 channel.abort()
 
-    async def _by_connect(self, channel: Channel) -> None:
+    async def _by_connect(self, channel: Channel, limit: float) -> None:
         host = self._endpoint.host
         target = f"[{host}]" if ":" in host else host
         target = f"{target}:{self._endpoint.port}"
-        asked = HttpConnection(
-            channel, ProxyRoute(f"the proxy {self._proxy.shown}"), self._timeouts.connect
-        )
+        asked = HttpConnection(channel, ProxyRoute(f"the proxy {self._proxy.shown}"), limit)
         head = await asked.exchange(
             "CONNECT", target, [("host", target), *self._proxy.headers], b""
         )
@@ -178,8 +171,8 @@ class ProxiedTransport(Transport):
         if asked.surplus:
             raise self._refusal_error("it sent something after its answer", None)
 
-    async def _by_socks(self, channel: Channel) -> None:
-        proxy, endpoint, limit = self._proxy, self._endpoint, self._timeouts.connect
+    async def _by_socks(self, channel: Channel, limit: float) -> None:
+        proxy, endpoint = self._proxy, self._endpoint
         try:
             who = (proxy.user, proxy.password)
             await open_tunnel(channel, endpoint.host, endpoint.port, who, limit)
@@ -189,13 +182,13 @@ class ProxiedTransport(Transport):
         except ConnectionError as error:
             raise self._not_connected("the proxy broke the connection.") from error
 
-    async def _secure(self, channel: Channel, tls: "SSLContext") -> None:
+    async def _secure(self, channel: Channel, tls: "SSLContext", limit: float) -> None:
         try:
             await channel.secure(tls, self._endpoint.host)
         except TimeoutError:
             raise
         except OSError as error:
-            raise unreachable(error, self._endpoint, self._timeouts.connect) from error
+            raise unreachable(error, self._endpoint, limit) from error
 
     def _not_connected(self, reason: str) -> NetworkError:
         return NetworkError(

@@ -222,6 +222,17 @@ def resolved_name(name: str) -> str:
     return ALIASES.get(name.removeprefix("models/"), name)
 
 
+def stable_name(alias: str) -> str:
+    """The newest model of an alias's tier that is no preview."""
+    preferred = model_info(resolved_name(alias))
+    if not preferred.preview:
+        return preferred.name
+    stable = [
+        each for each in served_models(today()) if each.tier == preferred.tier and not each.preview
+    ]
+    return max(stable, key=lambda each: _version(each.name) or (0, 0), default=preferred).name
+
+
 def bare_name(name: str) -> str:
     """The name of a model without the folders before it (`models/…`, `publishers/google/models/…`),
     aliases resolved; so two names of one model are equal, unless the service alone knows it."""

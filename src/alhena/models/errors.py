@@ -30,6 +30,13 @@ class CredentialsError(ModelError):
     kind = "auth"
 
 
+class NoSignInError(CredentialsError):
+    """No way to sign in is set, or another one than the permitted. The `kind` is the
+    reference's."""
+
+    kind = "Error"
+
+
 class ModelNotFoundError(ModelError):
     """The service knows no such model (404)."""
 

@@ -280,9 +280,11 @@ _KINDS = "There are {}.".format(", ".join(f'"{item}"' for item in CheckerType))
 _PARTS = "Write an array of {}.".format(", ".join(f'"{item}"' for item in ContextPart))
 
 
-def parse_checker(table: Mapping[str, Any], *, tier: Tier, place: RulePlace) -> ParsedRule:
-    """The checker that a table describes. Its conditions are those of a rule, its priority is 0
-    when none is given. Without conditions it is for every call.
+def parse_checker(
+    table: Mapping[str, Any], *, tier: Tier, place: RulePlace
+) -> tuple[ParsedRule, SafetyChecker]:
+    """The conditions of the checker that a table describes, and the checker. The conditions are
+    those of a rule, its priority is 0 when none is given. Without conditions it is for every call.
 
     Raises RuleError.
     """
@@ -305,7 +307,7 @@ def parse_checker(table: Mapping[str, Any], *, tier: Tier, place: RulePlace) -> 
     if unknown is not None:
         known = ", ".join(sorted(_CHECKER))
         raise RuleError(f"checker.{unknown}", "is no field of a checker", f"There are {known}.")
-    return ParsedRule(checker.rule, (), _strange(table), checker)
+    return ParsedRule(checker.rule, (), _strange(table)), checker
 
 
 def _rule(table: Mapping[str, Any], tier: Tier, place: RulePlace) -> PolicyRule:

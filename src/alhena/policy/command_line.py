@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from alhena.policy.conditions import Conditions
-from alhena.policy.engine import ActiveRules, by_default, by_rule, describe_rule, strictness
+from alhena.policy.conditions import ActiveRules, Conditions
 from alhena.policy.model import (
     ApprovalMode,
     Decision,
@@ -19,7 +18,11 @@ from alhena.policy.model import (
     PolicyContext,
     PolicyOutcome,
     PolicyRule,
+    default_decision,
+    describe_rule,
+    rule_decision,
     stable_json,
+    strictness,
     to_word_end,
     to_word_end_in_json,
 )
@@ -51,7 +54,7 @@ def decide_command(call: PolicyCall, active: ActiveRules, context: PolicyContext
     if active.rules and not active.rules[0].on_arguments:
         first = active.rules[0]
         if first.decision is not PolicyOutcome.ALLOW or context.mode is ApprovalMode.YOLO:
-            return by_rule(first, (command,))
+            return rule_decision(first, (command,))
     return _CommandLine(call, command, active, context).decide()
 
 
@@ -133,7 +136,7 @@ class _CommandLine:
                 continue
             match = self._restricts(rule, read)
             if match is Match.YES:
-                return by_rule(rule, (read.part.text,))
+                return rule_decision(rule, (read.part.text,))
             if match is Match.MAYBE:
                 floor = floor or self._uncertain(rule, read)
         return floor
@@ -150,7 +153,7 @@ class _CommandLine:
         for rule in self.active.rules_deciding(read.programs, part):
             if rule.decision is PolicyOutcome.ALLOW:
                 if self._objection(rule, read) is None:
-                    return floor or by_rule(rule, (part.text,))
+                    return floor or rule_decision(rule, (part.text,))
                 continue
             match = self._restricts(rule, read) if rule.on_arguments else Match.YES
             if match is Match.MAYBE:
@@ -159,12 +162,12 @@ class _CommandLine:
                 asked = self._object_to_allow(read, above=rule)
                 asked = asked or (floor if rule.decision is PolicyOutcome.ASK_USER else None)
                 return asked or self._by_rule(rule, read)
-        return floor or self._object_to_allow(read) or by_default(self.call, (part.text,))
+        return floor or self._object_to_allow(read) or default_decision(self.call, (part.text,))
 
     def _by_rule(self, rule: PolicyRule, read: _Read) -> Decision:
         """The decision of a restriction, with a remark on the part when the rule is for any
         command."""
-        decision = by_rule(rule, (read.part.text,))
+        decision = rule_decision(rule, (read.part.text,))
         remark = None if rule.on_arguments else self._remark(read)
         if remark is None:
             return decision

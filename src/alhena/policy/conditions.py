@@ -1,4 +1,5 @@
-"""The conditions of rules on any tool: names of tools and servers, arguments, paths."""
+"""The conditions of rules on any tool: names of tools and servers, arguments, paths; the rules of a
+tool by the programs that they are about."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,10 +13,11 @@ from alhena.policy.model import (
     PolicyRule,
     stable_json,
 )
-from alhena.values import fold_name, fold_names
+from alhena.values import Value, fold_name, fold_names
 
 if TYPE_CHECKING:
     from alhena.policy.surroundings import Surroundings
+    from alhena.shell.parse.model import Part
     from alhena.system.ignore import IgnoreFile
 
 
@@ -288,3 +290,101 @@ def _spellings(server: str) -> set[str]:
         server,
         "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in server),
     }
+
+
+MAX_KNOWN = 1024
+"""Programs, and tools, whose rules are remembered: a model can make up names without end."""
+
+
+class RuleCandidate(Value, frozen=True):
+    """A rule, the programs that its prefixes are about (None: perhaps any) and the words that have
+    to follow for it to allow something (None: perhaps none)."""
+
+    rule: PolicyRule
+    programs: frozenset[str | None]
+    following: frozenset[str] | None
+
+    def may_speak_of(self, programs: frozenset[str | None]) -> bool:
+        """Could the rule mean a command of one of these programs, going by their names?"""
+        return not self.programs or None in self.programs or not self.programs.isdisjoint(programs)
+
+
+class _ProgramRules:
+    """The rules that could be meant for a program, and which are left by the word after it."""
+
+    __slots__ = ("_by_word", "_words", "candidates")
+
+    def __init__(self, candidates: list[RuleCandidate]) -> None:
+        self.candidates = candidates
+        self._words = frozenset[str]().union(*(each.following or () for each in candidates))
+        self._by_word: dict[str | None, list[PolicyRule]] = {}
+
+    def rules_deciding(self, word: str | None) -> list[PolicyRule]:
+        known = word if word in self._words else None
+        found = self._by_word.get(known)
+        if found is None:
+            found = self._by_word[known] = [
+                each.rule
+                for each in self.candidates
+                if each.rule.decision is not PolicyOutcome.ALLOW
+                or each.following is None
+                or known in each.following
+            ]
+        return found
+
+
+class ActiveRules:
+    """`rules`, the strongest first. Which of them can speak of a command is looked up once for
+    each program."""
+
+    __slots__ = ("_candidates", "_spoken", "rules", "with_predicates")
+
+    def __init__(self, rules: list[PolicyRule]) -> None:
+        self.rules = rules
+        self.with_predicates = any(rule.when is not None for rule in rules)
+        self._candidates: list[RuleCandidate] | None = None
+        self._spoken: dict[frozenset[str | None], _ProgramRules] = {}
+
+    def candidates_for(self, programs: frozenset[str | None]) -> list[RuleCandidate]:
+        """The rules that could be meant for a command that runs these programs (None: any), the
+        strongest first: all but those for prefixes of other programs."""
+        return self._of(programs).candidates
+
+    def rules_deciding(self, programs: frozenset[str | None], part: "Part") -> list[PolicyRule]:
+        """Those of them that can decide about the part: all but allow rules for other words."""
+        words = part.words
+        return self._of(programs).rules_deciding(words[1].text if len(words) > 1 else None)
+
+    def _of(self, programs: frozenset[str | None]) -> _ProgramRules:
+        found = self._spoken.get(programs)
+        if found is None:
+            if len(self._spoken) >= MAX_KNOWN:
+                self._spoken.clear()
+            found = self._spoken[programs] = _ProgramRules(self._speaking(programs))
+        return found
+
+    def _speaking(self, programs: frozenset[str | None]) -> list[RuleCandidate]:
+        if self._candidates is None:
+            self._candidates = [_candidate(rule) for rule in self.rules]
+        if None in programs:
+            return self._candidates
+        return [each for each in self._candidates if each.may_speak_of(programs)]
+
+
+def _candidate(rule: PolicyRule) -> RuleCandidate:
+    from alhena.shell.prefix import divided_prefix, prefix_name
+
+    only_prefixes = rule.command_prefixes and not (rule.paths or rule.command_class)
+    following: set[str] | None = set() if only_prefixes else None
+    for prefix in rule.command_prefixes:
+        divided = divided_prefix(prefix)
+        if divided is None or len(divided.words) < 2:
+            following = None
+            break
+        if following is not None:
+            following.add(divided.words[1])
+    return RuleCandidate(
+        rule,
+        frozenset(map(prefix_name, rule.command_prefixes)),
+        None if following is None else frozenset(following),
+    )

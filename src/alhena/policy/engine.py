@@ -2,12 +2,13 @@
 
 from bisect import insort
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, assert_never
 
 from msgspec.structs import replace
 
 from alhena.policy.conditions import (
+    MAX_KNOWN,
     SECRETS,
+    ActiveRules,
     Conditions,
     names_tool,
 )
@@ -19,150 +20,11 @@ from alhena.policy.model import (
     PolicyOutcome,
     PolicyRule,
     Tier,
+    default_decision,
+    outcome_words,
+    rule_decision,
+    strictness,
 )
-from alhena.values import Value
-
-if TYPE_CHECKING:
-    from alhena.shell.parse.model import Part
-
-
-MAX_KNOWN = 1024
-"""Programs, and tools, whose rules are remembered: a model can make up names without end."""
-
-
-class RuleCandidate(Value, frozen=True):
-    """A rule, the programs that its prefixes are about (None: perhaps any) and the words that have
-    to follow for it to allow something (None: perhaps none)."""
-
-    rule: PolicyRule
-    programs: frozenset[str | None]
-    following: frozenset[str] | None
-
-    def may_speak_of(self, programs: frozenset[str | None]) -> bool:
-        """Could the rule mean a command of one of these programs, going by their names?"""
-        return not self.programs or None in self.programs or not self.programs.isdisjoint(programs)
-
-
-class _ProgramRules:
-    """The rules that could be meant for a program, and which are left by the word after it."""
-
-    __slots__ = ("_by_word", "_words", "candidates")
-
-    def __init__(self, candidates: list[RuleCandidate]) -> None:
-        self.candidates = candidates
-        self._words = frozenset[str]().union(*(each.following or () for each in candidates))
-        self._by_word: dict[str | None, list[PolicyRule]] = {}
-
-    def rules_deciding(self, word: str | None) -> list[PolicyRule]:
-        known = word if word in self._words else None
-        found = self._by_word.get(known)
-        if found is None:
-            found = self._by_word[known] = [
-                each.rule
-                for each in self.candidates
-                if each.rule.decision is not PolicyOutcome.ALLOW
-                or each.following is None
-                or known in each.following
-            ]
-        return found
-
-
-class ActiveRules:
-    """`rules`, the strongest first. Which of them can speak of a command is looked up once for
-    each program."""
-
-    __slots__ = ("_candidates", "_spoken", "rules", "with_predicates")
-
-    def __init__(self, rules: list[PolicyRule]) -> None:
-        self.rules = rules
-        self.with_predicates = any(rule.when is not None for rule in rules)
-        self._candidates: list[RuleCandidate] | None = None
-        self._spoken: dict[frozenset[str | None], _ProgramRules] = {}
-
-    def candidates_for(self, programs: frozenset[str | None]) -> list[RuleCandidate]:
-        """The rules that could be meant for a command that runs these programs (None: any), the
-        strongest first: all but those for prefixes of other programs."""
-        return self._of(programs).candidates
-
-    def rules_deciding(self, programs: frozenset[str | None], part: "Part") -> list[PolicyRule]:
-        """Those of them that can decide about the part: all but allow rules for other words."""
-        words = part.words
-        return self._of(programs).rules_deciding(words[1].text if len(words) > 1 else None)
-
-    def _of(self, programs: frozenset[str | None]) -> _ProgramRules:
-        found = self._spoken.get(programs)
-        if found is None:
-            if len(self._spoken) >= MAX_KNOWN:
-                self._spoken.clear()
-            found = self._spoken[programs] = _ProgramRules(self._speaking(programs))
-        return found
-
-    def _speaking(self, programs: frozenset[str | None]) -> list[RuleCandidate]:
-        if self._candidates is None:
-            self._candidates = [_candidate(rule) for rule in self.rules]
-        if None in programs:
-            return self._candidates
-        return [each for each in self._candidates if each.may_speak_of(programs)]
-
-
-def _candidate(rule: PolicyRule) -> RuleCandidate:
-    from alhena.shell.prefix import divided_prefix, prefix_name
-
-    only_prefixes = rule.command_prefixes and not (rule.paths or rule.command_class)
-    following: set[str] | None = set() if only_prefixes else None
-    for prefix in rule.command_prefixes:
-        divided = divided_prefix(prefix)
-        if divided is None or len(divided.words) < 2:
-            following = None
-            break
-        if following is not None:
-            following.add(divided.words[1])
-    return RuleCandidate(
-        rule,
-        frozenset(map(prefix_name, rule.command_prefixes)),
-        None if following is None else frozenset(following),
-    )
-
-
-_STRICTNESS = (PolicyOutcome.ALLOW, PolicyOutcome.ASK_USER, PolicyOutcome.DENY)
-
-
-def describe_rule(rule: PolicyRule) -> str:
-    """A rule in words: its author and where it is written."""
-    where = f" ({rule.source})" if rule.source else ""
-    return f"the {rule.author} policy{where}"
-
-
-def by_rule(rule: PolicyRule, parts: tuple[str, ...] = ()) -> Decision:
-    """The decision of a rule that matches."""
-    reason = f"{_outcome_words(rule.decision)} by {describe_rule(rule)}"
-    return Decision(outcome=rule.decision, reason=reason, rule=rule, parts=parts)
-
-
-def by_default(call: PolicyCall, parts: tuple[str, ...] = ()) -> Decision:
-    """The decision where no rule matches."""
-    return Decision(
-        outcome=PolicyOutcome.ASK_USER,
-        reason=f"approval required: no rule matches {call.names[0]}",
-        parts=parts,
-    )
-
-
-def strictness(decision: Decision) -> int:
-    """Allow is 0, ask_user 1, deny 2."""
-    return _STRICTNESS.index(decision.outcome)
-
-
-def _outcome_words(outcome: PolicyOutcome) -> str:
-    match outcome:
-        case PolicyOutcome.ALLOW:
-            return "allowed"
-        case PolicyOutcome.ASK_USER:
-            return "approval required"
-        case PolicyOutcome.DENY:
-            return "denied"
-        case _ as never:
-            assert_never(never)
 
 
 def decide(call: PolicyCall, rules: Sequence[PolicyRule], context: PolicyContext) -> Decision:
@@ -221,11 +83,11 @@ def _decide_tool(call: PolicyCall, active: list[PolicyRule], context: PolicyCont
         if rule.on_commands:
             continue  # These look at shell commands, and this tool runs none.
         if conditions.hold(rule, allow=rule.decision is PolicyOutcome.ALLOW):
-            decision = by_rule(rule)
+            decision = rule_decision(rule)
             if SECRETS not in rule.paths:
                 return decision
             return replace(decision, reason=f"{decision.reason}: the file may hold secrets")
-    return by_default(call)
+    return default_decision(call)
 
 
 ALWAYS_PRIORITY = 950
@@ -305,7 +167,7 @@ def always_rule(call: PolicyCall) -> PolicyRule | None:
     )
     if not call.is_shell:
         return rule
-    from alhena.policy.saved import always_prefixes, root_commands
+    from alhena.policy.command_prefix import always_prefixes, root_commands
     from alhena.shell.parse.analysis import analyse
     from alhena.suspicious_text import suspicious
 
@@ -366,6 +228,6 @@ def tighten(
             break
         wanted = each.decide(call, context)
         if wanted is not None and strictness(wanted) > strictness(strictest):
-            before = f"without the policy of {each.name}: {_outcome_words(strictest.outcome)}"
+            before = f"without the policy of {each.name}: {outcome_words(strictest.outcome)}"
             strictest = replace(wanted, reason=f"{wanted.reason}; {before}")
     return strictest

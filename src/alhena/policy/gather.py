@@ -30,6 +30,7 @@ from alhena.policy.settings_rules import ToolNames, settings_policy, with_slips
 from alhena.values import Value
 
 if TYPE_CHECKING:
+    from alhena.config.extensions import Extension
     from alhena.policy.checker import SafetyChecker
 
 ADMIN_DIRECTORY = Path("/etc/gemini-cli/policies")
@@ -139,7 +140,7 @@ class PolicyRequest(Value, frozen=True, kw_only=True):
     """Whose policy is wanted: a workspace at `cwd`, with these settings and variables.
 
     `paths` are those of `--policy`, relative to `cwd`; `rules` a program's own; `extensions` the
-    name and policy directory of each.
+    name and policy directory of each, `excluded` the tools that they exclude.
     """
 
     cwd: Path
@@ -151,6 +152,7 @@ class PolicyRequest(Value, frozen=True, kw_only=True):
     allowed_tools: tuple[str, ...] = ()
     skip_trust: bool = False
     extensions: tuple[tuple[str, Path], ...] = ()
+    excluded: frozenset[str] = frozenset()
 
 
 class GatheredPolicy(Value, frozen=True, kw_only=True):
@@ -172,6 +174,11 @@ class GatheredPolicy(Value, frozen=True, kw_only=True):
         have dropped a restriction."""
         weaker = (each for each in self.problems if each.is_error and each.weakens)
         return tuple(dict.fromkeys((*self.named_errors, *weaker)))
+
+
+def excluded_tools(extensions: Iterable["Extension"]) -> frozenset[str]:
+    """The tools that extensions exclude, as they are written."""
+    return frozenset(name for each in extensions for name in each.manifest.exclude_tools)
 
 
 def join_problems(problems: Sequence[PolicyProblem]) -> str:
@@ -212,7 +219,11 @@ def gather_policy(request: PolicyRequest) -> GatheredPolicy:
         skip=request.skip_trust,
     )
     written = settings_policy(
-        settings, request.tool_names, request.allowed_tools, trusted=trust.trusted
+        settings,
+        request.tool_names,
+        request.allowed_tools,
+        trusted=trust.trusted,
+        foreign=request.excluded,
     )
     filters, limits, notes = _filters(request, trusted=trust.trusted, why=trust.reason)
     checkers = (*own.checkers, *named.checkers, *limits.checkers)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
-from alhena.policy.model import PolicyRule, RuleError, Tier
-from alhena.policy.parse import ParsedRule, RulePlace, check_examples, parse_rule
+from alhena.policy.model import PolicyOutcome, PolicyRule, RuleError, Tier
+from alhena.policy.parse import Example, ParsedRule, RulePlace, parse_rule
 from alhena.values import Value
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ class ProblemLevel(StrEnum):
 
 class PolicyProblem(Value, frozen=True, kw_only=True):
     """A problem in a policy file and its remedy. `rule` is the number of the `table` of the file;
-    it and `line` count from 1. `weakens`: what was dropped may have restricted something."""
+    it and `line` count from 1. `weakens`: what was dropped may have restricted something. A `quiet`
+    one has no consequence beyond its rule: no start repeats it."""
 
     file: str
     message: str
@@ -42,6 +43,7 @@ class PolicyProblem(Value, frozen=True, kw_only=True):
     line: int | None = None
     level: ProblemLevel = ProblemLevel.ERROR
     weakens: bool = True
+    quiet: bool = False
     remedy: str | None = None
 
     @property
@@ -147,12 +149,19 @@ def _report(table: Any, place: RulePlace, tier: Tier, kind: str) -> RuleReport:
     if isinstance(table, Mapping):
         fields = cast("Mapping[str, Any]", table)
         try:
-            parsed = _parse_table(fields, place, tier, kind)
+            parsed, checker = _parse_table(fields, place, tier, kind)
             examples = len(parsed.examples)
-            check_examples(parsed.rule, parsed.examples)
-            rule, checker = parsed.rule, parsed.checker
+            _check_examples(parsed.rule, parsed.examples)
+            rule = parsed.rule
             problems = tuple(
-                replace(said, field=field, message=message, level=ProblemLevel.WARNING, remedy=None)
+                replace(
+                    said,
+                    field=field,
+                    message=message,
+                    level=ProblemLevel.WARNING,
+                    quiet=True,
+                    remedy=None,
+                )
                 for field, message in parsed.warnings
             )
         except RuleError as error:
@@ -171,12 +180,41 @@ def _report(table: Any, place: RulePlace, tier: Tier, kind: str) -> RuleReport:
     )
 
 
-def _parse_table(fields: Mapping[str, Any], place: RulePlace, tier: Tier, kind: str) -> ParsedRule:
+def _parse_table(
+    fields: Mapping[str, Any], place: RulePlace, tier: Tier, kind: str
+) -> "tuple[ParsedRule, SafetyChecker | None]":
+    """The rule of a table, or the conditions of the checker and the checker. Raises RuleError."""
     if kind == _RULE:
-        return parse_rule(fields, tier=tier, place=place)
+        return parse_rule(fields, tier=tier, place=place), None
     from alhena.policy.checker import parse_checker
 
     return parse_checker(fields, tier=tier, place=place)
+
+
+def _check_examples(rule: PolicyRule, examples: tuple[Example, ...]) -> None:
+    """Raises RuleError, naming the first example that the rule decides otherwise than its author
+    thinks. The rule is asked alone, so nothing else can hide what it does."""
+    for example in examples:
+        objection = _objection(rule, example)
+        if objection is not None:
+            raise RuleError(example.field, objection, "Correct the rule or the example.")
+
+
+def _objection(rule: PolicyRule, example: Example) -> str | None:
+    from alhena.policy.engine import decide
+
+    decision = decide(example.call, [rule], example.context)
+    wanted = rule.decision
+    if wanted is PolicyOutcome.ASK_USER and not example.context.interactive:
+        wanted = PolicyOutcome.DENY
+    matches = decision.rule is not None and decision.outcome is wanted
+    if matches is (example.field == "match"):
+        return None
+    if matches:
+        part = f", by its part {decision.parts[0]!r}" if decision.parts else ""
+        return f"example {example.text} is one the rule matches{part}"
+    found = f"{decision.outcome} ({decision.reason})" if decision.rule else "not its own"
+    return f"example {example.text} is not matched: by this rule alone the decision is {found}"
 
 
 def load_text(text: str, *, file: str, tier: Tier) -> LoadedPolicies:

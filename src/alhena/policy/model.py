@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, IntEnum, StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypedDict, Unpack, assert_never
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -371,6 +371,48 @@ class Decision(Value, frozen=True, kw_only=True):
         if self.rule is None:
             return ""
         return f"{self.rule.author} ({self.rule.source})" if self.rule.source else self.rule.author
+
+
+_STRICTNESS = (PolicyOutcome.ALLOW, PolicyOutcome.ASK_USER, PolicyOutcome.DENY)
+
+
+def describe_rule(rule: PolicyRule) -> str:
+    """A rule in words: its author and where it is written."""
+    where = f" ({rule.source})" if rule.source else ""
+    return f"the {rule.author} policy{where}"
+
+
+def rule_decision(rule: PolicyRule, parts: tuple[str, ...] = ()) -> Decision:
+    """The decision of a rule that matches."""
+    reason = f"{outcome_words(rule.decision)} by {describe_rule(rule)}"
+    return Decision(outcome=rule.decision, reason=reason, rule=rule, parts=parts)
+
+
+def default_decision(call: PolicyCall, parts: tuple[str, ...] = ()) -> Decision:
+    """The decision where no rule matches."""
+    return Decision(
+        outcome=PolicyOutcome.ASK_USER,
+        reason=f"approval required: no rule matches {call.names[0]}",
+        parts=parts,
+    )
+
+
+def strictness(decision: Decision) -> int:
+    """Allow is 0, ask_user 1, deny 2."""
+    return _STRICTNESS.index(decision.outcome)
+
+
+def outcome_words(outcome: PolicyOutcome) -> str:
+    """The outcome as messages say it."""
+    match outcome:
+        case PolicyOutcome.ALLOW:
+            return "allowed"
+        case PolicyOutcome.ASK_USER:
+            return "approval required"
+        case PolicyOutcome.DENY:
+            return "denied"
+        case _ as never:
+            assert_never(never)
 
 
 class RuleError(Exception):

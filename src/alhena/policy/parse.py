@@ -1,7 +1,7 @@
 """One [[rule]] table to a rule, or to what is wrong with it, and back (POL-02); its examples."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 import msgspec
 
@@ -21,9 +21,6 @@ from alhena.policy.model import (
     is_shell_name,
 )
 from alhena.values import Value
-
-if TYPE_CHECKING:
-    from alhena.policy.checker import SafetyChecker
 
 _EXAMPLES = ("match", "not_match")
 _KEYS = ("tool", "args", "server", "mode", "interactive")
@@ -48,32 +45,6 @@ def parse_examples(table: Mapping[str, Any], rule: PolicyRule) -> tuple[Example,
     return tuple(
         _example(field, item, rule) for field in _EXAMPLES for item in _items(table.get(field))
     )
-
-
-def check_examples(rule: PolicyRule, examples: tuple[Example, ...]) -> None:
-    """Raises RuleError, naming the first example that the rule decides otherwise than its author
-    thinks. The rule is asked alone, so nothing else can hide what it does."""
-    for example in examples:
-        objection = _objection(rule, example)
-        if objection is not None:
-            raise RuleError(example.field, objection, "Correct the rule or the example.")
-
-
-def _objection(rule: PolicyRule, example: Example) -> str | None:
-    from alhena.policy.engine import decide
-
-    decision = decide(example.call, [rule], example.context)
-    wanted = rule.decision
-    if wanted is PolicyOutcome.ASK_USER and not example.context.interactive:
-        wanted = PolicyOutcome.DENY
-    matches = decision.rule is not None and decision.outcome is wanted
-    if matches is (example.field == "match"):
-        return None
-    if matches:
-        part = f", by its part {_example_text(decision.parts[0])}" if decision.parts else ""
-        return f"example {example.text} is one the rule matches{part}"
-    found = f"{decision.outcome} ({decision.reason})" if decision.rule else "not its own"
-    return f"example {example.text} is not matched: by this rule alone the decision is {found}"
 
 
 def _items(value: Any) -> Iterator[Any]:
@@ -193,13 +164,11 @@ _Priority = Annotated[int, msgspec.Meta(ge=0, le=MAX_PRIORITY)]
 
 
 class ParsedRule(Value, frozen=True):
-    """A rule, its examples, and warnings as (field, message) pairs; of a `checker`, its
-    conditions."""
+    """A rule, its examples, and warnings as (field, message) pairs."""
 
     rule: PolicyRule
     examples: tuple[Example, ...] = ()
     warnings: tuple[tuple[str, str], ...] = ()
-    checker: "SafetyChecker | None" = None
 
 
 class RulePlace(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ that no rule brings back what they leave out.
 
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -35,7 +35,7 @@ from alhena.policy.model import (
     Tier,
     is_shell_name,
 )
-from alhena.values import Value, fold_name
+from alhena.values import Value, fold_name, meant_names
 
 
 def slip(name: str, known: Collection[str]) -> str | None:
@@ -189,9 +189,11 @@ def settings_policy(
     allowed_tools: Iterable[str] = (),
     *,
     trusted: bool = True,
+    foreign: Collection[str] = (),
 ) -> SettingsPolicy:
-    """The policy of the settings and of `--allowed-tools`; its rules stand before all others of
+    """The policy of the settings and of `--allowed-tools`; its rules come before all others of
     their priority. `trusted`: of the folder, for what a server does may be the folder's doing.
+    `foreign` are the entries that extensions wrote.
 
     Raises ConfigError that names the key and the entry for one that cannot be meant. A name close
     to a built-in tool's is a warning.
@@ -204,11 +206,12 @@ def settings_policy(
         "--allowed-tools": tuple(allowed_tools),
         "tools.core": tools.core or (),
     }
+    reader = _EntryReader(foreign)
     excluded, confirmed, allowed, flagged, core = (
-        tuple(_entries(key, texts)) for key, texts in entries.items()
+        tuple(reader.entries(key, texts)) for key, texts in entries.items()
     )
     servers = _trusted_servers(settings) if settings.mcp_servers and trusted else ()
-    only = None if mcp.allowed is None else _servers("mcp.allowed", mcp.allowed)
+    only = _servers("mcp.allowed", mcp.allowed) if mcp.allowed else None
     rules = (
         *_server_rules("mcp.excluded", _servers("mcp.excluded", mcp.excluded), PolicyOutcome.DENY),
         *(_rule(entry, PolicyOutcome.DENY, _RESTRICTING) for entry in excluded),
@@ -227,7 +230,7 @@ def settings_policy(
         filters.append(_only_servers(only))
     more = (*allowed, *flagged, *core)
     restricting = _slips((*excluded, *confirmed), known, restricting=True)
-    problems = (*restricting, *_slips(more, known), *_useless(more))
+    problems = (*reader.problems, *restricting, *_slips(more, known), *_useless(more))
     return SettingsPolicy(rules, tuple(filters), problems)
 
 
@@ -258,11 +261,14 @@ def _headless_rules(settings: Settings) -> Iterator[PolicyRule]:
 
 
 class _ToolEntry(msgspec.Struct, frozen=True):
-    """`name` or `name(prefix)` of a list of tools."""
+    """`name` or `name(prefix)` of a list of tools. `names` are all that it means; `exact`: the
+    prefix is the whole command."""
 
     key: str
     name: str
     prefix: str | None = None
+    names: tuple[str, ...] = ()
+    exact: bool = False
 
     @property
     def source(self) -> str:
@@ -270,26 +276,63 @@ class _ToolEntry(msgspec.Struct, frozen=True):
         return self.key if self.key.startswith("--") else f"settings: {self.key}"
 
 
-def _entries(key: str, texts: Iterable[str]) -> Iterator[_ToolEntry]:
-    for text in texts:
-        name, bracket, rest = (part.strip() for part in text.strip().partition("("))
-        if not name:
-            raise _wrong(key, text, "names no tool", "Write a tool's name.")
-        if "*" in name[:-1]:
-            reason = "has a wildcard that is not at its end"
-            raise _wrong(key, text, reason, "Name the tools, or use SERVER__*.")
-        if not bracket:
-            if ")" in name or any(c.isspace() for c in name):
-                raise _wrong(key, text, "is no tool's name", "Write one name an entry.")
-            yield _ToolEntry(key, name)
-            continue
-        if not is_shell_name(name):
-            reason = f"gives {name} a prefix, which only run_shell_command takes"
-            raise _wrong(key, text, reason, f"Write {name}, or run_shell_command(PREFIX).")
-        if not rest.endswith(")") or not rest[:-1].strip():
-            reason = "has no prefix between two brackets"
-            raise _wrong(key, text, reason, "Write run_shell_command(PREFIX), or no brackets.")
-        yield _ToolEntry(key, name, rest[:-1].strip())
+class _EntryReader:
+    """Reads lists of tools. An entry that cannot be meant is an error where leaving it out would
+    allow more, unless an extension wrote it (`foreign`); elsewhere it is a problem."""
+
+    def __init__(self, foreign: Collection[str]) -> None:
+        self._foreign = foreign
+        self.problems: list[PolicyProblem] = []
+
+    def entries(self, key: str, texts: Iterable[str]) -> Iterator[_ToolEntry]:
+        """The entries of a list. Raises ConfigError."""
+        for text in texts:
+            try:
+                yield _entry(key, text)
+            except ConfigError as error:
+                if key not in _WIDENING and text not in self._foreign:
+                    raise
+                self.problems.append(
+                    PolicyProblem(
+                        file=key if key.startswith("--") else f"settings: {key}",
+                        message=error.message.partition(": ")[2].removeprefix(f"{key}: "),
+                        remedy="It is ignored",
+                        level=ProblemLevel.WARNING,
+                        weakens=False,
+                    )
+                )
+
+
+_WIDENING = frozenset({"tools.allowed", "tools.core"})
+"""Lists whose entries allow something."""
+
+
+def _entry(key: str, text: str) -> _ToolEntry:
+    name, bracket, rest = (part.strip() for part in text.strip().partition("("))
+    if not name:
+        raise _wrong(key, text, "names no tool", "Write a tool's name.")
+    if "*" in name[:-1]:
+        reason = "has a wildcard that is not at its end"
+        raise _wrong(key, text, reason, "Name the tools, or use SERVER__*.")
+    meant = None if is_shell_name(name) else meant_names(name)
+    names = (name, *(meant or ()))
+    if not bracket:
+        if ")" in name or any(c.isspace() for c in name):
+            raise _wrong(key, text, "is no tool's name", "Write one name an entry.")
+        return _ToolEntry(key, name, names=names)
+    if not any(map(is_shell_name, names)):
+        reason = f"gives {name} a prefix, which only run_shell_command takes"
+        raise _wrong(key, text, reason, f"Write {name}, or run_shell_command(PREFIX).")
+    if not rest.endswith(")") or not rest[:-1].strip():
+        reason = "has no prefix between two brackets"
+        raise _wrong(key, text, reason, "Write run_shell_command(PREFIX), or no brackets.")
+    inside = rest[:-1].strip()
+    prefix = inside.removesuffix("*").rstrip().removesuffix(":").rstrip()
+    if "*" in prefix and (meant or prefix != inside):
+        reason = "has a wildcard that is not at its end"
+        raise _wrong(key, text, reason, "Write run_shell_command(PREFIX), or a policy file.")
+    exact = bool(meant) and prefix == inside and key in _WIDENING
+    return _ToolEntry(key, name, prefix or None, names, exact)
 
 
 def _wrong(key: str, entry: str, reason: str, remedy: str) -> ConfigError:
@@ -311,8 +354,11 @@ def _rule(entry: _ToolEntry, decision: PolicyOutcome, strength: tuple[Tier, int]
         decision=decision,
         priority=priority,
         tier=tier,
-        tool_names=(entry.name,),
-        command_prefixes=() if entry.prefix is None else (entry.prefix,),
+        tool_names=entry.names
+        if entry.prefix is None
+        else tuple(filter(is_shell_name, entry.names)),
+        command_prefixes=() if entry.prefix is None or entry.exact else (entry.prefix,),
+        command_regex=f"^{re.escape(entry.prefix or '')}$" if entry.exact else None,
         modes=ACTING_MODES if decision is PolicyOutcome.ALLOW else (),
         source=entry.source,
         layer="user",
@@ -350,14 +396,14 @@ def _allows_server_of_settings(rule: PolicyRule) -> bool:
     return allows and rule.file is None and rule.source.startswith("settings: mcp")
 
 
-def _core(entries: Iterable[_ToolEntry], known: ToolNames) -> PolicyFilter:
+def _core(entries: Sequence[_ToolEntry], known: ToolNames) -> PolicyFilter:
     """Only these of the built-in tools. Tools of servers and programs are not meant."""
     source = "settings: tools.core"
     shields = [
         msgspec.structs.replace(_rule(entry, PolicyOutcome.ALLOW, (Tier.USER, _SHIELD)), modes=())
         for entry in entries
     ]
-    commands = ", ".join(rule.command_prefixes[0] for rule in shields if rule.command_prefixes)
+    commands = ", ".join(entry.prefix for entry in entries if entry.prefix)
     rest = PolicyRule(
         decision=PolicyOutcome.DENY,
         priority=_REST,
@@ -400,6 +446,8 @@ def _slips(
     entries are `restricting`, what surely is a slip is an error."""
     names = {*known.declared, *known.accepted}
     for entry in entries:
+        if meant_names(entry.name) is not None:
+            continue
         near = slip(entry.name, names)
         if near is not None:
             yield PolicyProblem(
@@ -423,4 +471,5 @@ def _useless(entries: Iterable[_ToolEntry]) -> Iterator[PolicyProblem]:
                 file=entry.source,
                 message=f"{entry.name}({entry.prefix}) allows nothing: {reason}",
                 level=ProblemLevel.WARNING,
+                quiet=True,
             )

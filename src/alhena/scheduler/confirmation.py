@@ -196,7 +196,7 @@ def applies_once(details: ConfirmationDetails) -> bool:
 
 
 def _describe_command(details: ExecConfirmation) -> ExecConfirmation:
-    from alhena.policy.saved import root_commands
+    from alhena.policy.command_prefix import root_commands
     from alhena.shell.parse.analysis import analyse
     from alhena.suspicious_text import suspicious
 

@@ -47,12 +47,12 @@ _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW 
 
 
 def find_missing_projects(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The folders that are not there any more, and of which sessions are kept; that of the last
-    one first."""
+    """The folders that are not there any more, or are a link now, and of which sessions are kept;
+    that of the last one first."""
     found: list[tuple[float, str]] = []
     for temp, root in _roots(environ):
         journals = _journals(temp)
-        if journals and not os.path.isdir(root):
+        if journals and (not os.path.isdir(root) or os.path.realpath(root) != root):
             found.append((max(_last_use(each) for each in journals), root))
     return tuple(root for _, root in sorted(found, reverse=True))
 
@@ -61,7 +61,8 @@ def adopt(environ: Mapping[str, str], project: Path, former: str) -> None:
     """Has what is kept of the project that was in the folder `former` be that of the one in
     `project`, with every path as it was. Raises SessionError, ConfigError."""
     former = os.path.abspath(former)
-    if os.path.isdir(former):
+    left_link = os.path.realpath(former) == os.path.realpath(project) and former != str(project)
+    if os.path.isdir(former) and not left_link:
         raise SessionError(
             f"{printable(former)} is still there: what is kept of it belongs to that folder.",
             remedy="Change to it, and continue there.",

@@ -37,6 +37,10 @@ _SAFE = (
 _CONFIG_LIMIT_S = 30.0
 
 
+class MissingGitError(ProcessStartError):
+    """There is no git."""
+
+
 class OwnCommand(NamedTuple):
     """Arguments and environment of a program to start."""
 
@@ -122,7 +126,7 @@ def git_command(
     without git."""
     git = find_program("git", environ)
     if git is None:
-        raise ProcessStartError(
+        raise MissingGitError(
             "git is not installed.", remedy="Install git; PATH decides which git runs."
         )
     options = (word for each in (*_SAFE, *settings) for word in ("-c", each))

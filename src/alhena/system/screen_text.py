@@ -86,7 +86,7 @@ _MEANINGLESS = re.compile(
     r"|\[(?![<-?]?[0-9;:]{0,256}[ -/]{0,16}[@-~])|[\]PX^_]|(?![ -/]{0,16}[0-~]))"
     r"|[\x00\x07\x0e\x0f]"
 )
-"""What has no meaning in a pipe: colours, titles, sequences that address a whole screen, broken
+"""Sequences without a meaning in a pipe: colours, titles, those that address a whole screen, broken
 ones. Taking them out makes no sequences of their neighbours."""
 _REPLACED_LINES = re.compile(r"(?:[^\n\x0b\x0c\x08\x1b]*\r\x1b\[[02]?K)+")
 _MANY_STATES = 16

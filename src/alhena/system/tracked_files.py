@@ -42,13 +42,11 @@ class TrackedFiles:
         import subprocess
 
         from alhena.system.environment import shield_memory
-        from alhena.system.own_programs import find_program, repository_command
+        from alhena.system.own_programs import MissingGitError, repository_command
 
         own = f"{self._top}/.git"
         if os.path.isdir(own) and not os.path.exists(f"{own}/index"):
             return []  # nothing was ever added
-        if find_program("git", self._environ, (Path(self._top),)) is None:
-            return []
         try:
             command = repository_command(Path(self._top), self._environ, _LIST)
             shield_memory()
@@ -61,6 +59,8 @@ class TrackedFiles:
                 timeout=_LIMIT_S,
                 check=False,
             )
+        except MissingGitError:
+            return []
         except (OSError, subprocess.TimeoutExpired, ProcessStartError) as error:
             return self._warn(str(error))
         if done.returncode:

@@ -92,5 +92,5 @@ def _decomposed_length(char: str) -> int:
 
 
 def _decomposed_starts(line: str) -> list[int]:
-    """Where each character of a line begins in its decomposed form, and where the last ends."""
+    """The places where each character of a line begins in its decomposed form, and of its end."""
     return [0, *accumulate(map(_decomposed_length, line))]

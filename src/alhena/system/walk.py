@@ -23,7 +23,7 @@ _NAME = attrgetter("name")
 _ENTRIES_BETWEEN_CHECKS = 512
 
 
-class LeftOut(msgspec.Struct, frozen=True):
+class SkippedEntries(msgspec.Struct, frozen=True):
     """Numbers of files and directories that git's rules or their names leave out of a search, and
     of entries that .geminiignore leaves out."""
 
@@ -31,9 +31,9 @@ class LeftOut(msgspec.Struct, frozen=True):
     directories: int = 0
     closed: int = 0
 
-    def plus(self, other: "LeftOut") -> "LeftOut":
+    def plus(self, other: "SkippedEntries") -> "SkippedEntries":
         """The sums."""
-        return LeftOut(
+        return SkippedEntries(
             self.files + other.files,
             self.directories + other.directories,
             self.closed + other.closed,
@@ -96,13 +96,13 @@ class WalkTally:
             self.closed.add(entry.path)
         return True
 
-    def count(self, is_meant: Callable[[str], bool] = lambda _path: True) -> LeftOut:
+    def count(self, is_meant: Callable[[str], bool] = lambda _path: True) -> SkippedEntries:
         """The numbers of what was left out, of files those that are meant."""
         files = [path for path in self.ignored_files if is_meant(path)]
         closed = sum(path in self.closed for path in (*files, *self.ignored_directories))
         open_files = sum(path not in self.closed for path in files)
         directories = sum(path not in self.closed for path in self.ignored_directories)
-        return LeftOut(open_files, directories + len(self.excluded), closed)
+        return SkippedEntries(open_files, directories + len(self.excluded), closed)
 
 
 class WalkLimits:

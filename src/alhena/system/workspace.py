@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from alhena.config.settings import FileFilteringSettings
 from alhena.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,8 +60,9 @@ class Workspace:
     """A working directory plus further roots. All roots are real paths (symlinks resolved).
 
     `readable` are directories of the session itself, which need not exist: their files may be read
-    by path. Texts are read and edited through the `editor`, if there is one, and
-    commands run in the `terminal`, or with what the `console` gives them.
+    by path. `filtering` says which ignore files count. Texts are read and edited through the
+    `editor`, if there is one, and commands run in the `terminal`, or with what the `console` gives
+    them.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Workspace:
         editor: EditorFiles | None = None,
         terminal: Terminal | None = None,
     ) -> None:
+        self.filtering = FileFilteringSettings()
         self.console = console
         self.editor = editor
         self.terminal = terminal
@@ -84,6 +87,10 @@ class Workspace:
                 roots.append(root)
         self.roots: tuple[Path, ...] = tuple(roots)
         self.readable: tuple[Path, ...] = tuple(Path(os.path.realpath(each)) for each in readable)
+
+    def follow_filtering(self, filtering: FileFilteringSettings) -> None:
+        """Has the tools follow these settings of ignore files."""
+        self.filtering = filtering
 
     def add_root(self, root: Path) -> None:
         """Adds a root, a real path."""

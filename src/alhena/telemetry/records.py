@@ -465,11 +465,12 @@ def _details(event: ApiResponseEvent | ApiErrorEvent) -> TelemetryRecord:
 
 
 def cache_counts(event: ApiResponseEvent) -> dict[str, int]:
-    """The tokens of a request that were read from the service's cache and written to it."""
-    return {
+    """The tokens of a request that were read from the service's cache and written to it, if any."""
+    counts = {
         "gen_ai.usage.cache_read.input_tokens": event.cached_tokens,
         "gen_ai.usage.cache_creation.input_tokens": event.cache_write_tokens,
     }
+    return {name: count for name, count in counts.items() if count}
 
 
 def _agent_finished(event: ToolCallResponseEvent, name: str) -> TelemetryRecord:

@@ -199,6 +199,8 @@ def real_location(workspace: Workspace, path: Path, *, reading: bool = False) ->
 
 def is_kept_from_model(workspace: Workspace, *paths: Path) -> bool:
     """True when the .geminiignore of its workspace root ignores one of the paths."""
+    if not workspace.filtering.respect_gemini_ignore:
+        return False
     if not any(os.path.lexists(f"{root}/.geminiignore") for root in workspace.roots):
         return False
     from alhena.system.ignore import IgnoreRules

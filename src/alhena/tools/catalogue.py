@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from alhena.system.sandbox.sandbox import Sandbox
     from alhena.system.web.fetch import GuardedFetcher
     from alhena.system.workspace import Workspace
-    from alhena.tools.contract import ModelAccess, Tool
+    from alhena.tools.contract import ModelAccess, Tool, ToolResult
     from alhena.tools.output_store import OutputStore
 
 
@@ -91,10 +91,27 @@ def _shell(module: Any, host: ToolHost) -> "Tool":
     return module.RunShellCommand(
         host.workspace,
         groups=host.groups,
-        environment=module.ShellEnvironment(environ, redaction, host.sandbox),
+        environment=module.ShellEnvironment(
+            environ, redaction, host.sandbox, settings.tools.shell.variables
+        ),
         limits=module.ShellLimits(inactivity=settings.tools.shell.inactivity_timeout),
         outputs=host.outputs,
+        summarise=_summariser(host),
     )
+
+
+def _summariser(host: ToolHost) -> "Callable[[ToolResult], Awaitable[ToolResult]] | None":
+    """Makes the function that shortens results of commands, for `model.summarizeToolOutput`."""
+    wanted = host.settings.model.summarize_tool_output
+    budget = next((wanted[name] for name in _SHELL_NAMES if name in wanted), None)
+    if budget is None:
+        return None
+    from alhena.tools.output_store import summarise_result
+
+    return partial(summarise_result, ask=host.models.ask, tokens=budget.token_budget)
+
+
+_SHELL_NAMES = ("run_shell_command", "shell", "ShellTool")
 
 
 def _memory(module: Any, host: ToolHost) -> "Tool":
@@ -122,7 +139,12 @@ CATALOGUE: dict[str, BuiltIn] = {
     ),
     "search_file_content": BuiltIn(
         "search_file_content",
-        lambda m, h: m.SearchFileContent(h.workspace, environ=h.own, most_characters=h.most),
+        lambda m, h: m.SearchFileContent(
+            h.workspace,
+            environ=h.own,
+            most_characters=h.most,
+            program=h.settings.tools.use_ripgrep,
+        ),
         ("grep", "ripGrep", "grep_search", "GrepTool", "RipGrepTool", "SearchText"),
     ),
     "glob": BuiltIn(

@@ -11,12 +11,13 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
+from alhena.errors import AlhenaError
 from alhena.system.errors import (
     FileError,
     MissingFileError,
@@ -64,7 +65,8 @@ class OutputStore:
     """The long results of one session.
 
     `directory` contains those of all sessions of a project; a result longer than `threshold`
-    characters is long, 0 or less means never. `prepare` is called before `directory` is created and
+    characters is long, 0 or less means never; what is left of it has at most `lines` (0: any
+    number). `prepare` is called before `directory` is created and
     may raise OSError.
     """
 
@@ -74,11 +76,13 @@ class OutputStore:
         session_id: str,
         *,
         threshold: int = THRESHOLD,
+        lines: int = 0,
         prepare: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.directory = directory / f"session-{_safe(session_id)}"
         self.threshold = threshold
+        self.lines = lines
         self._prepare = prepare
         self._clock = clock
 
@@ -273,7 +277,7 @@ def limit_result(result: ToolResult, store: OutputStore, tool: str, call_id: str
     if result.error is not None:
         return _bounded_error(result, result.error, store, (tool, call_id))
     if result.spilled is not None:
-        text = excerpt(result.spilled, store.memory_characters)
+        text = excerpt(result.spilled, store.memory_characters, store.lines)
         replaced = msgspec.structs.replace(result, llm_content=text, spilled=None)
         return BoundedResult(replaced, _truncation(result.spilled, text))
     from alhena.tools.response import content_text
@@ -282,16 +286,22 @@ def limit_result(result: ToolResult, store: OutputStore, tool: str, call_id: str
     if not 0 < store.threshold < len(whole):
         return BoundedResult(result, None)
     spilled = _save_text(whole, store, (tool, call_id))
-    text = excerpt(spilled, store.threshold)
+    text = excerpt(spilled, store.threshold, store.lines)
     content = _with_media(text, result.llm_content)
     replaced = msgspec.structs.replace(result, llm_content=content)
     return BoundedResult(replaced, _truncation(spilled, text))
 
 
-def excerpt(spilled: SpilledText, size: int) -> str:
-    """The first fifth and the end of a text in `size` characters, below a line that explains
-    this."""
+def excerpt(spilled: SpilledText, size: int, lines: int = 0) -> str:
+    """The first fifth and the end of a text in `size` characters and `lines` (0: any number), below
+    a line that explains this."""
     first, last = ends(size)
+    head, tail = spilled.head[:first], spilled.tail[len(spilled.tail) - last :]
+    if lines > 0:
+        above, below = ends(lines)
+        head = "".join(head.splitlines(keepends=True)[:above])
+        tail = "".join(tail.splitlines(keepends=True)[-below:])
+        first, last = len(head), len(tail)
     if spilled.path is None:
         where = f"{_SAVING_FAILED}: {spilled.problem}"
     elif spilled.problem:
@@ -304,9 +314,35 @@ def excerpt(spilled: SpilledText, size: int) -> str:
     omitted = spilled.characters - first - last
     return (
         f"{EXCERPT}{first:,} and last {last:,} characters. {where}\n"
-        f"{spilled.head[:first]}\n\n... [{omitted:,} characters omitted] ...\n\n"
-        f"{spilled.tail[len(spilled.tail) - last :]}"
+        f"{head}\n\n... [{omitted:,} characters omitted] ...\n\n{tail}"
     )
+
+
+async def summarise_result(
+    result: ToolResult, *, ask: Callable[[str], Awaitable[str]], tokens: int
+) -> ToolResult:
+    """`result` with a summary in place of a text of more than `tokens`; the same if the summary
+    fails."""
+    from alhena.tools.response import content_text
+
+    spilled = result.spilled
+    text = content_text(result.llm_content) if spilled is None else spilled.head + spilled.tail
+    if len(text) <= tokens * TOKEN_CHARACTERS:
+        return result
+    try:
+        summary = await ask(_SUMMARY.format(tokens=tokens, text=text))
+    except AlhenaError:  # the whole text says more
+        return result
+    if not summary.strip():
+        return result
+    return msgspec.structs.replace(result, llm_content=summary, spilled=None)
+
+
+TOKEN_CHARACTERS = 4
+_SUMMARY = (
+    "Summarise this output of a tool in at most {tokens} tokens. Keep errors and warnings, with "
+    "their stack traces, word for word, and its exit code. Say what was left out.\n\n{text}"
+)
 
 
 def ends(size: int) -> tuple[int, int]:
@@ -342,7 +378,7 @@ def _bounded_error(
     if not 0 < store.threshold < len(error.message):
         return BoundedResult(result, None)
     spilled = _save_text(error.message, store, name)
-    text = excerpt(spilled, store.threshold)
+    text = excerpt(spilled, store.threshold, store.lines)
     replaced = msgspec.structs.replace(
         result, llm_content=text, error=ToolFailure(text, error.type), spilled=None
     )

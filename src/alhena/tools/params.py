@@ -47,8 +47,8 @@ def types_of(schema: object) -> frozenset[str]:
 
 def convert_spellings(schema: object, value: object, depth: int = 0) -> Any:
     """Converts other spellings of a value where `schema` requires a type that allows one reading
-    only: "true", "1", "[1]" and "{}" in text, 3.0 for 3, one text in place of a list of texts, and
-    null for an optional property that cannot be null.
+    only: "true", "1", "[1]" and "{}" in text, 3.0 for 3, and null for an optional property that
+    cannot be null.
 
     Follows properties and items; unchanged values are returned as they are, not copied.
     """
@@ -74,7 +74,6 @@ def convert_spellings(schema: object, value: object, depth: int = 0) -> Any:
 
 
 _PYTHON_WORDS = {"True": True, "False": False}
-_ARRAY, _STRING = frozenset({"array"}), frozenset({"string"})
 _NUMBERS = frozenset({"integer", "number"})
 _TYPES: dict[type, frozenset[str]] = {
     bool: frozenset({"boolean"}),
@@ -94,11 +93,7 @@ def _read_text(node: dict[str, Any], types: frozenset[str], text: str, depth: in
     except (msgspec.DecodeError, RecursionError, ValueError):
         found = text
     if isinstance(found, str):
-        items = _variant(node, "array").get("items")
-        alone = types == _ARRAY and types_of(items) == _STRING
-        return (
-            [text] if alone and text.strip() and not any(char in text for char in ",;[\n") else text
-        )
+        return text
     if found is None:
         return None  # an optional parameter is left out, any other is refused as null
     if isinstance(found, float) and "number" not in types and not found.is_integer():

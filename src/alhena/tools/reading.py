@@ -116,9 +116,7 @@ class UnwantedMedia(msgspec.Struct, frozen=True):
 
 
 class BinaryFile(msgspec.Struct, frozen=True):
-    """A file that is neither text nor a medium that models take; `reason` says what is wrong."""
-
-    reason: str = "a binary file that cannot be shown"
+    """A file that is neither text nor a supported media type."""
 
 
 FileContent = TextWindow | Media | UnwantedMedia | BinaryFile
@@ -151,11 +149,7 @@ def read_content(
     if mime is not None:
         if not media:
             return UnwantedMedia(mime)
-        from alhena.tools.media import find_media_problem
-
-        media_data = _whole(descriptor, data, size)
-        problem = find_media_problem(mime, media_data)
-        return Media(mime, media_data) if problem is None else BinaryFile(f"{mime}, but {problem}")
+        return Media(mime, _whole(descriptor, data, size))
     if is_binary(sample):
         return BinaryFile()
     return window_of_bytes(_whole(descriptor, data, size), lines.offset, lines.limit)

@@ -9,7 +9,7 @@ import msgspec
 from alhena.tools.catalogue import CATALOGUE
 from alhena.tools.contract import Tool
 from alhena.tools.params import task_by_name
-from alhena.values import Value, fold_name, fold_names
+from alhena.values import Value, fold_name, fold_names, meant_names
 from alhena.wire.errors import WireError
 from alhena.wire.request import FunctionDeclaration
 from alhena.wire.schema.keywords import is_plain
@@ -123,8 +123,8 @@ class RegisteredTool(Value, frozen=True, kw_only=True):
 
 class ToolRegistry:
     """The tools of a session. `exclude` hides tools by any of their names;
-    those that `declare` names are declared even beside others that do the same. `left_out` maps names of
-    tools that cannot be declared to the reasons."""
+    those that `declare` names are declared even beside others that do the same. `left_out` maps
+    names of tools that cannot be declared to the reasons."""
 
     def __init__(
         self,
@@ -237,7 +237,7 @@ class ToolRegistry:
     @property
     def names(self) -> tuple[str, ...]:
         """The declared names of the active tools, in declaration order."""
-        return tuple(entry.wire_name for entry in self._declared())
+        return tuple(entry.wire_name for entry in self._list_declared())
 
     @property
     def all_tools(self) -> tuple[Tool, ...]:
@@ -249,7 +249,7 @@ class ToolRegistry:
         self, names: Collection[str] | None = None
     ) -> tuple[FunctionDeclaration, ...]:
         """The declarations of all active tools, or of the tools called `names`."""
-        entries = self._declared()
+        entries = self._list_declared()
         if names is not None:
             wanted = {id(entry) for entry in map(self.find, names) if entry is not None}
             entries = [entry for entry in self._sort_active() if id(entry) in wanted]
@@ -283,7 +283,7 @@ class ToolRegistry:
         bare = {name.lstrip("_") for name in entry.names}
         return not bare.isdisjoint(self._excluded) or not bare.isdisjoint(self._hidden)
 
-    def _declared(self) -> list[RegisteredTool]:
+    def _list_declared(self) -> list[RegisteredTool]:
         """The active tools without those that others stand for."""
         active = self._sort_active()
         names = {entry.tool.name for entry in active}
@@ -334,8 +334,10 @@ def select_tools(session: ToolRegistry, patterns: Sequence[str], *own: Tool) -> 
     """A registry of the session's visible tools that `patterns` mean, and of the agent's `own`.
 
     A pattern is a tool's name, `*`, or for an MCP server `server__tool`, `server__*` or their
-    `mcp_server_` forms. A bare name never means a tool of a server, whatever that calls its tools.
+    `mcp_server_` forms, or another program's name of one. A bare name never means a tool of a
+    server, whatever that calls its tools.
     """
+    patterns = [each for name in patterns for each in (name, *(meant_names(name) or ()))]
     registry = ToolRegistry()
     for name in dict.fromkeys((*session.names, *UNDECLARED)):
         entry = session.find(name)
@@ -359,6 +361,28 @@ def _means(pattern: str, entry: RegisteredTool) -> bool:
     if not pattern.startswith(prefixes):
         return pattern == "mcp_*"
     return pattern in entry.names or pattern in {f"{prefix}*" for prefix in prefixes}
+
+
+def unmatched_patterns(patterns: Iterable[str], names: Collection[str]) -> tuple[str, ...]:
+    """The patterns of an agent's tools that mean no tool of these names."""
+    known = fold_names(tuple(names))
+
+    def is_known(pattern: str) -> bool:
+        meant = (pattern, *(meant_names(pattern) or ()))
+        return any(
+            each.endswith("*") or each in names or fold_name(each) in known for each in meant
+        )
+
+    return tuple(each for each in patterns if not is_known(each))
+
+
+def missing_tools(session: ToolRegistry, patterns: Sequence[str]) -> tuple[str, ...]:
+    """The patterns of an agent's tools that mean no tool of this session, nor a built-in one."""
+    if "*" in patterns:
+        return ()
+    entries = (session.find(name) for name in session.names)
+    names = {name for entry in entries if entry is not None for name in entry.names}
+    return unmatched_patterns(patterns, {*names, *session.names, *BUILT_IN, *ALIASES})
 
 
 ToolSource = Callable[[], Awaitable[None]]

@@ -21,7 +21,7 @@ from alhena.system.unicode_forms import existing_form
 from alhena.system.walk import (
     EXCLUDED_DIRECTORIES,
     GlobPattern,
-    LeftOut,
+    SkippedEntries,
     WalkLimits,
     WalkTally,
     leading_directory,
@@ -87,7 +87,7 @@ class Selection:
         self.secrets: set[str] = set()
         self.skipped: dict[str, str] = {}
         self.ignored: set[str] = set()
-        self.left_out = LeftOut()
+        self.left_out = SkippedEntries()
         self.unsearched: dict[str, None] = {}
         self.warnings: dict[str, None] = {}
 
@@ -489,6 +489,7 @@ class GatheredFiles:
 
     def _take(self, selection: "Selection", path: str, content: "FileContent") -> None:
         from alhena.system.encoding import TextWindow
+        from alhena.tools.media import find_media_problem
         from alhena.tools.reading import BinaryFile, Media, UnwantedMedia
 
         match content:
@@ -501,6 +502,9 @@ class GatheredFiles:
                 self._text -= weight
                 self.blocks.append(block)
             case Media(mime, data):
+                if problem := find_media_problem(mime, data):
+                    selection.skip(path, f"{mime}, but {problem}")
+                    return
                 if len(data) > self._media:
                     self.over.append(path)
                     return
@@ -510,8 +514,8 @@ class GatheredFiles:
                 reason = f"{mime}; name the file or its extension in `paths` to get it"
                 selection.skip(path, reason)
                 return
-            case BinaryFile(reason):
-                selection.skip(path, reason)
+            case BinaryFile():
+                selection.skip(path, "a binary file that cannot be shown")
                 return
             case _:
                 assert_never(content)

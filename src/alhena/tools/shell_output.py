@@ -31,7 +31,7 @@ def live_output(update: Callable[[str], None], redraw: Callable[[str], None]) ->
 
 
 class CapturedOutput:
-    """Takes the bytes by `feed`, or by `capture.feed` if nobody watches. `size` characters are kept
+    """Takes the bytes by `feed`, or by `capture.feed` without live text. `size` characters are kept
     in memory (0: as many as `store` says, 40,000 without one); a longer output goes to a file of
     `store` that begins with `prefix` and has at most `most` bytes (0: unlimited), apart from the
     end of the text. `live` gets the text as it arrives, and follows the last lines as soon as one

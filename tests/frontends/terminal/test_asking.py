@@ -22,8 +22,7 @@ from alhena.frontends.terminal.dialogs.approval import (
 from alhena.frontends.terminal.drawing.lines import Block, Lines, plain, width
 from alhena.frontends.terminal.drawing.menu import Menu, MenuChoice, MenuOption, menu_lines, press
 from alhena.frontends.terminal.line_screen import picked_by
-from alhena.policy.engine import by_rule
-from alhena.policy.model import Decision, PolicyOutcome, PolicyRule
+from alhena.policy.model import Decision, PolicyOutcome, PolicyRule, rule_decision
 from alhena.scheduler.bus import LastingRule
 from alhena.scheduler.question import Answer, ConfirmationRequest
 from alhena.suspicious_text import suspicious
@@ -370,8 +369,8 @@ def test_details_have_the_rule_the_mode_the_whole_change_and_all_answers():
     asked = msgspec.structs.replace(
         ASKED["mcp"],
         details=edit(diff),
-        decision=by_rule(rule),
-        reason=by_rule(rule).reason,
+        decision=rule_decision(rule),
+        reason=rule_decision(rule).reason,
     )
     first = text_of(request_blocks(asked))
     assert "line 1499" not in first
@@ -382,7 +381,7 @@ def test_details_have_the_rule_the_mode_the_whole_change_and_all_answers():
         "tool: tool",
         "mode: autoEdit",
         "rule: user (my.toml:3), priority ",
-        f"reason: {by_rule(rule).reason}",
+        f"reason: {rule_decision(rule).reason}",
         "Yes, all tools of this server for this session: every tool of the server srv",
     ):
         assert f"\n  {fact}" in shown

@@ -263,7 +263,7 @@ def test_interrupts(snapshots: Snapshots, work: Path, server: ScriptedServer):
             terminal.send(ESC)
             terminal.until(PLACEHOLDER, gone=seen if prompt in ("think", "again") else "")
         terminal.send(CTRL_C)
-        terminal.until("Press Ctrl-C again to leave.")
+        terminal.until("Press Ctrl+C again to exit.")
         snapshots.take(terminal, "all four, and the first Ctrl-C")
         terminal.send(CTRL_C)
         assert terminal.ended() == 0

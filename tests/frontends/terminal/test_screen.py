@@ -260,7 +260,7 @@ async def test_only_two_control_c_in_a_row_with_nothing_to_stop_or_clear_leave()
         await somebody.until("interrupt")
         somebody.runs = False
         made.keys.send_text("\x03")
-        await made.until("Press Ctrl-C again to leave.")
+        await made.until("Press Ctrl+C again to exit.")
         made.keys.send_text("\x1b[Z")
         await somebody.until("next mode")
         assert made.screen.hands.twice.hint == ""

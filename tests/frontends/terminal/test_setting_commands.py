@@ -207,3 +207,28 @@ def test_the_conversation_is_exported(server: ScriptedServer, project: Path):
     written = (project / "talk.md").read_text(encoding="utf-8")
     assert "hello" in written
     assert "Fine." in written
+
+
+async def test_a_fact_is_added_to_the_memory_of_the_person(home: Path):
+    screen = ListScreen()
+    async with sitting(ScriptedGenerator(), screen) as conversation:
+        shown = await finished(conversation, screen, "/memory add I like tabs.")
+    assert "Saved in" in shown
+    assert "- I like tabs." in (home / ".gemini" / "GEMINI.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("way_out", ["!", "Esc"])
+async def test_a_lone_exclamation_mark_opens_shell_mode(way_out: str):
+    screen = ListScreen()
+    async with sitting(ScriptedGenerator([text("Hello.")]), screen) as conversation:
+        conversation.submit("!")
+        await screen.until(lambda: "Shell mode: each line is a command." in screen.text)
+        conversation.submit("echo in-the-$((40 + 2))")
+        await screen.until(lambda: "in-the-42" in screen.text)
+        if way_out == "!":
+            conversation.submit("!")
+        else:
+            await screen.until(lambda: conversation.interrupt() and "off." in screen.text)
+        await screen.until(lambda: "Shell mode off." in screen.text)
+        conversation.submit("hello")
+        await screen.until(lambda: "Hello." in screen.text)

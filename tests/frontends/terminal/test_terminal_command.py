@@ -128,7 +128,7 @@ def test_control_c_clears_then_leaves(server: ScriptedServer):
         terminal.send(CTRL_C)
         terminal.until(PLACEHOLDER, gone="half a thought")
         terminal.send(CTRL_C)
-        terminal.until("Press Ctrl-C again to leave.")
+        terminal.until("Press Ctrl+C again to exit.")
         terminal.send(CTRL_C)
         assert terminal.ended() == 0
         assert_restored(terminal)

@@ -16,8 +16,7 @@ from alhena.policy.checker import (
     ToolCall,
     UserTurn,
 )
-from alhena.policy.engine import strictness
-from alhena.policy.model import Decision, PolicyCall, PolicyContext
+from alhena.policy.model import Decision, PolicyCall, PolicyContext, strictness
 from alhena.policy.safety_checks import check_input, no_history
 from tests.policy.safety.kit import (
     ALLOWED,

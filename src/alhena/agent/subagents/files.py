@@ -323,6 +323,20 @@ def apply_overrides(agent: AgentDefinition, override: AgentOverride) -> AgentDef
     return msgspec.structs.replace(agent, **known)
 
 
+def impossible_tools(agent: AgentDefinition | RemoteAgent) -> str:
+    """A warning about tools of an agent that no session has: no built-in ones, and no names that a
+    server's tools can have; "" without any."""
+    from alhena.tools.registry import ALIASES, BUILT_IN, unmatched_patterns
+
+    if isinstance(agent, RemoteAgent):
+        return ""
+    of_servers = [each for each in agent.tools if "__" in each or each.startswith("mcp_")]
+    odd = unmatched_patterns(agent.tools, {*BUILT_IN, *ALIASES, *of_servers})
+    if not odd:
+        return ""
+    return f"agent {agent.name} gets no tool for {', '.join(map(one_line, odd))}: none is called so"
+
+
 def parse_agents(path: Path, text: str) -> tuple[list[AgentDefinition | RemoteAgent], list[str]]:
     """The agents of a file, and a warning for each unknown key. Raises InputError, which names the
     key or line."""
@@ -346,8 +360,6 @@ def _read_agent(document: dict[str, Any], path: Path) -> AgentDefinition | Remot
         return _remote(fields)
     if not fields.description.strip():
         raise InputError("it has no description")
-    if not fields.system_prompt.strip():
-        raise InputError("the system prompt is empty (in Markdown: the text below the second ---)")
     if fields.max_turns < 1 or fields.timeout_mins <= 0:
         raise InputError("max_turns and timeout_mins have to be greater than 0")
     return AgentDefinition(

@@ -12,7 +12,13 @@ from alhena.agent.toolset.options import SessionSpec
 from alhena.config.home import saved_policies_path
 from alhena.errors import ConfigError
 from alhena.policy.engine import PolicyEngine, PolicyFilter, tighten
-from alhena.policy.gather import GatheredPolicy, PolicyRequest, gather_policy, join_problems
+from alhena.policy.gather import (
+    GatheredPolicy,
+    PolicyRequest,
+    excluded_tools,
+    gather_policy,
+    join_problems,
+)
 from alhena.policy.model import (
     ApprovalMode,
     Decision,
@@ -254,6 +260,7 @@ def session_policy(spec: SessionSpec) -> GatheredPolicy:
             extensions=tuple(
                 (each.name, each.folder / "policies") for each in spec.place.extensions
             ),
+            excluded=excluded_tools(spec.place.extensions),
         )
     )
     if gathered.fatal:

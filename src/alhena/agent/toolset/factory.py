@@ -241,6 +241,7 @@ def open_folders(spec: SessionSpec, session_id: str) -> Folders:
         temp / "tool-outputs",
         session_id,
         threshold=spec.place.settings.tools.truncate_tool_output_threshold,
+        lines=spec.place.settings.tools.truncate_tool_output_lines or 0,
         prepare=lambda: claim_project_temp(temp, spec.place.cwd),
     )
     workspace = Workspace(
@@ -251,6 +252,7 @@ def open_folders(spec: SessionSpec, session_id: str) -> Folders:
         editor=spec.client.editor,
         terminal=spec.client.terminal,
     )
+    workspace.follow_filtering(spec.place.settings.context.file_filtering)
     return Folders(workspace, outputs, plans)
 
 
@@ -339,7 +341,7 @@ def open_toolset(
         notes=(*policy.notes, *noted, *(links.memory.memory.notes if links.memory else ())),
     )
     _register_tools(bench, folders.plans, wanted)
-    warnings += (f"policy: {problem}" for problem in policy.problems)
+    warnings += (f"policy: {problem}" for problem in policy.problems if not problem.quiet)
     warnings += (f"sandbox: {each}" for each in about_sandbox)
     _register_own(bench, policy.rules)
     return bench
@@ -455,7 +457,7 @@ def _open_agents(
     folders = agent_folders(
         spec.place.environ, spec.place.cwd, trusted=trusted, extensions=spec.place.extensions
     )
-    if not folders:
+    if not folders or not spec.place.settings.agents.enabled:
         return given
     from alhena.agent.subagents.files import AgentFiles, sources_of, with_resolved_servers
 

@@ -11,7 +11,6 @@ from alhena.mcp.resources import find
 from alhena.mcp.servers import Servers
 from alhena.mcp.tool import McpTool
 from alhena.policy.conditions import names_tool
-from alhena.policy.engine import strictness
 from alhena.policy.gather import FOR_GOOD, IN_SESSION, is_saved_approval
 from alhena.policy.model import (
     ApprovalMode,
@@ -20,6 +19,7 @@ from alhena.policy.model import (
     PolicyContext,
     PolicyOutcome,
     PolicyRule,
+    strictness,
 )
 from alhena.tools.registry import READ_RESOURCE, RegisteredTool
 

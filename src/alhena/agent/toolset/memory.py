@@ -59,15 +59,19 @@ def open_memory(
     workspace: Workspace, place: Place, emit: Callable[[Event], None]
 ) -> "SessionMemory":
     """Reads the memory of a session over `workspace`. Raises ConfigError."""
-    return SessionMemory(memory_request(workspace, place), emit)
+    follows = place.settings.experimental.jit_context
+    return SessionMemory(memory_request(workspace, place), emit, follows=follows)
 
 
 class SessionMemory:
     """The memory files of one session. `emit` takes warnings about files that are found later."""
 
-    def __init__(self, request: MemoryRequest, emit: Callable[[Event], None]) -> None:
+    def __init__(
+        self, request: MemoryRequest, emit: Callable[[Event], None], *, follows: bool = True
+    ) -> None:
         self.request = request
         self.emit = emit
+        self.follows = follows
         self._watchers: list[Callable[[], None]] = []
         self.memory: Memory = load_memory(request)
         self._project_told: str | None = None
@@ -143,7 +147,7 @@ class _ConversationMemory:
         self, tool: str, locations: Iterable[ToolLocation], cancellation: threading.Event
     ) -> str:
         """Framed text of new memory files around these locations; "" for none."""
-        if tool not in TOUCHING:
+        if tool not in TOUCHING or not self._session.follows:
             return ""
         place = self._current()
         now = time.monotonic()

@@ -8,7 +8,13 @@ from typing import Any
 from msgspec.json import encode
 
 from alhena.agent.subagents import AgentDefinition, builtin_agents
-from alhena.agent.subagents.files import AgentFiles, FoundAgent, content, parse_agents
+from alhena.agent.subagents.files import (
+    AgentFiles,
+    FoundAgent,
+    content,
+    impossible_tools,
+    parse_agents,
+)
 from alhena.agent.subagents.remote import RemoteAgent
 from alhena.config.environment import own_environment
 from alhena.config.home import config_home, path_within
@@ -181,6 +187,7 @@ def _validate(path: Path) -> int:
     except AlhenaError as error:
         raise InputError(f"{where}: {error.message.rstrip('.')}.") from error
     tell([f"{where} {each}." for each in warnings])
+    tell([f"{each}." for each in map(impossible_tools, agents) if each])
     names = ", ".join(agent.name for agent in agents)
     write_stdout(f"{where} is valid: {names}.\n")
     return 0

@@ -50,7 +50,7 @@ usage: alhena extensions list [--json]
        alhena extensions update NAME|--all [--consent]
        alhena extensions enable NAME [--scope user|workspace] [--consent]
        alhena extensions disable NAME [--scope user|workspace]
-       alhena extensions uninstall NAME
+       alhena extensions uninstall NAME …|--all
        alhena extensions config NAME [VARIABLE]
        alhena extensions new FOLDER
        alhena extensions validate FOLDER
@@ -80,7 +80,7 @@ _ARGUMENTS = {
     "update": "[NAME] --all --consent",
     "enable": "NAME --scope=user|workspace --consent",
     "disable": "NAME --scope=user|workspace",
-    "uninstall": "NAME",
+    "uninstall": "[NAMES…] --all",
     "config": "NAME [VARIABLE]",
     "new": "NAME",
     "validate": "NAME",
@@ -96,7 +96,10 @@ def run(argv: list[str]) -> int:
         return _validate(Path(os.path.realpath(options.name)))
     place = place_here(told=False)
     allowed = place.settings.security.allowed_extensions
-    installed = load_extensions(os.environ, place.cwd, None, allowed)
+    if not place.settings.experimental.extension_management and options.command != "list":
+        raise UsageError("experimental.extensionManagement is false.", remedy="Set it to true.")
+    off = place.settings.extensions.disabled
+    installed = load_extensions(os.environ, place.cwd, None, allowed, disabled=off)
     command = ExtensionCommand(options, place.settings, place.cwd, installed)
     commands: dict[str, Callable[[], int]] = {
         "list": command.list,
@@ -257,13 +260,24 @@ class ExtensionCommand:
         return 0
 
     def uninstall(self) -> int:
-        """Removes an extension."""
+        """Removes extensions; returns 1 when one could not be."""
         from alhena.extensions.installation import remove
 
-        extension = self._find_named()
-        remove(extension, os.environ)
-        write_stdout(f"{extension.name} is removed.\n")
-        return 0
+        names: list[str] = self._options.names
+        if bool(names) is bool(self._options.all):
+            raise UsageError("name the extensions, or --all.")
+        wanted = (
+            self._installed.all if self._options.all else [self._find_named(each) for each in names]
+        )
+        code = 0
+        for extension in {each.name: each for each in wanted}.values():
+            try:
+                remove(extension, os.environ)
+                write_stdout(f"{extension.name} is removed.\n")
+            except AlhenaError as error:
+                tell([f"{extension.name}: {error}"])
+                code = 1
+        return code
 
     def configure(self) -> int:
         """Asks for the values of an extension's settings."""
@@ -303,9 +317,9 @@ class ExtensionCommand:
             if each.name == name:
                 write_stdout(f"{missing_words(each)}\n" if each.missing else "")
 
-    def _find_named(self) -> Extension:
+    def _find_named(self, name: str = "") -> Extension:
         """The installed extension that was named. Raises UsageError."""
-        name = self._options.name
+        name = name or self._options.name
         for each in self._installed.all:
             if each.name.lower() == name.lower():
                 return each

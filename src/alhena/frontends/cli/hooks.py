@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from alhena.config.documents import settings_document
 from alhena.config.environment import own_environment
 from alhena.config.home import trusted_hooks_path, user_settings_path
 from alhena.config.settings import load_settings
@@ -23,6 +24,7 @@ from alhena.frontends.shared.listings import (
     print_listing,
 )
 from alhena.frontends.shared.streams import (
+    agrees,
     is_terminal,
     option_object,
     says_yes,
@@ -38,6 +40,7 @@ from alhena.hooks.output import aggregate
 from alhena.hooks.planning import plan
 from alhena.hooks.running import HookFiring, HookResult, HookSurroundings, outcome_of
 from alhena.system.processes import ProcessGroups
+from alhena.system.workspace import current_directory
 from alhena.tools.registry import ALIASES, BUILT_IN, all_names, declared_name
 
 if TYPE_CHECKING:
@@ -49,6 +52,7 @@ usage: alhena hooks list [--json] [options]
        alhena hooks enable NAME
        alhena hooks disable NAME
        alhena hooks trust [--yes] [options]
+       alhena hooks migrate --from-claude [--consent]
 
 list: shows the configured hooks, the file of each, and whether it runs.
 
@@ -65,6 +69,11 @@ trust: shows each new or changed hook of this project and asks whether it may ru
 
   --yes          accept all of them
 
+migrate: converts the hooks in .claude/settings.json and settings.local.json of this folder, prints
+them, and asks before it adds them to .gemini/settings.json. They run once they are trusted.
+
+  --consent      add them without asking
+
 options:
   --skip-trust   treat this folder as trusted
   --json         print JSON
@@ -76,6 +85,7 @@ _ARGUMENTS = {
     "enable": "NAME",
     "disable": "NAME",
     "trust": "--yes --skip-trust",
+    "migrate": "--from-claude --consent",
 }
 Command = Callable[["Namespace"], int]
 
@@ -89,6 +99,7 @@ def run(argv: list[str]) -> int:
         "enable": _turn,
         "disable": _turn,
         "trust": _trust,
+        "migrate": _migrate,
     }
     return commands[options.command](options)
 
@@ -141,6 +152,40 @@ def _turn(options: "Namespace") -> int:
         raise UsageError(f"no hook {name!r} is disabled in {file}.", remedy=remedy)
     write_setting(file, ("hooksConfig", "disabled"), kept)
     write_stdout(f"{one_line(name)} is {options.command}d.\n")
+    return 0
+
+
+def _migrate(options: "Namespace") -> int:
+    from alhena.config.home import workspace_settings_path
+    from alhena.frontends.shared.files import write_setting
+    from alhena.hooks.migration import FILES, migrate_hooks
+
+    if not options.from_claude:
+        raise UsageError("it is not said where from.", remedy="Add --from-claude.")
+    cwd = current_directory()
+    documents = [settings_document(cwd / name) for name in FILES]
+    migrated = [migrate_hooks(document) for document in documents if document is not None]
+    file = workspace_settings_path(cwd)
+    hooks: dict[str, list[Any]] = {}
+    for each in migrated:
+        for event, groups in each.hooks.items():
+            hooks.setdefault(event, []).extend(groups)
+        for text in each.left_out:
+            write_stderr(f"alhena: warning: not migrated: {one_line(text)}.\n")
+    if not hooks:
+        write_stdout(f"There are no hooks in {' or '.join(FILES)}.\n")
+        return 0
+    write_json({"hooks": hooks})
+    if not agrees(f"Add these to {file}? [y/N] ", "nothing was changed", consent=options.consent):
+        return 0
+    written = settings_document(file)
+    own = cast("dict[str, Any]", written).get("hooks") if isinstance(written, dict) else None
+    for event, groups in hooks.items():
+        before: Any = cast("dict[str, Any]", own).get(event) if isinstance(own, dict) else None
+        before = cast("list[Any]", before) if isinstance(before, list) else []
+        new = [group for group in groups if group not in before]
+        write_setting(file, ("hooks", event), [*before, *new])
+    write_stdout(f"They are in {one_line(str(file))}. To let them run: alhena hooks trust\n")
     return 0
 
 

@@ -22,6 +22,7 @@ from alhena.frontends.shared.streams import (
 from alhena.policy.engine import PolicyEngine, PolicyFilter, tighten
 from alhena.policy.gather import (
     PolicyRequest,
+    excluded_tools,
     gather_policy,
     join_problems,
     load_path,
@@ -186,6 +187,7 @@ def explain(options: "Namespace") -> int:
             allowed_tools=split_tools(options.allowed_tools),
             skip_trust=options.skip_trust,
             extensions=tuple((each.name, each.folder / "policies") for each in place.extensions),
+            excluded=excluded_tools(place.extensions),
         )
     )
     if gathered.named_errors:

@@ -15,7 +15,7 @@ from alhena.config.home import (
     workspace_settings_path,
 )
 from alhena.config.layers import ORDER, Layer, LayerKind
-from alhena.config.settings import known_keys
+from alhena.config.reference_keys import known_keys
 from alhena.display_text import escaped, one_line
 from alhena.errors import ConfigError, InputError
 from alhena.frontends.shared.arguments import parse_command
@@ -205,7 +205,10 @@ def _state(place: Place, kind: LayerKind, layer: Layer | None) -> str:
 
 def _check(options: "Namespace", place: Place) -> int:
     trial = _try_settings(place)
-    odd = (*place.warnings, *_server_problems(place), *trial.warnings, *_key_problems(place))
+    odd = (
+        *(*place.warnings, *place.remarks, *_server_problems(place)),
+        *(*trial.warnings, *_key_problems(place)),
+    )
     told = (*dict.fromkeys(odd), *((place.notice,) if place.notice else ()))
     if options.json:
         write_json({"errors": trial.errors, "warnings": told, "notes": place.notes})

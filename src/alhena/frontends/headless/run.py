@@ -127,7 +127,7 @@ def piped_text(
     """The text on standard input and a warning, when part of it was left out.
 
     A terminal is never read, and None is a closed standard input. Input without a byte for
-    `limit_s` is left out: unattended jobs often inherit a pipe that nobody writes to; None waits.
+    `limit_s` is left out: unattended jobs often inherit a pipe without a writer; None waits.
     `announce` gets a line once a wait is long.
     """
     if stream is None:
@@ -212,8 +212,13 @@ def run_headless(arguments: RunArguments) -> int:
         prompt = join_prompt(piped, arguments.prompt or "")
         if warning:
             result.feed(WarningEvent(message=warning))
+        if arguments.worktree is not None:
+            from alhena.frontends.shared.worktree import describe_empty_submodules
+
+            if empty := describe_empty_submodules(os.environ):
+                result.feed(WarningEvent(message=empty))
         agent = SessionRunner(session_options(arguments, place))
-        for note in place.notes if arguments.debug else ():
+        for note in (*place.remarks, *place.notes) if arguments.debug else ():
             write_stderr(f"alhena: note: {one_line(note)}\n")
         work = _PromptRun(agent, place, result)
         if result.silent:

@@ -1,6 +1,7 @@
 """The arguments of a run: `alhena [options] [PROMPT …]`."""
 
 import argparse
+import sys
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import partial
@@ -8,7 +9,8 @@ from typing import Literal, NoReturn
 
 import msgspec
 
-from alhena.errors import UsageError
+from alhena.errors import InputError, UsageError
+from alhena.frontends.shared.streams import is_terminal
 from alhena.policy.model import ApprovalMode
 from alhena.values import Limits
 
@@ -22,7 +24,7 @@ commands:
   alhena skills list          skills; enable, disable, install, link, uninstall
   alhena extensions list      extensions; install, update, enable, disable, link, uninstall,
                               config, new, validate
-  alhena hooks list|test      hooks and whether they run; enable, disable, trust
+  alhena hooks list|test      hooks and whether they run; enable, disable, trust, migrate
   alhena memory show|import   the text of GEMINI.md files; a file with its imports
   alhena sessions list|show   recorded sessions of this project; export, delete, adopt,
                               checkpoints, restore
@@ -340,12 +342,37 @@ def _add_session_options(parser: Parser) -> None:
     add("--delete-session", metavar="SESSION", help="the same as `alhena sessions delete SESSION`")
 
 
+def piped_session_error() -> InputError:
+    """The error for a session at a terminal whose input is no terminal."""
+    return InputError(
+        "The --prompt-interactive flag cannot be used when input is piped from stdin.",
+        remedy="Use -p for a run without a terminal.",
+    )
+
+
+def split_options(argv: list[str]) -> tuple[list[str], list[str]] | None:
+    """The options before the first word, and the rest; None where a prompt is among them, or one
+    of them may or may not take a word."""
+    actions = {name: action for action in run_parser().actions for name in action.option_strings}
+    at = 0
+    while at < len(argv) and argv[at].startswith("-"):
+        name, given, _ = argv[at].partition("=")
+        action = actions.get(name)
+        if action is None or action.nargs == "?" or action.dest in ("prompt", "prompt_interactive"):
+            return None
+        takes = action.nargs != 0 and not given
+        at += 2 if takes else 1
+    return argv[:at], argv[at:]
+
+
 def parse_run(argv: list[str]) -> RunArguments:
     """The arguments of a run; raises UsageError."""
     found = run_parser().parse_words(_prompt_behind_dashes(argv))
     if found.prompt is not None and found.words:
         raise UsageError("a prompt was given twice.", remedy="Use either -p or the positional one.")
     if found.prompt_interactive is not None and (found.prompt is not None or found.words):
+        if not is_terminal(sys.stdin):
+            raise piped_session_error()
         raise UsageError(
             "-i contradicts a prompt of a run without a session.", remedy="Give only one prompt."
         )

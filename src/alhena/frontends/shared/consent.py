@@ -14,7 +14,12 @@ from typing import Any, assert_never, cast
 import msgspec
 
 from alhena.agent.subagents import AgentDefinition
-from alhena.agent.subagents.files import AgentFiles, AgentSource, FoundAgent
+from alhena.agent.subagents.files import (
+    AgentFiles,
+    AgentSource,
+    FoundAgent,
+    impossible_tools,
+)
 from alhena.agent.subagents.remote import ApiKeyAuth, Auth, GoogleAuth, HttpAuth, OAuth, RemoteAgent
 from alhena.commands import CommandFolder, CustomCommands
 from alhena.config.documents import names_in, read_limited
@@ -154,6 +159,8 @@ class ConsentList:
         self.problems += files.problems
         for each in files.found:
             self.agents.append(each)
+            if warning := impossible_tools(each.definition):
+                self.problems.append(f"{warning}.")
             self.add_agent(each.definition, root, given=given, indent=indent)
 
     def add_agent(
@@ -217,7 +224,7 @@ def consent_to_extension(
     found.add_policies(folder, indent=inner)
     for theme in manifest.themes:
         name = str(theme.get("name", ""))
-        found.add("theme, not used (the colours are your terminal's)", name, indent=inner)
+        found.add("theme", f"{name} ({manifest.name})", indent=inner)
     for setting in manifest.settings:
         secret = ", a secret" if setting.sensitive else ""
         label = f"asks for: {setting.name} ({setting.env_var}{secret})"

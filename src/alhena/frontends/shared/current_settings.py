@@ -120,6 +120,8 @@ def session_options(
         settings = with_checkpoints(settings)
     if arguments.mcp_servers is not None:
         mcp = msgspec.structs.replace(settings.mcp, allowed=arguments.mcp_servers)
+        if not arguments.mcp_servers:
+            mcp = msgspec.structs.replace(mcp, excluded=("*",))
         settings = msgspec.structs.replace(settings, mcp=mcp)
     roots, missing = workspace_roots(place, arguments.include_directories)
     mode = arguments.approval_mode or ApprovalMode(settings.general.default_approval_mode)

@@ -8,7 +8,6 @@ from typing import Any, cast
 import msgspec
 
 from alhena.agent.subagents.files import accept_agents, sources_of
-from alhena.config.checking import rename_old_keys
 from alhena.config.documents import settings_document, value_on
 from alhena.config.effective_settings import (
     Place,
@@ -31,6 +30,7 @@ from alhena.config.pinned_entries import (
     with_own_data,
     without_accepted,
 )
+from alhena.config.reference_keys import rename_old_keys
 from alhena.errors import ConfigError
 from alhena.frontends.shared.consent import INDENT, ConsentList
 from alhena.frontends.shared.files import change_json

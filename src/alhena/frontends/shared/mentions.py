@@ -97,7 +97,7 @@ def _find_mention(prompt: str, start: int, cwd: Path | None) -> Mention:
 
 
 def _ends_directory(path: str, rest: str) -> bool:
-    """True where a directory's name ends before `rest`. A name that goes on is another one: of a
+    """True where a directory's name ends before `rest`. A longer name is another one: of a
     file that is missing, the directory is not meant."""
     found = _AFTER_DIRECTORY.match(rest)
     return found is not None and not (path.endswith("/") and re.match(r"\w", rest))
@@ -430,7 +430,13 @@ async def _file_content(path: str, call: CallTool) -> tuple[str, list[Part]]:
     if media:
         return "", media
     outputs = (part.function_response for part in answer.response_parts)
-    return "".join(str(each.response.get("output", "")) for each in outputs if each), []
+    text = "".join(str(each.response.get("output", "")) for each in outputs if each)
+    framed = _FRAMED.fullmatch(text) if (answer.data or {}).get("processed") == 1 else None
+    return text if framed is None else framed[1], []
+
+
+_FRAMED = re.compile(r"--- .* ---\n\n((?s:.*))\n\n\n--- End of content ---")
+"""The result of read_many_files for one file."""
 
 
 async def _shell_output(name: str, piece: "ShellPlaceholder", rest: str, call: CallTool) -> str:

@@ -26,6 +26,7 @@ from alhena.frontends.shared.listings import (
 
 if TYPE_CHECKING:
     from alhena.agent.toolset.mcp import ServerControl
+    from alhena.agent.toolset.memory import SessionMemory
     from alhena.agent.toolset.toolset import Toolset
     from alhena.frontends.shared.current_settings import SessionFolder
     from alhena.frontends.shared.mentions import PromptCommands
@@ -183,12 +184,14 @@ def _skills(found: "Skills") -> Listing:
 
 
 def list_memory(session: OpenSession, rest: str) -> Listing:
-    """/memory [show|list|refresh]."""
+    """/memory [show|list|refresh|add FACT]."""
     own, what = session.toolset.memory, rest.strip() or "show"
     if own is None:
         return Listing(blocks=("This session has no memory.",))
+    if what == "add" or what.startswith("add "):
+        return _add_fact(session, own, what.removeprefix("add").strip())
     if what not in ("show", "list", "refresh", "reload"):
-        return usage("It is /memory show, /memory list or /memory refresh.")
+        return usage("It is /memory show, list, refresh, or add FACT.")
     again = what in ("refresh", "reload")
     memory = own.refresh() if again else own.memory
     content = memory.text()
@@ -200,6 +203,22 @@ def list_memory(session: OpenSession, rest: str) -> Listing:
     title = f"Reloaded: {len(content):,} characters." if again else ""
     blocks = (content, tree) if what == "show" and content else (tree,)
     return Listing(title=title, blocks=blocks, notes=tuple(notes))
+
+
+def _add_fact(session: OpenSession, own: "SessionMemory", fact: str) -> Listing:
+    """Adds a fact to the user's memory file, as save_memory does."""
+    from alhena.config.home import config_home
+    from alhena.memory.saved import save
+
+    if not fact:
+        return usage("It is /memory add FACT.")
+    bench = session.toolset
+    home = config_home(bench.spec.place.environ)
+    path = home / bench.settings.context.names_in(home)[0]
+    change = save(path, fact)
+    own.refresh()
+    told = "Saved in" if change else "Already in"
+    return Listing(blocks=(f"{told} {one_line(str(path))}.",))
 
 
 def list_servers(session: OpenSession, rest: str) -> Listing:

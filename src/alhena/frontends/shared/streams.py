@@ -106,16 +106,38 @@ def says_yes(question: str) -> bool:
 
 
 def agrees(question: str, unchanged: str, *, consent: bool) -> bool:
-    """True when a person agrees, or has by `--consent`; `unchanged` says what a no has left. Raises
-    UsageError when there is no person to ask."""
+    """True when a person agrees, at the terminal or by a line on a pipe, or has by `--consent`;
+    `unchanged` says what a no has left. Raises UsageError when there is no person to ask."""
     if consent:
         return True
     if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
-        raise UsageError(f"no person can be asked: {unchanged}.", remedy="Use --consent.")
-    if says_yes(question):
+        if not _has_input():
+            raise UsageError(f"no person can be asked: {unchanged}.", remedy="Use --consent.")
+        write_stdout(f"{question}\n")
+        if sys.stdin.readline().strip().lower() in ("y", "yes"):
+            return True
+    elif says_yes(question):
         return True
     write_stdout(f"{unchanged.capitalize()}.\n")
     return False
+
+
+ANSWER_S = 5.0
+"""Seconds that an answer on a pipe is waited for."""
+
+
+def _has_input() -> bool:
+    """True if standard input brings something, soon."""
+    if sys.stdin is None:
+        return False
+    from select import select
+
+    try:
+        readable = bool(select([sys.stdin], [], [], ANSWER_S)[0])
+    except (OSError, ValueError):
+        return False
+    buffer: Any = sys.stdin.buffer
+    return readable and bool(buffer.peek(1))
 
 
 MAX_BYTES = 64 * 1024 * 1024

@@ -172,7 +172,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
     ),
     SlashCommand(
         "memory",
-        "what GEMINI.md files say (`list`: which they are; `refresh`: reload them)",
+        "what GEMINI.md files say (`list`, `refresh`; `add FACT` to yours)",
         _list("memory"),
     ),
     SlashCommand("stats", "tokens, cost, calls and times", _stats, ("usage", "cost", "status")),
@@ -253,7 +253,7 @@ NAMES = frozenset(name for each in COMMANDS for name in (each.name, *each.aliase
 
 
 def _cached_share(cached: int, all_tokens: int) -> str:
-    """How many of the input tokens came from a cache, and their share."""
+    """The input tokens that came from a cache, and their share."""
     share = cached / all_tokens if all_tokens else 0
     return f"{cached:,} of them cached, {share:.0%}"
 

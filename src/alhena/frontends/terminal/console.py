@@ -124,9 +124,23 @@ def _size(descriptor: int) -> tuple[int, int]:
     return rows or 24, columns or 80
 
 
-def editor_command(environ: Mapping[str, str]) -> EditorCommand | None:
-    """The editor of VISUAL or EDITOR, else one that is there; None when none is."""
-    words = _wanted_editor(environ)
+_PREFERRED = {
+    "vscode": "code",
+    "vscodium": "codium",
+    "neovim": "nvim",
+    "helix": "hx",
+    "antigravity": "agy",
+    "emacsclient": "emacsclient",
+}
+"""Names of `general.preferredEditor` that are not those of their commands."""
+
+
+def editor_command(
+    environ: Mapping[str, str], preferred: str | None = None
+) -> EditorCommand | None:
+    """The editor that the settings prefer, if it is there, that of VISUAL or EDITOR, else one that
+    is there; None when none is."""
+    words = _preferred_words(preferred or "", environ) or _wanted_editor(environ)
     if not words:
         return None
     name = Path(words[0]).name.removesuffix(".exe")
@@ -141,6 +155,13 @@ def editor_command(environ: Mapping[str, str]) -> EditorCommand | None:
         return [*words, str(new)]
 
     return command
+
+
+def _preferred_words(preferred: str, environ: Mapping[str, str]) -> list[str]:
+    from alhena.system.own_programs import find_program
+
+    name = _PREFERRED.get(preferred.strip().casefold(), preferred.strip())
+    return [name] if name and find_program(name, environ) else []
 
 
 def _wanted_editor(environ: Mapping[str, str]) -> list[str]:

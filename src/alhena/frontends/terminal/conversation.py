@@ -87,6 +87,7 @@ class ShownSession:
         self._announced: dict[str, asyncio.Event] = {}
         self._consent = ApprovalDialog(screen)
         self._failed = self._working = False
+        self._shell_mode = False
         self._proposing = False
         self.console = None if console is None else console(self._use_of_terminal)
         self.folder = folder
@@ -160,12 +161,12 @@ class ShownSession:
         self.screen.show_status(
             FootStatus(
                 cwd="" if hidden or ui.footer.hide_cwd else cwd,
-                mode=bench.authority.modes.mode,
+                mode="shell" if self._shell_mode else bench.authority.modes.mode,
                 model="" if hidden or ui.footer.hide_model_info else self.agent.model,
                 more=more,
                 queued=self.queue.texts,
                 kept=self.queue.kept,
-                context=self._context_share,
+                context=0.0 if ui.footer.hide_context_percentage else self._context_share,
             )
         )
 
@@ -202,6 +203,11 @@ class ShownSession:
         self.view, blocks = print_lines(self.view, group, lines, clip=clip, fold=fold)
         self._show(blocks)
 
+    def send_at_once(self) -> bool:
+        """Sends a first prompt that waits for MCP servers; False when none does."""
+        control = None if self._agent is None else self.toolset.server_control
+        return control is not None and control.stop_startup_wait()
+
     def _use_of_terminal(self, call_id: str) -> Use:
         """The person sees the output of a call of their own as it comes."""
         if call_id in self._consent.own:
@@ -236,6 +242,8 @@ class Conversation(ShownSession):
         text = text.strip()
         if self._leaving:
             return
+        if self._shell_mode and text and text[0] not in "/!":
+            text = f"!{text}"
         text = commands.PLAIN.get(text, text)
         named = commands.find_command(text)
         if early or named is None:
@@ -309,17 +317,15 @@ class Conversation(ShownSession):
                 await self.queue.ask(self.screen.choose, hint)
                 self._show(())
 
-    def send_at_once(self) -> bool:
-        """Sends a first prompt that waits for MCP servers; False when none does."""
-        control = None if self._agent is None else self.toolset.server_control
-        return control is not None and control.stop_startup_wait()
-
     def interrupt(self) -> bool:
-        """Stops what runs; False when nothing does."""
-        stopped = self._agent is not None and self._agent.interrupt()
-        if stopped:
+        """Stops what runs, or else leaves shell mode; False when there is neither."""
+        if self._agent is not None and self._agent.interrupt():
             self.queue.hold()
-        return stopped
+            return True
+        left, self._shell_mode = self._shell_mode, False
+        if left:
+            self._switch_shell(on=False)
+        return left
 
     def kill(self) -> None:
         """Ends all processes of the session, at once."""
@@ -395,7 +401,8 @@ class Conversation(ShownSession):
 
     async def edit(self, contents: ProposedContents) -> str | ToolFailure:
         """Opens the person's editor on a proposed change; what they leave of it."""
-        command = editor_command(os.environ)
+        preferred = self.folder.place.settings.general.preferred_editor
+        command = editor_command(os.environ, preferred)
         if command is None:
             return ToolFailure("No editor found: set VISUAL or EDITOR.")
         async with self.screen.suspend():
@@ -412,6 +419,13 @@ class Conversation(ShownSession):
         self.toolset.authority.modes.subscribe(self.show_status)
         self._refresh_footer()
 
+    def _switch_shell(self, *, on: bool) -> None:
+        self._shell_mode = on
+        leave = "Esc" if self.keys else "!"
+        opened = f"Shell mode: each line is a command. {leave} leaves it."
+        self.print([line(opened if on else "Shell mode off.", "dim")])
+        self.show_status()
+
     async def _carry(self, text: str) -> None:
         """One thing that was submitted, to its end. What goes wrong is shown."""
         try:
@@ -420,7 +434,7 @@ class Conversation(ShownSession):
             elif text.startswith("!") and text.lstrip("! "):
                 await self._shell(text.removeprefix("!").strip())
             elif text == "!":
-                self.print([line("It is !COMMAND, such as !git status.", "error")])
+                self._switch_shell(on=not self._shell_mode)
             else:
                 await self._prompt(text)
         except AlhenaError as error:

@@ -20,6 +20,7 @@ from prompt_toolkit.lexers import Lexer
 
 from alhena.config.documents import NotReadableError, TooLargeError, read_limited
 from alhena.config.home import IMAGE_FOLDER, PROMPT_HISTORY, claimed_project_temp, project_temp
+from alhena.config.settings import FileFilteringSettings
 from alhena.display_text import escaped
 from alhena.errors import AlhenaError
 from alhena.frontends.shared.mentions import quoted_path
@@ -275,6 +276,7 @@ class PromptCompleter(Completer):
 
     def __init__(self, cwd: Path) -> None:
         self._cwd = cwd
+        self.filtering = FileFilteringSettings()
         self.prompts: Callable[[], Iterable[tuple[str, str]]] = tuple
 
     def get_completions(
@@ -298,7 +300,7 @@ class PromptCompleter(Completer):
         word = path_word(text)
         if word is None:
             return
-        for path in paths(self._cwd, word):
+        for path in paths(self._cwd, word, self.filtering):
             yield Completion(quoted_path(path), -len(word), display=escaped(path))
 
 
@@ -322,22 +324,25 @@ def path_word(text: str) -> str | None:
     return word[1:] if word.startswith("@") else None
 
 
-def paths(cwd: Path, word: str) -> Iterator[str]:
+def paths(cwd: Path, word: str, filtering: FileFilteringSettings | None = None) -> Iterator[str]:
     """Paths that begin with `word`, of the directory it names; when there is none, paths anywhere
-    below `cwd` whose name contains it. Directories end in a slash."""
+    below `cwd` whose name contains it, or else has its letters in order, as `filtering` allows.
+    Directories end in a slash."""
     from alhena.system.ignore import IgnoreRules
 
     word = word.replace("\\", "")
     folder, _, name = word.rpartition("/")
-    rules = IgnoreRules(cwd, environ=os.environ)
+    usual = filtering or FileFilteringSettings()
+    git, gemini = usual.respect_git_ignore, usual.respect_gemini_ignore
+    rules = IgnoreRules(cwd, git=git, gemini=gemini, environ=os.environ)
     count = 0
     for path in _beginning(cwd, folder, name, rules):
         yield path
         count += 1
         if count == OFFERED:
             return
-    if not folder and len(name) >= 2 and not count:
-        yield from _containing(cwd, name.casefold(), rules)
+    if not folder and len(name) >= 2 and not count and usual.enable_recursive_file_search:
+        yield from _containing(cwd, name.casefold(), rules, fuzzy=usual.enable_fuzzy_search)
 
 
 def _beginning(cwd: Path, folder: str, name: str, rules: "IgnoreRules") -> Iterator[str]:
@@ -356,14 +361,20 @@ def _beginning(cwd: Path, folder: str, name: str, rules: "IgnoreRules") -> Itera
             yield f"{prefix}{entry}{'/' if is_dir else ''}"
 
 
-def _containing(cwd: Path, name: str, rules: "IgnoreRules") -> Iterator[str]:
+def _containing(cwd: Path, name: str, rules: "IgnoreRules", *, fuzzy: bool) -> Iterator[str]:
     from alhena.system.walk import walk
 
     start = len(str(cwd).rstrip("/")) + 1
+    in_order = re.compile(".*".join(map(re.escape, name)))
+    near: list[str] = []
     offered = 0
     for entry in islice(walk(cwd, rules), LOOKED_AT):
         if offered == OFFERED:
             return
-        if name in entry.name.casefold():
+        found = entry.name.casefold()
+        if name in found:
             offered += 1
             yield entry.path[start:]
+        elif fuzzy and len(near) < OFFERED and in_order.search(found):
+            near.append(entry.path[start:])
+    yield from near[: OFFERED - offered]

@@ -145,8 +145,9 @@ class KeyActions:
         return bool(text)
 
     def escape(self, *, alone: bool = True) -> None:
-        """Esc: sends a prompt that waits for MCP servers, or stops what runs; twice in a row and
-        `alone`, with neither that nor a text, it goes back to an earlier prompt."""
+        """Esc: sends a prompt that waits for MCP servers, stops what runs, or leaves shell mode;
+        twice in a row and `alone`, with neither that nor a text, it goes back to an earlier
+        prompt."""
         if self._person is not None and self._person.send_at_once():
             return
         if self._stop() or not alone or self._entry.buffer.text or self._person is None:
@@ -165,7 +166,7 @@ class KeyActions:
             return
         if self._entry.buffer.text:
             self._entry.clear()
-        elif self.twice.again("Press Ctrl-C again to leave."):
+        elif self.twice.again("Press Ctrl+C again to exit."):
             self.leave()
 
     def interrupt(self) -> None:

@@ -11,8 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from alhena.config.home import user_settings_path
-from alhena.errors import AlhenaError, InputError, UsageError
-from alhena.frontends.shared.arguments import RunArguments
+from alhena.errors import AlhenaError, UsageError
+from alhena.frontends.shared.arguments import RunArguments, piped_session_error
 from alhena.frontends.shared.streams import is_terminal, write_stdout
 from alhena.system.workspace import current_directory
 
@@ -91,10 +91,7 @@ def run_terminal(arguments: RunArguments) -> int:
     """A session with a person; the exit code is 0, or 130 when a signal or a terminal that is gone
     ended it. Raises what keeps it from beginning."""
     if not is_terminal(sys.stdin):
-        raise InputError(
-            "The --prompt-interactive flag cannot be used when input is piped from stdin.",
-            remedy="Use -p for a run without a terminal.",
-        )
+        raise piped_session_error()
     if not is_terminal(sys.stdout):
         raise UsageError(
             "-i needs a terminal on standard output.", remedy="Use -p for a run without one."
@@ -186,6 +183,7 @@ async def _sit(
 
     def attach(conversation: Conversation) -> None:
         completer.prompts = conversation.prompts.names
+        completer.filtering = conversation.folder.place.settings.context.file_filtering
         screen.pager.pages = conversation.pages
         hands.attach(conversation)
 

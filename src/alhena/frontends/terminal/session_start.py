@@ -31,6 +31,8 @@ from alhena.models.providers.select import auth_type, is_demo, login_files
 from alhena.system.errors import printable
 from alhena.version import __version__
 
+_TIP = "/help lists commands and keys"
+
 
 def _place(arguments: RunArguments) -> Place:
     return place_here(skip_trust=arguments.skip_trust, told=False, extensions=arguments.extensions)
@@ -84,11 +86,15 @@ async def converse(
             arguments = await ask_access(arguments, place, screen, conversation.print)
             place = folder.reread()
     async with _agent(arguments, conversation) as agent:
-        greeting = f"alhena {__version__}  /help lists commands and keys"
-        conversation.print([line(greeting, "dim")])
+        ui = place.settings.ui
+        conversation.view = conversation.view.with_looks(ui)
+        parts = ("" if ui.hide_banner else f"alhena {__version__}", "" if ui.hide_tips else _TIP)
+        if greeting := "  ".join(filter(None, parts)):
+            conversation.print([line(greeting, "dim")])
         words = refused_mode(arguments, place)
         conversation.print([line(f"! {each}", "warning") for each in words])
-        if words := _memory_words(agent, place):
+        words = "" if ui.hide_context_summary else _memory_words(agent, place)
+        if words:
             conversation.print([line(words, "dim")])
         _name_idle(place, conversation, keys=screen.keys)
         problems = conversation.prompts.load(sources_of(place))

@@ -2,10 +2,12 @@
 
 import os
 import platform
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from urllib.parse import quote
 
 import msgspec
 
@@ -97,7 +99,16 @@ async def about(context: "Conversation", _rest: str) -> list[Line]:
 async def bug(context: "Conversation", rest: str) -> list[Line]:
     """/bug: the lines that a report needs."""
     head = line("Put these lines into your report, and `alhena trace` for what happened:", "bold")
-    return [head, *await about(context, rest)]
+    rows = await about(context, rest)
+    wanted = context.folder.place.settings.advanced.bug_command
+    if wanted is None:
+        return [head, *rows]
+    info = "\n".join("".join(text for _, text in each).strip() for each in rows)
+    filled = {"title": rest.strip(), "info": info}
+    address = re.sub(
+        r"\{(title|info)\}", lambda found: quote(filled[found[1]], safe=""), wanted.url_template
+    )
+    return [head, *rows, line(f"Report it: {one_line(address)}")]
 
 
 async def docs(_context: "Conversation", _rest: str) -> list[Line]:

@@ -8,7 +8,7 @@ import msgspec
 from alhena.config.settings import Settings
 from alhena.errors import ConfigError
 from alhena.models.catalogue import ANTHROPIC, DEMO, foreign_service, is_foreign_model
-from alhena.models.errors import CredentialsError
+from alhena.models.errors import CredentialsError, NoSignInError
 from alhena.models.generator import ContentGenerator
 from alhena.models.retry import REPLAY, RetryingGenerator, RetryPolicy
 from alhena.values import Value
@@ -42,7 +42,7 @@ def auth_type(settings: AuthSettings, environ: Mapping[str, str]) -> AuthType | 
     enforced = _parse_auth_type(settings.enforced_type, "enforcedType")
     current = selected or _of_environment(environ) or enforced
     if enforced is not None and current is not enforced:
-        raise CredentialsError(
+        raise NoSignInError(
             f"The enforced authentication type is '{enforced}', but the current type is "
             f"'{current}'.",
             remedy=(
@@ -80,7 +80,7 @@ def _parse_auth_type(word: str | None, key: str) -> AuthType | None:
         return AuthType(word)
     except ValueError:
         known = ", ".join(AuthType)
-        raise CredentialsError(
+        raise NoSignInError(
             f"Invalid auth method selected: {word[:60]!r} in security.auth.{key}.",
             remedy=f"Known are {known}.",
         ) from None
@@ -286,7 +286,7 @@ def _without_credentials(choice: ModelChoice) -> ChosenGenerator:
             f"Set GEMINI_API_KEY ({KEY_PAGE}) for real answers."
         )
         return _demo(notice)
-    raise CredentialsError(
+    raise NoSignInError(
         "no API key found (GEMINI_API_KEY is not set).",
         remedy=(
             f"Get one at {KEY_PAGE} and set GEMINI_API_KEY, or run alhena at a terminal to save "
@@ -327,7 +327,7 @@ def _gemini_api(choice: ModelChoice, kind: AuthType) -> ChosenGenerator:
             remedy="Set it to the gateway's address, or change security.auth.selectedType.",
         )
     if not (key or based or choice.settings.security.auth.use_external):
-        raise CredentialsError(
+        raise NoSignInError(
             "When using Gemini API, you must specify the GEMINI_API_KEY environment variable.",
             remedy=f"Set it ({KEY_PAGE}), or change security.auth.selectedType.",
         )

@@ -36,7 +36,7 @@ from alhena.tools.threads import run_blocking
 
 if TYPE_CHECKING:
     from alhena.system.ignore import IgnoreRules
-    from alhena.system.walk import GlobMatch, LeftOut, WalkTally
+    from alhena.system.walk import GlobMatch, SkippedEntries, WalkTally
 
 
 MOST_ENTRIES = 5_000
@@ -115,12 +115,13 @@ class ListDirectoryInvocation(BaseInvocation):
         from alhena.system.ignore import IgnoreRules
 
         options: dict[str, bool] = self.params.get("file_filtering_options") or {}
+        usual = self._workspace.filtering
 
         def make_rules(*, git: bool) -> IgnoreRules:
             return IgnoreRules(
                 root_of(self._workspace, real),
-                git=git and options.get("respect_git_ignore", True),
-                gemini=options.get("respect_gemini_ignore", True),
+                git=git and options.get("respect_git_ignore", usual.respect_git_ignore),
+                gemini=options.get("respect_gemini_ignore", usual.respect_gemini_ignore),
                 environ=self._tool.environ,
             )
 
@@ -326,10 +327,10 @@ class GlobInvocation(BaseInvocation):
         return [real] if problem is None else problem
 
     def _search(self, bases: list[Path], context: ExecutionContext) -> ToolResult:
-        from alhena.system.walk import LeftOut
+        from alhena.system.walk import SkippedEntries
 
         found: dict[str, GlobMatch] = {}
-        left_out = LeftOut()
+        left_out = SkippedEntries()
         notes: list[str] = []
         unreadable: list[str] = []
         inside = 0
@@ -376,18 +377,20 @@ class GlobInvocation(BaseInvocation):
         through = EXCLUDED_DIRECTORIES.intersection(begins.relative_to(root).parts)
         excluded = frozenset[str]() if through else EXCLUDED_DIRECTORIES
 
+        usual = self._workspace.filtering
+
         def look(*, git: bool) -> "tuple[list[GlobMatch], WalkTally, list[str]]":
             rules = IgnoreRules(
                 root,
                 git=git,
-                gemini=self.params.get("respect_gemini_ignore", True),
+                gemini=self.params.get("respect_gemini_ignore", usual.respect_gemini_ignore),
                 environ=self._tool.environ,
             )
             tally = WalkTally()
             limits = WalkLimits(excluded=excluded, cancellation=context.cancellation)
             return glob_files(base, pattern, rules, tally, limits), tally, rules.warnings
 
-        found = look(git=self.params.get("respect_git_ignore", True))
+        found = look(git=self.params.get("respect_git_ignore", usual.respect_git_ignore))
         named = begins != root or os.path.lexists(base / self._pattern)
         if found[0] or not named or not found[1].count().has_ignored:
             return found
@@ -407,7 +410,11 @@ class GlobInvocation(BaseInvocation):
         return literal(pattern) if os.path.lexists(base / pattern) else pattern
 
     def _result(
-        self, found: "list[GlobMatch]", left_out: "LeftOut", bases: list[Path], notes: list[str]
+        self,
+        found: "list[GlobMatch]",
+        left_out: "SkippedEntries",
+        bases: list[Path],
+        notes: list[str],
     ) -> ToolResult:
         where = (
             f"within {printable(bases[0])}"

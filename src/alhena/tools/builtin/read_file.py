@@ -134,14 +134,17 @@ class ReadFileInvocation(BaseInvocation):
         match content:
             case TextWindow():
                 return self._text(content)
-            case Media(mime):
+            case Media(mime, data):
+                from alhena.tools.media import find_media_problem
+
+                if problem := find_media_problem(mime, data):
+                    note = f"Cannot display content of {self._shown} ({mime}): {problem}"
+                    return ToolResult(llm_content=note, display=note)
                 return ToolResult(
                     llm_content=content.part(), display=f"Read {mime} file: {self._shown}"
                 )
             case BinaryFile() | UnwantedMedia():
                 note = f"Cannot display content of binary file: {self._shown}"
-                if isinstance(content, BinaryFile) and content.reason != BinaryFile().reason:
-                    note += f" ({content.reason})"
                 return ToolResult(llm_content=note, display=f"Skipped binary file: {self._shown}")
             case _:
                 assert_never(content)

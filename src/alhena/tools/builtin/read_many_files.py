@@ -117,14 +117,15 @@ class ReadManyFilesInvocation(BaseInvocation):
         from alhena.tools.selecting import FileRequest, GatheredFiles, Selector
 
         filters: dict[str, bool] = self.params.get("file_filtering_options") or {}
+        usual = self._workspace.filtering
         wanted = FileRequest(
             paths=self._paths,
             exclude=tuple(self.params.get("exclude") or ()),
             unasked=tuple(set(self.params.get("include") or ()).difference(self.params["paths"])),
             recursive=self.params.get("recursive", True),
             default_excludes=self.params.get("useDefaultExcludes", True),
-            git=filters.get("respect_git_ignore", True),
-            gemini=filters.get("respect_gemini_ignore", True),
+            git=filters.get("respect_git_ignore", usual.respect_git_ignore),
+            gemini=filters.get("respect_gemini_ignore", usual.respect_gemini_ignore),
             environ=self._tool.environ,
         )
         selector = Selector(self._workspace, wanted, context.cancellation)

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,18 +56,20 @@ class ShellLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShellEnvironment(msgspec.Struct, frozen=True):
-    """Environment of commands: the inherited variables, the redaction of secrets, and the sandbox,
-    if any."""
+    """Environment of commands: the inherited variables, the redaction of secrets, the sandbox, if
+    any, and variables that settings change."""
 
     parent: Mapping[str, str]
     redaction: EnvironmentRedaction = EnvironmentRedaction()
     sandbox: "Sandbox | None" = None
+    extra: Mapping[str, str] = {}
 
 
 class RunShellCommand(DeclarativeTool):
     """Runs commands. Processes left running are registered in `groups`, or killed without `groups`.
 
     Output too long for memory is streamed to `outputs`; without `outputs` its middle is lost.
+    `summarise` shortens results that are too long.
     """
 
     name = "run_shell_command"
@@ -80,7 +82,9 @@ class RunShellCommand(DeclarativeTool):
         environment: ShellEnvironment | None = None,
         limits: ShellLimits | None = None,
         outputs: "OutputStore | None" = None,
+        summarise: "Callable[[ToolResult], Awaitable[ToolResult]] | None" = None,
     ) -> None:
+        self.summarise = summarise
         self.workspace = workspace
         self.groups = groups
         self.environment = environment or ShellEnvironment(os.environ)
@@ -93,11 +97,14 @@ class RunShellCommand(DeclarativeTool):
         from alhena.system.environment import ATTENDED, WATCHED, child_environment
 
         parent = dict(self.environment.parent)
+        extra = self.environment.extra
         if terminal is not None:
             fixed = ATTENDED if terminal.interactive else WATCHED
-            return child_environment(parent, self.environment.redaction, fixed=fixed)
+            extra = None if terminal.interactive else extra
+            return child_environment(parent, self.environment.redaction, fixed=fixed, extra=extra)
         if self._made is None or self._made[0] != parent:
-            self._made = (parent, child_environment(parent, self.environment.redaction))
+            made = child_environment(parent, self.environment.redaction, extra=extra)
+            self._made = (parent, made)
         return self._made[1]
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
@@ -169,6 +176,8 @@ class ShellInvocation(BaseInvocation):
             failure = ToolFailure(str(error), ToolErrorType.SHELL_EXECUTE_ERROR)
             text = report.text("", str(error), None)
             return ToolResult(llm_content=text, display=str(error), error=failure)
+        if self._tool.summarise is not None:
+            result = await self._tool.summarise(result)
         removed = self._tool.child_environment().removed
         if removed and result.data is not None:
             result.data["environment_removed"] = list(removed)

@@ -41,7 +41,8 @@ _INCLUDE_IGNORED = (
 
 
 class SearchFileContent(DeclarativeTool):
-    """Searches with ripgrep or GNU grep if one is there, or with `backend`.
+    """Searches with ripgrep or GNU grep if one is there, or with `backend`; without `program` it
+    uses neither.
 
     `environ` defaults to this process's. A result has at most `most_characters` (0: unlimited)
     in whole lines.
@@ -56,8 +57,10 @@ class SearchFileContent(DeclarativeTool):
         environ: Mapping[str, str] | None = None,
         backend: "FileSearch | None" = None,
         most_characters: int = MOST_CHARACTERS,
+        program: bool = True,
     ) -> None:
         self.workspace = workspace
+        self.program = program
         self.environ = environ
         self.backend = backend
         self.room = room_in(most_characters)
@@ -100,7 +103,7 @@ class SearchInvocation(BaseInvocation):
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
         """Searches; the result lists matches and unreadable places. Nothing is raised."""
-        from alhena.system.walk import LeftOut
+        from alhena.system.walk import SkippedEntries
 
         problem = self._problem()
         if problem is not None:
@@ -109,7 +112,7 @@ class SearchInvocation(BaseInvocation):
         notes: list[str] = []
         limited = False
         cut_files = 0
-        left_out = LeftOut()
+        left_out = SkippedEntries()
         used: list[str] = []
         for path, root in self._places():
             try:
@@ -216,10 +219,13 @@ class SearchInvocation(BaseInvocation):
             max_per_file=1 if params.get("names_only") else params.get("max_matches_per_file") or 0,
             case_sensitive=params.get("case_sensitive") or False,
             no_ignore=params.get("no_ignore") or False,
+            filtering=self._tool.workspace.filtering,
             environ=self._tool.environ,
         )
         tool = self._tool
-        backend = tool.backend or choose_search(environ=tool.environ, roots=(root,))
+        backend = tool.backend or choose_search(
+            environ=tool.environ if tool.program else {}, roots=(root,)
+        )
         return await backend.search(query, context.cancellation)
 
     def _result(

@@ -181,7 +181,7 @@ class SchemaForm(StrEnum):
     OPENAPI = "parameters"
 
 
-class LeftOut(msgspec.Struct, frozen=True):
+class UndeclarableTool(msgspec.Struct, frozen=True):
     """A tool that cannot be declared, with the reason."""
 
     name: str
@@ -192,7 +192,7 @@ class Adapted(msgspec.Struct, frozen=True):
     """The declarations, and the tools that cannot be declared."""
 
     declarations: tuple[FunctionDeclaration, ...]
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[UndeclarableTool, ...]
 
 
 def adapt_declaration(
@@ -229,20 +229,20 @@ def adapt(
 ) -> Adapted:
     """Converts all declarations to this form. Inconvertible ones are left out."""
     kept: list[FunctionDeclaration] = []
-    left_out: list[LeftOut] = []
+    left_out: list[UndeclarableTool] = []
     for declaration in declarations:
         try:
             kept.append(adapt_declaration(declaration, form))
         except SchemaError as error:
-            left_out.append(LeftOut(declaration.name, error.message))
+            left_out.append(UndeclarableTool(declaration.name, error.message))
     return Adapted(tuple(kept), tuple(left_out))
 
 
 def with_form(
     config: GenerateContentConfig, form: SchemaForm
-) -> tuple[GenerateContentConfig, tuple[LeftOut, ...]]:
+) -> tuple[GenerateContentConfig, tuple[UndeclarableTool, ...]]:
     """The config with its declarations in this form, and the tools lost by that."""
-    left_out: list[LeftOut] = []
+    left_out: list[UndeclarableTool] = []
     tools: list[ToolDeclarations] = []
     for tool in config.tools or ():
         if tool.function_declarations is not None:

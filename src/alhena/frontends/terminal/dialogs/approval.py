@@ -22,7 +22,7 @@ from alhena.frontends.terminal.drawing.lines import (
 )
 from alhena.frontends.terminal.drawing.menu import Menu, MenuOption
 from alhena.frontends.terminal.drawing.screen import Screen
-from alhena.policy.engine import by_rule
+from alhena.policy.model import rule_decision
 from alhena.scheduler.question import Answer, ConfirmationRequest, Payload
 from alhena.tools.builtin.ask_user import Answers
 from alhena.tools.contract import (
@@ -339,10 +339,10 @@ def _why(request: ConfirmationRequest) -> list[Line]:
 def _reason(request: ConfirmationRequest) -> str:
     """The reason of a question; where the rule is written is for the details."""
     rule = request.decision.rule
-    if rule is None or not request.reason.startswith(by_rule(rule).reason):
+    if rule is None or not request.reason.startswith(rule_decision(rule).reason):
         return request.reason
     asked = _ASKED_ABOUT.get(type(request.details), "this needs")
-    more = request.reason.removeprefix(by_rule(rule).reason)
+    more = request.reason.removeprefix(rule_decision(rule).reason)
     return f"{asked} approval ({rule.author} policy){more}"
 
 

@@ -22,6 +22,8 @@ TASK_ROWS, FEW_TASK_ROWS, LOW = 5, 1, 16
 CAUSE_ROWS = 2
 """Rows that the cause of a retry may take."""
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+PHRASE_S = 15
+"""Seconds that a phrase is shown."""
 DONE = ("completed", "cancelled")
 QUEUE_ROWS = 3
 PAUSE_S = 0.1
@@ -86,7 +88,9 @@ def _thinking(view: View, columns: int, now: float) -> list[Line]:
         again = f"  Trying again in {left} ({pause.attempt}, Esc to interrupt)"
         return [*why, clip_line((("dim", again),), columns)]
     spinner = SPINNER[int(seconds * 10) % len(SPINNER)]
-    what = "Answering" if view.answering else "Thinking"
+    phrases = view.phrases or ("Thinking",)
+    phrase = one_line(phrases[int(seconds / PHRASE_S) % len(phrases)], 100)
+    what = "Answering" if view.answering else phrase
     thought = f" {view.thought}" if view.thought and not view.answering else ""
     hint = f" ({duration(int(seconds) * 1000)}, Esc to interrupt)"
     return [(("accent", spinner), ("", f" {what}"), ("dim", thought), ("dim", hint))]

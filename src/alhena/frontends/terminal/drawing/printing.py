@@ -2,8 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, assert_never
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, assert_never
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import Input
@@ -26,6 +26,7 @@ from alhena.frontends.terminal.looks.theme import (
     THEMES,
     BackgroundInput,
     Theme,
+    custom_theme,
     is_light,
     says_light,
     theme_named,
@@ -36,6 +37,8 @@ from alhena.system.workspace import current_directory
 if TYPE_CHECKING:
     from alhena.config.settings import Settings
 
+NARROW = 100
+"""Columns of an answer without `ui.useFullWidth`."""
 _NAMED = ANSI.looks.keys() - {""}
 
 Fragments = StyleAndTextTuples
@@ -73,13 +76,27 @@ class Looks:
         """Follows these settings; without a theme the terminal is asked for its background."""
         name, switching = settings.ui.theme or "", settings.ui.auto_theme_switching
         light = switching and says_light(os.environ)
-        self._printer.use(theme_of(name, light=light))
-        if name and theme_named(name) is None:
-            self._warn(f"ui.theme: no theme {name}. Themes: {', '.join(THEMES)}.")
+        more = self._custom_themes(settings.ui.custom_themes) if name else {}
+        found = theme_named(name, more)
+        self._printer.use(found or theme_of("", light=light))
+        self._printer.full_width = settings.ui.use_full_width
+        if name and found is None:
+            themes = ", ".join((*THEMES, *more))
+            self._warn(f"ui.theme: no theme {name}. Themes: {themes}.")
         elif not name and switching and isinstance(self._input, BackgroundInput):
             self._input.heard = self._heard_background
             self._printer.control(ASK)
         self.attention.adopt(settings)
+
+    def _custom_themes(self, written: Mapping[str, Any]) -> dict[str, Theme]:
+        """The themes of the settings and of extensions; a wrong one is named."""
+        found: dict[str, Theme] = {}
+        for name, each in written.items():
+            try:
+                found[name] = custom_theme(each)
+            except (ValueError, AttributeError) as error:
+                self._warn(f"ui.customThemes.{name} cannot be used: {error}.")
+        return found
 
     def _heard_background(self, colour: str) -> None:
         light = is_light(colour)
@@ -93,6 +110,7 @@ class Printer:
 
     def __init__(self, output: Output) -> None:
         self._output = output
+        self.full_width = True
         self._theme = ANSI
         self.style: BaseStyle = ANSI.style()
         self._plain = output.get_default_color_depth() is ColorDepth.DEPTH_1_BIT
@@ -138,6 +156,7 @@ class Printer:
         """A piece of Markdown in the theme's colours; any thread will do."""
         from alhena.frontends.terminal.drawing.markdown import render_markdown
 
+        columns = columns if self.full_width else min(columns, NARROW)
         return render_markdown(text, columns, colour=self._colour, light=self._theme.light)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from alhena.config.settings import UiSettings
 from alhena.display_text import message_line, one_line, without_controls
 from alhena.events import (
     ApiRequestEvent,
@@ -17,6 +18,7 @@ from alhena.events import (
     ContentEvent,
     ErrorEvent,
     Event,
+    FinishedEvent,
     LoopDetectedEvent,
     ModelFallbackEvent,
     OutputsMaskedEvent,
@@ -114,7 +116,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     None while nothing runs; `spoken`: something of the answer to the last request was printed.
     `group` is what the last block was, so that a blank line parts it from others. `context` are
     tokens of the conversation: as the service counted them last, and an estimate of what is new.
-    `tasks` are those of the model's list."""
+    `tasks` are those of the model's list. `phrases` are shown in turn while the model thinks;
+    `names_models`, `names_sources`: answers say their model, and what they cite."""
 
     titles: Mapping[str, str] = {}
     own: frozenset[str] = frozenset()
@@ -132,6 +135,18 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     shown: frozenset[str] = frozenset()
     group: str = ""
     context: int = 0
+    phrases: tuple[str, ...] = ()
+    names_models: bool = False
+    names_sources: bool = False
+
+    def with_looks(self, ui: UiSettings) -> "View":
+        """The view as these settings want it."""
+        return msgspec.structs.replace(
+            self,
+            phrases=() if ui.accessibility.disable_loading_phrases else ui.custom_witty_phrases,
+            names_models=ui.show_model_info_in_chat,
+            names_sources=ui.show_citations,
+        )
 
 
 Step = tuple[View, tuple[Block, ...]]
@@ -259,7 +274,19 @@ def _request_event(view: View, event: RequestEvent, now: float) -> Step:
         and not event.continues
     ):
         view = _with_turn(view, event.parent_call_id, now)
-    return _count_event(view, event), ()
+    blocks: tuple[Block, ...] = ()
+    main = isinstance(event, ApiRequestEvent) and event.role == "main" and not event.continues
+    if main and view.names_models:
+        view, blocks = print_lines(view, "model", [line(f"Model: {one_line(event.model)}", "dim")])
+    return _count_event(view, event), blocks
+
+
+def _name_sources(view: View, event: FinishedEvent, _now: float) -> Step:
+    if not (view.names_sources and event.citations):
+        return view, ()
+    return _after_text(
+        view, "sources", [line(f"Source: {each}", "dim") for each in event.citations]
+    )
 
 
 def _with_turn(view: View, call_id: str, now: float) -> View:
@@ -467,6 +494,7 @@ _STEPS: dict[type[Event], Callable[[View, Any, float], Step]] = {
     CompressedEvent: _room_event,
     OutputsMaskedEvent: _room_event,
     ErrorEvent: _error,
+    FinishedEvent: _name_sources,
     RunFinishedEvent: _finish_run,
     ApiRequestEvent: _request_event,
     ApiResponseEvent: _request_event,

@@ -4,6 +4,7 @@ own."""
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -157,4 +158,13 @@ def shown_items(
     branch = f"({facts.branch})" if facts.branch and not footer.hide_cwd else ""
     place = "" if footer.hide_sandbox_status else sandbox or "no sandbox"
     money = f"${cost:.2f}" if cost else ""
-    return tuple(each for each in (branch, place, money, facts.custom) if each)
+    memory = _memory_use() if ui.show_memory_usage else ""
+    return tuple(each for each in (branch, place, money, memory, facts.custom) if each)
+
+
+def _memory_use() -> str:
+    """The memory that this process takes."""
+    import resource
+
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return f"{largest / (1024**2 if sys.platform == 'darwin' else 1024):,.0f} MB"

@@ -3,14 +3,14 @@
 import re
 import select
 from collections.abc import Callable, Mapping
-from typing import TextIO
+from typing import Any, TextIO, cast
 
 import msgspec
 from prompt_toolkit.input.posix_utils import PosixStdinReader
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
-from prompt_toolkit.styles import BaseStyle, Style
+from prompt_toolkit.styles import ANSI_COLOR_NAMES, BaseStyle, Style, parse_color
 
 
 class Theme(msgspec.Struct, frozen=True):
@@ -81,10 +81,45 @@ THEMES: Mapping[str, Theme] = {
 }
 
 
-def theme_named(name: str) -> Theme | None:
-    """The theme of a name of `ui.theme`: case, blanks and a last `Dark` or `Light` that no other
-    theme needs may differ. None for an unknown one."""
-    known = {_plain(each): theme for each, theme in THEMES.items()}
+def custom_theme(written: Mapping[str, Any]) -> Theme:
+    """A theme of `ui.customThemes` or of an extension: its colours by the reference's names, of
+    today or of older versions. Raises ValueError for a colour that is none."""
+    text, status, background = (
+        cast("dict[str, Any]", written.get(key) or {}) for key in ("text", "status", "background")
+    )
+
+    def colour(*values: Any) -> str:
+        found = next((each for each in values if isinstance(each, str) and each), "")
+        parse_color(_colour_name(found))
+        return _colour_name(found)
+
+    ground = str(background.get("primary") or written.get("Background") or "")
+    return Theme(
+        accent=colour(text.get("accent"), written.get("AccentBlue"), text.get("link")),
+        ok=colour(status.get("success"), written.get("AccentGreen")),
+        error=colour(status.get("error"), written.get("AccentRed")),
+        warning=colour(status.get("warning"), written.get("AccentYellow")),
+        dim=colour(text.get("secondary"), written.get("Comment"), written.get("Gray")),
+        light=_is_light_hex(ground),
+    )
+
+
+def _colour_name(name: str) -> str:
+    """A colour as prompt_toolkit names it: the reference also takes CSS names."""
+    return f"ansi{name}" if f"ansi{name}" in ANSI_COLOR_NAMES else name.removesuffix("bright")
+
+
+def _is_light_hex(colour: str) -> bool:
+    digits = colour.removeprefix("#")
+    if not re.fullmatch(r"[0-9a-fA-F]{6}", digits):
+        return False
+    return is_light(f"rgb:{digits[:2]}/{digits[2:4]}/{digits[4:]}") is True
+
+
+def theme_named(name: str, more: Mapping[str, Theme] = {}) -> Theme | None:
+    """The theme of a name of `ui.theme`, also one of `more`: case, blanks and a last `Dark` or
+    `Light` that no other theme needs may differ. None for an unknown one."""
+    known = {_plain(each): theme for each, theme in {**THEMES, **more}.items()}
     wanted = _plain(name)
     shorter = re.sub(r"(?:dark|light)$", "", wanted)
     return known.get(wanted) or known.get(shorter) or known.get(f"{shorter}dark")

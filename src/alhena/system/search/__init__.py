@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from alhena.config.settings import FileFilteringSettings
 from alhena.shell.secret_files import is_secret_name, left_out, may_hold_secrets
 from alhena.system.encoding import LONGEST_LINE, lines_of
 from alhena.system.errors import (
@@ -31,7 +32,7 @@ from alhena.system.unicode_forms import compose, origin_of
 from alhena.system.walk import (
     EXCLUDED_DIRECTORIES,
     VERSION_CONTROL,
-    LeftOut,
+    SkippedEntries,
     WalkLimits,
     WalkTally,
     literal,
@@ -59,7 +60,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     `path` is a directory or a file, at or below `root`, the workspace root whose ignore rules
     apply. `pattern` is a regular expression for single lines; lines that match `exclude` are
     dropped. `include` is a glob: without a slash for file names, with one for paths below `path`. A
-    path that git would ignore is searched when it is named. `no_ignore` applies that to the whole
+    path that git would ignore is searched when it is named; `filtering` says whether ignore files
+    count at all. `no_ignore` applies that to the whole
     search: only .geminiignore counts. `max_per_file` is 0 for no limit. `environ` (default: this
     process's) locates the user's git settings, and is passed to the program without secrets.
     """
@@ -73,6 +75,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     max_per_file: int = 0
     case_sensitive: bool = False
     no_ignore: bool = False
+    filtering: FileFilteringSettings = FileFilteringSettings()
     environ: Mapping[str, str] | None = None
 
 
@@ -96,7 +99,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     matches: tuple[LineMatch, ...]
     limited: bool
     cut_files: int = 0
-    left_out: LeftOut = LeftOut()
+    left_out: SkippedEntries = SkippedEntries()
     notes: tuple[str, ...]
     backend: str
 
@@ -139,7 +142,7 @@ def choose_search(
 ) -> FileSearch:
     """A search with a program on the PATH of `environ` (default: this process's) that reads
     faster, if there is one outside the `roots` of the workspace."""
-    from alhena.system.text_finder import find_reader
+    from alhena.system.search.text_finder import find_reader
 
     found = find_reader(os.environ if environ is None else environ, roots)
     return FileSearch(found, time_limit=time_limit)
@@ -241,7 +244,7 @@ class _FileSearch:
         """The files to read: all, or those in which a program finds a required text."""
         if not self._program or not self._literals:
             return list(self._walk_files())
-        from alhena.system.text_finder import TextFinder
+        from alhena.system.search.text_finder import TextFinder
 
         query = self._query
         environ = os.environ if query.environ is None else query.environ
@@ -294,8 +297,9 @@ class FileChoice:
     def __init__(self, query: Query) -> None:
         inside = query.path.relative_to(query.root).parts
         self._query = query
-        rules = IgnoreRules(query.root, environ=query.environ)
-        open_only = IgnoreRules(query.root, git=False, environ=query.environ)
+        git, gemini = query.filtering.respect_git_ignore, query.filtering.respect_gemini_ignore
+        rules = IgnoreRules(query.root, git=git, gemini=gemini, environ=query.environ)
+        open_only = IgnoreRules(query.root, git=False, gemini=gemini, environ=query.environ)
         self.named = (
             query.no_ignore
             or bool(EXCLUDED_DIRECTORIES.intersection(inside))
@@ -312,7 +316,9 @@ class FileChoice:
 
     def open_all(self) -> None:
         """Applies git's rules no more."""
-        self.rules = IgnoreRules(self._query.root, git=False, environ=self._query.environ)
+        gemini = self._query.filtering.respect_gemini_ignore
+        environ = self._query.environ
+        self.rules = IgnoreRules(self._query.root, git=False, gemini=gemini, environ=environ)
 
     def is_open(self, path: str) -> bool:
         """False for a file below the query's path that may hold secrets."""

@@ -45,7 +45,10 @@ def find_reader(environ: Mapping[str, str], excluded: Iterable[os.PathLike[str]]
 
 @cache
 def _is_gnu(program: str) -> bool:
+    from alhena.system.environment import shield_memory
+
     try:
+        shield_memory()
         done = subprocess.run(
             (program, "--version"),
             env={"PATH": os.defpath, "LC_ALL": "C"},
@@ -54,7 +57,7 @@ def _is_gnu(program: str) -> bool:
             timeout=5,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except (OSError, subprocess.TimeoutExpired, ProcessStartError):
         return False
     return b"GNU grep" in done.stdout
 
