@@ -75,12 +75,15 @@ async def test_past_the_threshold_a_summary_and_the_tail_go_on_behind_the_enviro
     assert error is None
     opening = generator.seen(0)[:2]
     asked, checked, sent = (generator.seen(index) for index in (2, 3, 4))
-    assert asked[:-1] == generator.seen(1)[:4]
+    assert asked[:-2] == generator.seen(1)
+    assert asked[-2]["parts"] == [{"text": "two"}]
     assert asked[-1]["role"] == "user"
-    assert generator.requests[2].config.tools is None
-    instruction = generator.requests[2].config.system_instruction
-    assert instruction is not None
-    assert "<task_state>" in (instruction.parts[0].text or "")
+    (question,) = asked[-1]["parts"]
+    assert "Call no tool" in question["text"]
+    assert "<task_state>" in question["text"]
+    for index in (2, 3):
+        assert generator.requests[index].config == generator.requests[1].config
+        assert generator.requests[index].session_id == generator.requests[1].session_id
     assert checked[: len(asked)] == asked
     assert [item["role"] for item in sent] == ["user", "model"] * 3 + ["user"]
     assert sent[:2] == opening
@@ -124,6 +127,57 @@ async def test_the_work_on_one_long_prompt_is_compressed_and_the_prompt_stays(pr
     steps = [item["parts"][0]["text"] for item in sent[5::2]]
     assert steps == [f"step {number}" for number in (5, 6, 7)]
     assert "functionResponse" in sent[-1]["parts"][0]
+    assert conforming(generator)
+
+
+async def test_results_of_tools_go_with_the_question_for_a_summary(project: Path):
+    (project / "a.txt").write_text("alpha\n", encoding="utf-8")
+    read = call("read_file", {"absolute_path": "a.txt"}, id="c")
+    usage = {"promptTokenCount": 600_000}
+    generator = ScriptedGenerator(
+        used(1_000, "one"),
+        [chunk({"text": "look"}, read, finish="STOP", usage=usage)],
+        *[[text(SNAPSHOT)]] * 2,
+        used(2_000, "done"),
+    )
+    async with agent(generator) as running:
+        await running.ask("first " + LONG)
+        events, error = await events_of(running, "second")
+    assert error is None
+    assert [event.status for event in compressed(events)] == ["compressed"]
+    asked = generator.seen(2)
+    assert asked[: len(generator.seen(1))] == generator.seen(1)
+    result, question = asked[-1]["parts"]
+    assert result["functionResponse"]["name"] == "read_file"
+    assert "Call no tool" in question["text"]
+    assert conforming(generator)
+
+
+async def test_a_model_that_calls_instead_of_summarising_is_asked_once_in_another_form(
+    project: Path,
+):
+    read = call("write_file", {"file_path": "x", "content": "y"}, id="c")
+    generator = ScriptedGenerator(
+        used(1_000, "one"),
+        used(600_000, "two"),
+        [chunk({"text": "First I write."}, read, finish="STOP")],
+        *[[text(SNAPSHOT)]] * 2,
+        used(2_000, "three"),
+    )
+    async with agent(generator, approval_mode="yolo") as running:
+        await running.ask("first " + LONG)
+        await running.ask("second")
+        events, error = await events_of(running, "third")
+    assert error is None
+    assert [event.status for event in compressed(events)] == ["compressed"]
+    assert not (project / "x").exists()
+    assert generator.requests[2].config == generator.requests[1].config
+    for index in (3, 4):
+        config = generator.requests[index].config
+        assert config.tools is None
+        assert config.system_instruction is not None
+        assert "<task_state>" in (config.system_instruction.parts[0].text or "")
+    assert generator.seen(3)[:-1] == generator.seen(1)[:4]
     assert conforming(generator)
 
 

@@ -1,9 +1,11 @@
 """Plan mode through a whole session: what the policy says and what the model is shown follow."""
 
+import os
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from alhena.agent.runner import SessionRunner
@@ -36,6 +38,12 @@ def system(generator: ScriptedGenerator, index: int) -> str:
     return instruction.parts[0].text
 
 
+def prefix(generator: ScriptedGenerator, index: int) -> bytes:
+    """All that goes before the conversation in a request, as it is sent."""
+    config = generator.requests[index].config
+    return msgspec.json.encode((config.system_instruction, config.tools))
+
+
 WRITE = call("write_file", {"file_path": "x", "content": "y"}, id="w")
 
 
@@ -61,17 +69,14 @@ async def test_a_session_plans_and_then_works_in_the_mode_it_came_from(
         modes = running._session.bench.authority.modes
         assert await running.ask("go") == "done"
         assert modes.mode is mode
-    assert "enter_plan_mode" in declared(generator, 0)
-    assert not declared(generator, 0) & {"exit_plan_mode"}
-    assert "Plan mode" not in system(generator, 0)
-    assert answers(generator, 1) == [{"output": "Switching to Plan mode."}]
-    assert "exit_plan_mode" in declared(generator, 1)
-    assert not declared(generator, 1) & {"enter_plan_mode", "write_file"}
-    assert "# Plan mode" in system(generator, 1)
-    assert 'Tool "write_file" not found' in answers(generator, 2)[0]["error"]
+    assert declared(generator, 0) >= {"enter_plan_mode", "exit_plan_mode", "write_file"}
+    assert "# Plan mode" not in system(generator, 0)
+    assert len({prefix(generator, index) for index in range(5)}) == 1
+    (entered,) = answers(generator, 1)
+    assert entered["output"].startswith("Switching to Plan mode.\n\n# Plan mode\n")
+    assert "`exit_plan_mode`" in entered["output"]
+    assert "Plan mode only reads" in answers(generator, 2)[0]["error"]
     assert answers(generator, 3)[0]["output"].startswith("Plan approved.")
-    assert declared(generator, 3) == declared(generator, 0)
-    assert system(generator, 3) == system(generator, 0)
     assert "output" in answers(generator, 4)[0]
     assert (project / "x").exists()
     plan = next(each for each in asked if each.tool_name == "exit_plan_mode")
@@ -151,7 +156,7 @@ def test_what_is_always_denied_stays_hidden_through_every_mode(project: Path):
         bench.hide_denied()
         assert "glob" not in bench.registry.names
         assert "read_file" in bench.registry.names
-        assert ("write_file" in bench.registry.names) is (mode is not ApprovalMode.PLAN)
+        assert "write_file" in bench.registry.names
 
 
 def test_listeners_hear_of_changes_only():
@@ -166,3 +171,44 @@ def test_listeners_hear_of_changes_only():
     modes.leave_plan_mode()
     modes.switch(ApprovalMode.YOLO)
     assert heard == [ApprovalMode.PLAN, ApprovalMode.AUTO_EDIT, ApprovalMode.YOLO]
+
+
+def told(generator: ScriptedGenerator, index: int) -> list[str]:
+    """The texts of the content that a request ends with."""
+    content = generator.requests[index].contents[-1].content
+    return [part.text or "" for part in content.parts]
+
+
+@pytest.mark.parametrize("mode", [ApprovalMode.DEFAULT, ApprovalMode.YOLO])
+async def test_a_person_who_switches_the_mode_changes_nothing_before_the_conversation(
+    project: Path, mode: ApprovalMode
+):
+    order = [mode, ApprovalMode.PLAN, ApprovalMode.PLAN, mode, ApprovalMode.AUTO_EDIT]
+    generator = ScriptedGenerator(*([text(f"answer {index}")] for index in range(len(order))))
+    async with planning_agent(generator, lambda request: True, mode) as running:
+        assert running._session is not None
+        modes = running._session.bench.authority.modes
+        for each in order:
+            modes.switch(each)
+            await running.ask("go")
+    assert len({prefix(generator, index) for index in range(len(order))}) == 1
+    notes = [told(generator, index)[:-1] for index in range(len(order))]
+    assert [len(each) for each in notes] == [0, 1, 0, 1, 0]
+    assert notes[1][0].startswith("# Plan mode\n")
+    assert notes[3] == ["Plan mode is off: work as before it."]
+    contents = [request.contents for request in generator.requests]
+    assert all(later[: len(earlier)] == earlier for earlier, later in pairwise(contents))
+
+
+async def test_a_section_that_a_variable_takes_away_leaves_one_line_of_plan_mode(project: Path):
+    generator = ScriptedGenerator([text("ok")])
+    variables = {**os.environ, "GEMINI_PROMPT_PLANNINGWORKFLOW": "0"}
+    running = scripted_agent(
+        approve=lambda request: True,
+        generator=generator,
+        approval_mode=ApprovalMode.PLAN,
+        environ=variables,
+    )
+    async with running:
+        await running.ask("go")
+    assert told(generator, 0) == ["# Plan mode\nPlan mode is on.", "go"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -270,6 +271,62 @@ async def test_an_interactive_session_does_not_wait_for_servers(project: Path) -
         assert servers.reports()[0].state == "connecting"
     (started,) = [event for event in events if isinstance(event, RunStartedEvent)]
     assert started.notices == ()
+
+
+async def test_the_first_prompt_waits_for_a_server_that_is_connecting(project: Path) -> None:
+    gate = project / "gate"
+    os.mkfifo(gate)
+    entries = {"slow": odd(project, {"tools": [tool("late")], "gate": str(gate)})}
+    generator = ScriptedGenerator([text("one")], [text("two")])
+    running = agent(generator, cwd=project, settings=settings(entries), policy=ALLOW_ALL)
+    async with running:
+        control = running.toolset.server_control
+        assert control is not None
+        assert control.connecting == ("slow",)
+        asked = asyncio.create_task(running.ask("go"))
+        await asyncio.to_thread(gate.write_bytes, b"")  # returns when the server reads
+        await asked
+        await running.ask("again")
+    assert "late" in declared(generator, 0)
+    assert declared(generator, 1) == declared(generator, 0)
+
+
+async def test_the_wait_ends_with_the_setting_and_whenever_a_person_wants(project: Path) -> None:
+    entries = {"slow": odd(project, {"silent": True})}
+    for seconds, stops in ((0.2, False), (30, True)):
+        running = agent(
+            ScriptedGenerator([text("without")]),
+            cwd=project,
+            settings=settings(entries, mcp={"startupWait": seconds}),
+        )
+        async with running:
+            control = running.toolset.server_control
+            assert control is not None
+            assert not control.stop_startup_wait()
+            asked = asyncio.create_task(running.ask("go"))
+            if stops:
+                await asyncio.sleep(0.1)
+                assert control.stop_startup_wait()
+            assert await asked == "without"
+            assert control.connecting == ("slow",)
+            assert not control.stop_startup_wait()
+
+
+async def test_a_server_that_reconnects_changes_nothing_of_what_is_declared(project: Path) -> None:
+    entries = {
+        "b": odd(project, {"tools": [tool("y"), tool("x")]}, "b"),
+        "a": odd(project, {"tools": [tool("z")]}, "a"),
+    }
+    generator = ScriptedGenerator([text("one")], [text("two")])
+    running = agent(generator, cwd=project, settings=settings(entries), policy=ALLOW_ALL)
+    async with running:
+        await running.ask("go")
+        control = running.toolset.server_control
+        assert control is not None
+        await control.refresh()
+        await running.ask("again")
+    assert [name for name in declared(generator) if len(name) == 1] == ["z", "x", "y"]
+    assert generator.requests[1].config == generator.requests[0].config
 
 
 def test_the_command_lists_and_calls_tools_of_servers(home: Path, project: Path) -> None:

@@ -289,18 +289,18 @@ async def test_what_cannot_be_written_ends_the_run(home: Path):
         await prompt_of(environ=environ(home, GEMINI_WRITE_SYSTEM_MD="~/dir"))
 
 
-async def test_plan_mode_changes_the_composed_prompt_and_not_an_own_one(home: Path):
+async def test_plan_mode_changes_neither_the_composed_prompt_nor_an_own_one(home: Path):
     put(home, "own.md", "Tools:\n${AvailableTools}")
     turns = (
         [chunk(call("enter_plan_mode", {"reason": "big"}, id="e"), finish="STOP")],
         [text("planned")],
     )
-    for variables, planning in (({}, True), ({"GEMINI_SYSTEM_MD": "~/own.md"}, False)):
+    for variables in ({}, {"GEMINI_SYSTEM_MD": "~/own.md"}):
         generator = ScriptedGenerator(*turns)
         options: dict[str, Any] = {"environ": environ(home, **variables)}
         async with agent(generator, approve=lambda _request: True, **options) as running:
             await running.ask("go")
-        assert ("# Plan mode" in instruction(generator, 1)) is planning
-        assert "enter_plan_mode" in instruction(generator, 0)
-        assert "- exit_plan_mode" in instruction(generator, 1)
-        assert "- enter_plan_mode" not in instruction(generator, 1)
+        assert instruction(generator, 1) == instruction(generator, 0)
+        assert "# Plan mode" not in instruction(generator, 0)
+        assert "- exit_plan_mode" in instruction(generator, 0)
+        assert "- enter_plan_mode" in instruction(generator, 0)

@@ -13,6 +13,7 @@ from alhena.chat.prompt import (
     PromptFacts,
     compose_prompt,
     environment_context,
+    plan_mode_text,
     system_instruction,
 )
 from alhena.chat.prompt import EnvironmentFacts as Facts
@@ -39,7 +40,6 @@ def headings(text: str) -> list[str]:
 FACTS = st.builds(
     PromptFacts,
     headless=st.booleans(),
-    plan=st.booleans(),
     unasked=st.booleans(),
     sandbox=st.sampled_from(["", "bwrap, read-only"]),
     contained=st.sampled_from(["", "docker"]),
@@ -64,8 +64,7 @@ def test_no_line_speaks_of_a_tool_that_is_not_there(names: set[str], facts: Prom
 
 def test_every_part_names_only_tools_that_exist():
     every = frozenset(re.findall(r"`(\w+)`", compose_prompt(declared(*NAMES), SESSION)))
-    planning = PromptFacts(headless=False, plan=True)
-    every |= frozenset(re.findall(r"`(\w+)`", compose_prompt(declared(*NAMES), planning)))
+    every |= frozenset(re.findall(r"`(\w+)`", plan_mode_text(NAMES)))
     snake = {name for name in every if "_" in name}
     assert snake <= BUILT_IN
     assert {"replace", "run_shell_command", "exit_plan_mode", "ask_user"} <= every
@@ -73,8 +72,8 @@ def test_every_part_names_only_tools_that_exist():
 
 def test_the_same_facts_give_the_same_text_and_others_another():
     kinds = [
-        PromptFacts(headless=headless, plan=plan, repository=repository)
-        for headless, plan, repository in product((False, True), repeat=3)
+        PromptFacts(headless=headless, repository=repository)
+        for headless, repository in product((False, True), repeat=2)
     ]
     texts = [compose_prompt(declared(*NAMES), kind) for kind in kinds]
     assert texts == [compose_prompt(declared(*NAMES), kind) for kind in kinds]

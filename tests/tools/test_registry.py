@@ -1,3 +1,5 @@
+from itertools import permutations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -120,6 +122,20 @@ def test_built_in_tools_come_before_discovered_ones_before_those_of_servers():
     registry.register(SmallTool("built"))
     assert registry.names == ("built", "found", "eta", "zeta")
     assert [tool.name for tool in registry.all_tools] == ["built", "eta", "found", "zeta"]
+
+
+def test_tools_of_servers_keep_their_order_whenever_they_come_and_go():
+    keys = [("b", "zeta"), ("a", "eta"), ("b", "alpha"), ("a", "beta")]
+    expected = ("beta", "eta", "alpha", "zeta")
+    for order in permutations(keys):
+        registry = ToolRegistry()
+        for server, name in order:
+            registry.register(SmallTool(name), origin=ToolOrigin.MCP, server=server)
+        assert registry.names == expected
+        server, name = order[0]
+        registry.unregister(name)
+        registry.register(SmallTool(name), origin=ToolOrigin.MCP, server=server)
+        assert registry.names == expected
 
 
 @pytest.mark.requirement("TOOLS-06")

@@ -123,7 +123,8 @@ def open_chat(
     prompt: SessionPrompt,
     room: "ConversationRoom",
 ) -> Chat:
-    """The conversation; its declarations and instruction follow the approval mode."""
+    """The conversation; its declarations and instruction follow the tools and the memory, not the
+    approval mode: a change of that costs no cached prefix."""
     links = bench.links
     chat = Chat(
         chosen.generator,
@@ -143,7 +144,6 @@ def open_chat(
         bench.hide_denied()
         chat.configure(request_config(bench, prompt, models.config(chat.model.name)))
 
-    bench.authority.modes.subscribe(follow)
     bench.sources.watch(follow)
     if bench.memory is not None:
         bench.memory.watch(follow)
@@ -206,7 +206,7 @@ class ConversationRoom:
 def request_config(
     bench: Toolset, prompt: SessionPrompt, settings: GenerateContentConfig
 ) -> GenerateContentConfig:
-    """Everything of a request that stays the same while the approval mode does."""
+    """Everything of a request that stays the same."""
     declarations = bench.registry.function_declarations()
     return GenerateContentConfig(
         system_instruction=prompt.instruction(bench),

@@ -5,18 +5,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.agent.toolset.model_access import PLAIN, SessionModel
+from alhena.agent.toolset.model_access import PLAIN, SessionModel, read_answer
 from alhena.agent.toolset.toolset import Toolset
 from alhena.chat.chat import Chat, Outlets
 from alhena.chat.compression import CompressionOptions, CompressionServices, ContextRoom, Trigger
 from alhena.chat.masking import MaskingLimits, result_text
+from alhena.chat.summary import snapshot
 from alhena.config.settings import ModelConfigSettings
 from alhena.models.catalogue import ANTHROPIC, LEAST_OUTPUT, bare_name, model_info
 from alhena.models.generator import ContentGenerator
 from alhena.models.retry import RetryingGenerator
 from alhena.tools.output_store import OutputStore
 from alhena.wire.content import EncodedContent, Part, for_another_model
-from alhena.wire.request import GenerateContentConfig
+from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 
 if TYPE_CHECKING:
     from alhena.hooks.planning import Hooks
@@ -51,6 +52,16 @@ def open_context_room(
             contents = tuple(map(EncodedContent, plain))
         return await model.answer(contents, system=system, whole=True)
 
+    async def ask_in_place(contents: tuple[EncodedContent, ...]) -> str | None:
+        name, config = compression_model(chat.model.name, bench.settings.model_configs)
+        if name != chat.model.name or config is not PLAIN:  # another model, or other settings
+            return None
+        model = SessionModel(lambda: (generator, name), emit, texts=outlets.texts, role=ROLE)
+        response = await model.send_request(_continue_request(chat, contents, bench))
+        answer = read_answer(response, whole=True)
+        calls = any(part.function_call is not None for part in response.parts)
+        return None if calls and not snapshot(answer) else answer
+
     async def count(contents: Sequence[EncodedContent]) -> int:
         return await inner.count_tokens(contents, model=chat.model.name)
 
@@ -74,6 +85,7 @@ def open_context_room(
     )
     services = CompressionServices(
         ask=ask,
+        ask_in_place=ask_in_place,
         keep=lambda texts: save_outputs(bench.host.outputs, texts),
         count=count,
         limit=lambda name: question_limit(name, bench.settings.model.context_window),
@@ -82,6 +94,22 @@ def open_context_room(
         after=after,
     )
     return ContextRoom(chat, opening, options, services)
+
+
+def _continue_request(
+    chat: Chat, contents: tuple[EncodedContent, ...], bench: Toolset
+) -> GenerateContentRequest:
+    """A request for an answer to contents that begins as the conversation's last one: the service
+    finds all of that in its cache."""
+    last = chat.last_request
+    if last is None or last.model != chat.model.name:
+        last = GenerateContentRequest(
+            model=chat.model.name,
+            contents=(),
+            config=chat.config,
+            session_id=bench.links.session_id,
+        )
+    return msgspec.structs.replace(last, contents=contents, continuation_token=None)
 
 
 def question_limit(name: str, window: int | None) -> int:

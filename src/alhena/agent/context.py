@@ -15,11 +15,11 @@ from alhena.agent.toolset.toolset import Toolset, window_of
 from alhena.chat.chat import Chat
 from alhena.chat.prompt import (
     FULL_CONTEXT,
-    SECTIONS,
     EnvironmentFacts,
     PromptFacts,
     compose_prompt,
     environment_context,
+    omitted_sections,
     system_instruction,
     with_full_context,
 )
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
     from alhena.agent.toolset.prompt_hooks import PromptHooks
     from alhena.policy.checker import ConversationHistory
 
-
-OFF = frozenset({"0", "false"})
-"""Values of a variable that turn its feature off."""
 
 _MOST_ITEMS = 1_000
 """Items of the trees of all directories together."""
@@ -89,11 +86,10 @@ class SessionPrompt:
         self.own = own
 
     def compose(self, bench: Toolset) -> str:
-        """The prompt that is composed for the tools and the mode of now."""
+        """The prompt that is composed for the tools. In a session with a person it is the same in
+        every approval mode."""
         facts = msgspec.structs.replace(
-            self.facts,
-            plan=bench.authority.modes.planning,
-            unasked=bench.authority.modes.mode is ApprovalMode.YOLO,
+            self.facts, unasked=bench.authority.modes.mode is ApprovalMode.YOLO
         )
         return compose_prompt(bench.registry.function_declarations(), facts)
 
@@ -143,11 +139,7 @@ def open_prompt(
         sandbox=bench.sandbox,
         contained=printable(environ.get("SANDBOX", ""))[:_MOST_NAMED],
         repository=any(os.path.lexists(each / ".git") for each in (cwd, *cwd.parents)),
-        without=frozenset(
-            section
-            for variable, section in SECTIONS.items()
-            if environ.get(variable, "").strip().lower() in OFF
-        ),
+        without=omitted_sections(environ),
     )
     if not (environ.get("GEMINI_SYSTEM_MD") or environ.get("GEMINI_WRITE_SYSTEM_MD")):
         return SessionPrompt(facts, given)

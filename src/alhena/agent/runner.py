@@ -22,7 +22,7 @@ from alhena.agent.session import Session
 from alhena.agent.session_factory import open_session
 from alhena.agent.toolset.options import SessionSpec
 from alhena.agent.toolset.toolset import Toolset
-from alhena.chat.prompt import memory_change_part
+from alhena.chat.prompt import memory_change_part, plan_mode_part
 from alhena.chat.turn import AnswerCollector
 from alhena.errors import AlhenaError, InputError, InterruptedRunError
 from alhena.events import (
@@ -191,7 +191,8 @@ async def drive_call(
         )
     )
     try:
-        await session.bench.sources.gather()
+        if session.bench.registry.get(request.name) is None:  # else it waits for no server
+            await session.bench.sources.gather()
         return await session.scheduler().schedule(request)
     except asyncio.CancelledError:
         raise InterruptedRunError("the call was interrupted.") from None
@@ -216,6 +217,13 @@ async def _build_parts(session: Session, prompt_id: str, prompt: Prompt) -> tupl
     changed = None if session.bench.memory is None else session.bench.memory.take_changes()
     if changed:
         before = (memory_change_part(changed), *before)
+    bench = session.bench
+    mode = plan_mode_part(
+        session.chat.history.contents,
+        bench.describe_plan_mode,
+        planning=bench.authority.modes.planning,
+    )
+    before = before if mode is None else (mode, *before)
     parts: tuple[Part, ...] = (Part(text=prompt.text),)
     if session.prompt_hooks is not None:
         parts = await session.prompt_hooks.begin(prompt.text, session.chat)

@@ -108,7 +108,7 @@ class RequestEvents:
 
     def response_event(self) -> ApiResponseEvent:
         """The event for a complete response."""
-        usage = self._usage
+        usage, pieces = self._usage, self._pieces
         return ApiResponseEvent(
             model=self._model_version or self._request.model,
             prompt_id=self._request.prompt_id,
@@ -123,7 +123,7 @@ class RequestEvents:
             cache_write_tokens=usage.cache_write_token_count,
             cache_write_hour_tokens=usage.cache_write_hour_token_count,
             role=self._role,
-            text=None if self._pieces is None else _json(self._pieces),
+            text=pieces if pieces is None else msgspec.json.encode(pieces).decode("utf-8"),
             continues=self._continues,
             service_tier=usage.service_tier or self._request.config.service_tier or "",
         )
@@ -134,10 +134,6 @@ class RequestEvents:
 
 def _contents(request: GenerateContentRequest) -> str:
     return f"[{','.join(bytes(content.raw).decode('utf-8') for content in request.contents)}]"
-
-
-def _json(pieces: list[GenerateContentResponse]) -> str:
-    return msgspec.json.encode(pieces).decode("utf-8")
 
 
 class Outlets(msgspec.Struct, frozen=True):
@@ -181,10 +177,9 @@ Adapt = Callable[[GenerateContentConfig], GenerateContentConfig]
 class Chat:
     """Sends one user content at a time. Not for use by two tasks at once.
 
-    A RetryingGenerator's retries are done here, with
-    events, and also cover broken or empty responses. `measured`: number of contents of the history
-    that the service counted last, and their tokens. `signers`: all names of the model that made the
-    signatures in the history; there are none of another one.
+    A RetryingGenerator's retries are done here, with events, and also cover broken responses.
+    `measured`: number of contents of the history that the service counted last, and their tokens.
+    `signers`: all names of the model that made the signatures in the history.
     """
 
     def __init__(
@@ -201,6 +196,7 @@ class Chat:
         self.model = model
         self.services = services
         self.measured: tuple[int, int] | None = None
+        self.last_request: GenerateContentRequest | None = None
         self._retrying = generator if isinstance(generator, RetryingGenerator) else None
         self._generator = generator if self._retrying is None else self._retrying.inner
         self._outlets = outlets
@@ -296,8 +292,7 @@ class Chat:
         return turn
 
     def record_responses(self, parts: tuple[Part, ...]) -> None:
-        """Appends tool results without asking the model: the run ends, but every call has its
-        response (conformance F10)."""
+        """Appends tool results without asking the model, when the run ends (conformance F10)."""
         self.history.add_user(parts)
 
     def configure(self, config: GenerateContentConfig) -> None:
@@ -356,8 +351,8 @@ class Chat:
         if turn.calls and not self._interposed:
             alike = self._recovery is None or self._recovery.silent
             self._says_reasons = turn.finish_reason is not None or not alike
-        counted = self._answer.prompt_tokens or turn.usage.prompt_token_count
-        counted = 0 if self._altered else counted
+        tokens = self._answer.prompt_tokens or turn.usage.prompt_token_count
+        counted = 0 if self._altered else tokens
         self.measured = (len(self.history), counted) if counted else None
         self.signed_by(turn.model_version or "")
         content = model_content(turn.parts, sign_calls=self.model.sign_calls)
@@ -495,6 +490,7 @@ class Chat:
                     return
                 request = self._for_its_model(admission.request)
             self._sent = request, self._conforming(request)
+            self.last_request = self._sent[1]
         elif not (reviews or turn.begun):
             for chunk in answer.chunks:
                 turn.feed(chunk)
@@ -560,9 +556,9 @@ class Chat:
         )
         told = [item for item in repairs if item.rule not in ("S4", "S6")]
         if told:
-            first = f"{told[0].path}: {told[0].message}"
             more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
-            message = f"the request was repaired before it was sent, at {first}{more}"
+            place = f"{told[0].path}: {told[0].message}{more}"
+            message = f"the request was repaired before it was sent, at {place}"
             self._outlets.emit(WarningEvent(message=message))
         return request
 

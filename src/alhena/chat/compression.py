@@ -17,6 +17,7 @@ from alhena.chat.history import History
 from alhena.chat.masking import Gauge, Keep, MaskingLimits, mask_results, prefix_sums, to_mask
 from alhena.chat.summary import (
     Ask,
+    AskInPlace,
     Cut,
     assemble_conversation,
     count_changed_parts,
@@ -75,13 +76,15 @@ class CompressionOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CompressionServices(msgspec.Struct, frozen=True, kw_only=True):
-    """Services that compression uses. `limit` gives a model's context window in tokens. `before` is
+    """Services that compression uses. `ask_in_place` is asked first, `ask` where that does not
+    give an answer. `limit` gives a model's context window in tokens. `before` is
     awaited before each attempt, `after` is called when contents were removed."""
 
     ask: Ask
     keep: Keep
     limit: Callable[[str], int]
     emit: Callable[[Event], None]
+    ask_in_place: AskInPlace | None = None
     count: Count | None = None
     before: Callable[[Trigger], Awaitable[None]] | None = None
     after: Callable[[], None] = lambda: None
@@ -184,7 +187,7 @@ class ContextRoom:
         if total > self.window * FULL:
             parts, total = self._without_last_media(parts, total)
         if self._threshold and total > max(self._threshold, self._not_before):
-            event = await self.compress("auto", total)
+            event = await self.compress("auto", total, parts)
             total += event.new_tokens - event.original_tokens
         if total > self.window * FULL:
             parts = self._fit_parts(parts, total)
@@ -234,11 +237,13 @@ class ContextRoom:
                 return True
         return False
 
-    async def compress(self, trigger: Trigger, total: int | None = None) -> CompressedEvent:
+    async def compress(
+        self, trigger: Trigger, total: int | None = None, parts: tuple[Part, ...] = ()
+    ) -> CompressedEvent:
         """Puts a summary in the place of all but the end of the conversation, or of all of it where
         a person wants that and it cannot be divided. Returns the outcome; a conversation that
         cannot be shortened so stays as it is. `total` are the tokens of the next request, where
-        they are known."""
+        they are known, and `parts` what it adds."""
         gauge = self._gauge
         gauge.follow()
         before = gauge.history_tokens if total is None else total
@@ -252,7 +257,7 @@ class ContextRoom:
             await self._services.before(trigger)
         if cut is not None:
             try:
-                summary = await self._summary(entries[: cut.at])
+                summary = await self._summary(entries, cut, before, parts)
             except UnusableAnswerError as error:
                 status, reason = CompressionStatus.FAILED_EMPTY, str(error)
             except AlhenaError as error:
@@ -364,11 +369,18 @@ class ContextRoom:
             self._learned[self._chat.model.name] = said.most
         return said
 
-    async def _summary(self, entries: Sequence[EncodedContent]) -> str:
-        """A summary of contents; "" when there is none. A request that is refused as too large is
-        made once more with less in it. Raises AlhenaError."""
+    async def _summary(
+        self, whole: Sequence[EncodedContent], cut: Cut, total: int, parts: tuple[Part, ...]
+    ) -> str:
+        """A summary of a conversation up to a cut, or of all of it; "" when there is none. The
+        conversation itself is asked first, because the service has it in its cache. A request that
+        is refused as too large is made once more with less in it. Raises AlhenaError."""
         scale = max(1.0, self._gauge.scale)
+        entries = whole[: cut.at]
         try:
+            summary = await self._summary_in_place(whole, parts, total)
+            if summary is not None:
+                return summary
             return await self._checked_summary(entries, scale)
         except AlhenaError as error:
             said = self._learn(error)
@@ -377,6 +389,17 @@ class ContextRoom:
         least = scale * UNKNOWN_EXCESS
         estimated = max(1, prefix_sums(entries)[-1])
         return await self._checked_summary(entries, max(least, (said.used or 0) / estimated))
+
+    async def _summary_in_place(
+        self, entries: Sequence[EncodedContent], parts: tuple[Part, ...], total: int
+    ) -> str | None:
+        """A summary that the conversation itself is asked for, with its instruction and tools; None
+        where it has no room for that, or the model calls tools instead. Raises AlhenaError."""
+        ask = self._services.ask_in_place
+        spare = asking.overhead() + 2 * min(_ANSWER_TOKENS, self.window // 8)
+        if ask is None or total + spare > self.window * FULL:
+            return None
+        return await asking.summary_in_place(ask, entries, parts)
 
     async def _checked_summary(self, entries: Sequence[EncodedContent], scale: float) -> str:
         """A summary of contents, of whose estimate a token is `scale` for the service."""

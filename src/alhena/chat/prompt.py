@@ -1,13 +1,14 @@
 """The system prompt, composed from the texts in `prompts/`, and the context of a session."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 import msgspec
 
 from alhena.memory.files import without_tags
-from alhena.wire.content import MODEL, USER, Content, Part, text_content
+from alhena.tools.registry import declared_name
+from alhena.wire.content import MODEL, USER, Content, EncodedContent, Part, text_content
 from alhena.wire.request import FunctionDeclaration
 
 ACKNOWLEDGEMENT = "Got it. Thanks for the context!"
@@ -26,6 +27,9 @@ SECTIONS = {
 }
 """The variables that take sections of the system prompt away, and the sections."""
 
+OFF = frozenset({"0", "false"})
+"""Values of a variable that turn its feature off."""
+
 LISTED_ROOM = 2_800
 """Bytes for tools with what they do; those that do not fit are only named."""
 NAMED_ROOM = 800
@@ -37,23 +41,36 @@ _CHANGING = frozenset({_SHELL, "write_file", "replace", "smart_edit"})
 FULL_CONTEXT = "--- Full File Context ---"
 """First line of the text of the workspace's files."""
 
+MODE_SWITCHES = frozenset({"enter_plan_mode", "exit_plan_mode"})
+PLANNING_BEGINS, PLANNING_ENDS = "Switching to Plan mode.", "Plan approved."
+"""The beginnings of the answers of the tools that switch plan mode."""
+
 GREETING = "This is alhena. We are setting up the context for our chat."
 _PROMPTS = Path(__file__).parent / "prompts"
 
 
 class PromptFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts that the system prompt depends on, besides the tools. `headless`: no person can be
-    asked. `plan`: plan mode is on. `unasked`: nothing needs approval. `sandbox`: description of the
-    sandbox of commands, "" for none; `contained`: description of the container of this process.
-    `repository`: the working directory is in a repository. `without`: sections to omit."""
+    """Facts that the system prompt depends on, besides the tools: none of them changes while a
+    session runs. `headless`: no person can be asked; with `unasked` nothing needs approval either.
+    `sandbox`: description of the sandbox of commands, "" for none; `contained`: description of the
+    container of this process. `repository`: the working directory is in a repository. `without`:
+    sections to omit."""
 
     headless: bool
-    plan: bool = False
     unasked: bool = False
     sandbox: str = ""
     contained: str = ""
     repository: bool = False
     without: frozenset[str] = frozenset()
+
+
+def omitted_sections(environ: Mapping[str, str]) -> frozenset[str]:
+    """The sections that variables take away."""
+    return frozenset(
+        section
+        for variable, section in SECTIONS.items()
+        if environ.get(variable, "").strip().lower() in OFF
+    )
 
 
 def compose_prompt(declarations: Sequence[FunctionDeclaration], facts: PromptFacts) -> str:
@@ -126,6 +143,50 @@ def memory_change_part(text: str) -> Part:
     return Part(text=_with_memory("changed_memory", text))
 
 
+_PLANNING = "# Plan mode"
+_NOT_PLANNING = "Plan mode is off: work as before it."
+
+
+def plan_mode_text(names: Iterable[str], *, rules: bool = True) -> str:
+    """The text that tells a model with tools of these names of plan mode; `rules`: also how to
+    work in it."""
+    if not rules:
+        return f"{_PLANNING}\nPlan mode is on."
+    return _fill_template(_text("plan"), frozenset(names), {})
+
+
+def plan_mode_part(
+    contents: Sequence[EncodedContent], text: Callable[[], str], *, planning: bool
+) -> Part | None:
+    """Part sent before a prompt where the conversation last told the model otherwise of plan mode;
+    `text` describes the mode. The system prompt says nothing of it, so that it stays the same."""
+    if _told_of_planning(contents) is planning:
+        return None
+    return Part(text=text() if planning else _NOT_PLANNING)
+
+
+def _told_of_planning(contents: Sequence[EncodedContent]) -> bool:
+    """True when plan mode is on, by all that a conversation says."""
+    for entry in reversed(contents):
+        if entry.content.role != USER:
+            continue
+        for part in reversed(entry.content.parts):
+            text = part.text or _answer_of_switch(part)
+            if text.startswith((f"{_PLANNING}\n", PLANNING_BEGINS)):
+                return True
+            if text.startswith((_NOT_PLANNING, PLANNING_ENDS)):
+                return False
+    return False
+
+
+def _answer_of_switch(part: Part) -> str:
+    """The answer to a call that switches plan mode; "" for any other part."""
+    response = part.function_response
+    if response is None or declared_name(response.name) not in MODE_SWITCHES:
+        return ""
+    return str((response.response or {}).get("output", ""))
+
+
 def _with_memory(name: str, memory: str) -> str:
     """A text of `prompts/` around what memory files say, which cannot end its frame."""
     before, after = _around_memory(name)
@@ -162,16 +223,15 @@ def _parts(facts: PromptFacts, names: frozenset[str]) -> tuple[tuple[str, str], 
     """The sections in their order, each with its text, "" where there is none for these facts and
     tools."""
     commands = _SHELL in names
+    session = "interactive"
     if facts.headless:
         session = "headless_unasked" if facts.unasked else "headless"
-    else:
-        session = "unasked" if facts.unasked else "interactive"
     work = "workflows" if names & _CHANGING else "looking"
     around = "sandbox" if facts.sandbox else "contained" if facts.contained else "no_sandbox"
     return (
         ("preamble", "preamble_headless" if facts.headless else "preamble"),
         ("mandates", "mandates"),
-        ("plan", "plan") if facts.plan else ("workflows", work),
+        ("workflows", work),
         ("operation", "operation"),
         ("session", session),
         ("sandbox", around if commands else ""),

@@ -28,6 +28,10 @@ from alhena.wire.content import (
 Ask = Callable[[tuple[EncodedContent, ...], str], Awaitable[str]]
 """The model's whole answer to contents under an instruction. Raises AlhenaError."""
 
+AskInPlace = Callable[[tuple[EncodedContent, ...]], Awaitable[str | None]]
+"""The model's whole answer to contents that continue the conversation, under its own instruction
+and with its tools declared; None when it calls one, or cannot be asked so. Raises AlhenaError."""
+
 RESULT_TOKENS = 50_000
 """Tokens of the newest results of tools that go in whole; of older ones a preview."""
 TEXT_LENGTH = 8_000
@@ -43,14 +47,15 @@ _PROMPTS = Path(__file__).parent / "prompts"
 
 @cache
 def compression_text(name: str = "") -> str:
-    """A text about compression of `prompts/`: the instruction, or `ask` and `check`."""
+    """A text about compression of `prompts/`: the instruction, or `here`, `ask` and `check`."""
     file = f"compression_{name}.md" if name else "compression.md"
     return (_PROMPTS / file).read_text(encoding="utf-8").strip()
 
 
 def overhead() -> int:
     """Tokens of the texts that go with a request for a summary."""
-    return int(sum(text_tokens(compression_text(name)) for name in ("", "ask", "check")))
+    names = ("", "here", "ask", "check")
+    return int(sum(text_tokens(compression_text(name)) for name in names))
 
 
 def summary_request(
@@ -111,6 +116,43 @@ async def summary_of(ask: Ask, entries: Sequence[EncodedContent], room: int, ans
         return choose_summary(summary, await ask(check, instruction))
     except AlhenaError:  # the summary that is there is good enough to go on from
         return summary
+
+
+async def summary_in_place(
+    ask: AskInPlace, entries: Sequence[EncodedContent], parts: tuple[Part, ...]
+) -> str | None:
+    """A summary that a conversation is asked for as its next message, and to check; "" when the
+    answer has none, None when the conversation cannot be asked. `parts` are sent next: results go
+    with the question, because calls have to be answered."""
+    instruction = "\n\n".join(map(compression_text, ("here", "", "ask")))
+    asked = _ask_behind(entries, parts, Part(text=instruction))
+    answer = None if asked is None else await ask(asked)
+    if asked is None or answer is None:
+        return None
+    summary = snapshot(answer)
+    if not summary:
+        return ""
+    try:
+        checked = await ask(check_request(asked, summary))
+    except AlhenaError:  # the summary that is there is good enough to go on from
+        return summary
+    return choose_summary(summary, checked or "")
+
+
+def _ask_behind(
+    entries: Sequence[EncodedContent], parts: tuple[Part, ...], question: Part
+) -> tuple[EncodedContent, ...] | None:
+    """The contents with a question as their last part; None where calls would stay unanswered."""
+    last = entries[-1]
+    if last.content.role == USER:
+        *before, last = entries
+        fresh = Content(role=USER, parts=(*last.content.parts, question))
+        return (*before, EncodedContent(fresh))
+    if not has_calls(last):
+        return (*entries, EncodedContent(Content(role=USER, parts=(question,))))
+    if not any(part.function_response for part in parts):
+        return None
+    return (*entries, EncodedContent(Content(role=USER, parts=(*parts, question))))
 
 
 def _fitting(entries: Sequence[EncodedContent], room: int) -> tuple[EncodedContent, ...]:

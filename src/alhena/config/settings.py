@@ -195,13 +195,14 @@ class McpSettings(Section, frozen=True, kw_only=True):
     """`mcp.*`: names of servers, `*` for all. `allowed` None means all that are configured.
     `auto_allow_in_headless`: calls need no approval if no person can be asked. `server_command` is
     the command line of an additional server. `skip_untyped`: tools whose schemas do not say all
-    types are left out."""
+    types are left out. `startup_wait`: seconds that the first prompt waits for servers."""
 
     allowed: tuple[str, ...] | None = None
     excluded: tuple[str, ...] = ()
     auto_allow_in_headless: bool = False
     server_command: str | None = None
     skip_untyped: bool = False
+    startup_wait: float = 10
 
 
 class SandboxSettings(Section, frozen=True, kw_only=True):

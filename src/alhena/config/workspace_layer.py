@@ -21,6 +21,7 @@ FREE = frozenset(
             "general.maxAttempts",
             "general.retryFetchErrors",
             "general.stdinTimeout",
+            "mcp.startupWait",
             "output.format",
         ),
         *("context.importFormat", "context.maxImportDepth", "context.discoveryMaxDirs"),

@@ -120,10 +120,10 @@ class Servers:
         for server in self.servers.values():
             server.start()
 
-    async def wait_until_settled(self) -> None:
+    async def wait_until_settled(self, longest: float = LONGEST_WAIT_S) -> None:
         """Waits until each server has connected or failed, at most its `timeout` (default ten
-        seconds), and never longer than thirty seconds."""
-        waiting = [self._wait_for(server) for server in self.servers.values()]
+        seconds), and never longer than `longest` seconds."""
+        waiting = [self._wait_for(server, longest) for server in self.servers.values()]
         await asyncio.gather(*waiting)
 
     def begin(self) -> None:
@@ -272,14 +272,14 @@ class Servers:
         server.harmless = harmless_of(name, config, self._outlets.named)
         return server
 
-    async def _wait_for(self, server: Server) -> None:
+    async def _wait_for(self, server: Server, longest: float = LONGEST_WAIT_S) -> None:
         timeout = server.config.timeout
-        seconds = FIRST_PROMPT_S if timeout is None else min(timeout / 1000, LONGEST_WAIT_S)
+        seconds = min(longest, FIRST_PROMPT_S if timeout is None else timeout / 1000)
         try:
-            async with asyncio.timeout(LONGEST_WAIT_S):
+            async with asyncio.timeout(longest):
                 await server.loaded.wait()
-            async with asyncio.timeout(seconds):
-                await server.settled.wait()
+                async with asyncio.timeout(seconds):
+                    await server.settled.wait()
         except TimeoutError:
             if server.pace.connect <= seconds:  # its own timeout is reporting it now
                 self._warn(f"MCP server '{server.name}': {late(server.pace.connect)}.")

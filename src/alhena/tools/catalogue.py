@@ -152,7 +152,9 @@ CATALOGUE: dict[str, BuiltIn] = {
         lambda m, h: m.Glob(h.workspace, environ=h.own, most_characters=h.most),
         ("GlobTool", "FindFiles"),
     ),
-    "replace": BuiltIn("edit_files", lambda m, h: m.Replace(h.workspace), ("edit", "EditTool")),
+    "replace": BuiltIn(
+        "edit_files", lambda m, h: m.Replace(h.workspace, h.models.ask), ("edit", "EditTool")
+    ),
     "smart_edit": BuiltIn(
         "edit_files", lambda m, h: m.SmartEdit(h.workspace, h.models.ask), ("SmartEditTool",)
     ),

@@ -145,7 +145,8 @@ ConfirmationDetails = (
 
 
 class ModeSwitch(Protocol):
-    """The plan mode of a session. Policy, declarations and system prompt follow it."""
+    """The plan mode of a session. The policy follows it; declarations and system
+    prompt stay the same."""
 
     @property
     def planning(self) -> bool:

@@ -30,6 +30,10 @@ BUILT_IN = frozenset(CATALOGUE)
 
 _FOLDED = {fold_name(name): ALIASES.get(name, name) for name in (*ALIASES, *BUILT_IN)}
 
+UNDECLARED = {"smart_edit": "replace"}
+"""Tools that are not declared beside another one, which does the same: calls of them are accepted,
+and who names one in `tools.core` gets both."""
+
 DISCOVERED_PREFIX = "discovered_tool_"
 """Prefix of the names of discovered tools, so that none can pass for a built-in tool."""
 
@@ -118,14 +122,22 @@ class RegisteredTool(Value, frozen=True, kw_only=True):
 
 
 class ToolRegistry:
-    """The tools of a session. `exclude` hides tools by any of their names. `left_out` maps names of
-    tools that cannot be declared to the reasons."""
+    """The tools of a session. `exclude` hides tools by any of their names;
+    those that `declare` names are declared even beside others that do the same. `left_out` maps
+    names of tools that cannot be declared to the reasons."""
 
-    def __init__(self, tools: Iterable[Tool] = (), *, exclude: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        tools: Iterable[Tool] = (),
+        *,
+        exclude: Collection[str] = (),
+        declare: Collection[str] = (),
+    ) -> None:
         self.left_out: dict[str, str] = {}
         self._entries: dict[str, RegisteredTool] = {}
         self._excluded: set[str] = set()
         self._hidden: frozenset[str] = frozenset()
+        self._named = frozenset(map(resolve_name, declare))
         self.exclude(exclude)
         for tool in tools:
             self.register(tool)
@@ -225,7 +237,7 @@ class ToolRegistry:
     @property
     def names(self) -> tuple[str, ...]:
         """The declared names of the active tools, in declaration order."""
-        return tuple(entry.wire_name for entry in self._sort_active())
+        return tuple(entry.wire_name for entry in self._list_declared())
 
     @property
     def all_tools(self) -> tuple[Tool, ...]:
@@ -237,10 +249,10 @@ class ToolRegistry:
         self, names: Collection[str] | None = None
     ) -> tuple[FunctionDeclaration, ...]:
         """The declarations of all active tools, or of the tools called `names`."""
-        entries = self._sort_active()
+        entries = self._list_declared()
         if names is not None:
             wanted = {id(entry) for entry in map(self.find, names) if entry is not None}
-            entries = [entry for entry in entries if id(entry) in wanted]
+            entries = [entry for entry in self._sort_active() if id(entry) in wanted]
         return tuple(map(_declaration, entries))
 
     def suggestions(self, name: str) -> str:
@@ -271,10 +283,26 @@ class ToolRegistry:
         bare = {name.lstrip("_") for name in entry.names}
         return not bare.isdisjoint(self._excluded) or not bare.isdisjoint(self._hidden)
 
+    def _list_declared(self) -> list[RegisteredTool]:
+        """The active tools without those that others stand for."""
+        active = self._sort_active()
+        names = {entry.tool.name for entry in active}
+        return [
+            entry
+            for entry in active
+            if entry.tool.name in self._named or UNDECLARED.get(entry.tool.name) not in names
+        ]
+
     def _sort_active(self) -> list[RegisteredTool]:
-        """Active tools: built-in, discovered, then MCP by server; within each as registered."""
+        """Active tools: built-in and discovered ones as registered, then MCP by server and name,
+        whenever which of them came."""
         active = [entry for entry in self._entries.values() if not self._is_excluded(entry)]
-        return sorted(active, key=lambda entry: (entry.origin, entry.server or ""))
+        return sorted(active, key=_declared_order)
+
+
+def _declared_order(entry: RegisteredTool) -> tuple[int, str, str]:
+    named = "" if entry.server is None else entry.wire_name
+    return entry.origin, entry.server or "", named
 
 
 def _declaration(entry: RegisteredTool) -> FunctionDeclaration:
@@ -311,7 +339,7 @@ def select_tools(session: ToolRegistry, patterns: Sequence[str], *own: Tool) -> 
     """
     patterns = [each for name in patterns for each in (name, *(meant_names(name) or ()))]
     registry = ToolRegistry()
-    for name in session.names:
+    for name in dict.fromkeys((*session.names, *UNDECLARED)):
         entry = session.find(name)
         if entry is None or entry.tool.name in NEVER:
             continue

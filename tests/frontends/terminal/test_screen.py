@@ -37,6 +37,9 @@ class Somebody:
     def take_back(self) -> str:
         return self.queued.pop() if self.queued else ""
 
+    def send_at_once(self) -> bool:
+        return False
+
     def interrupt(self) -> bool:
         self._do("interrupt")
         return self.runs

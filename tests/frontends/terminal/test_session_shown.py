@@ -1,11 +1,15 @@
 """Changes that a person makes to a session, and their display."""
 
+import asyncio
 import os
+from pathlib import Path
 
+from alhena.config.settings import settings_of
 from alhena.frontends.terminal.drawing.lines import Lines
 from alhena.policy.model import ApprovalMode
 from tests.frontends.terminal.kit import ListScreen, text_of
 from tests.frontends.terminal.test_conversation import finished, sitting
+from tests.mcp.kit import odd
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
 
@@ -65,6 +69,7 @@ async def test_all_about_the_tools_is_shown_whole():
 async def test_a_tool_that_is_hidden_has_its_title_still():
     screen = ListScreen()
     async with sitting(ScriptedGenerator(), screen) as conversation:
+        conversation.agent.toolset.registry.hide(["exit_plan_mode"])
         assert conversation.agent.toolset.registry.get("exit_plan_mode") is None
         assert conversation.view.titles["exit_plan_mode"] == "Exit Plan Mode"
         assert conversation.view.titles.get("nothing", "nothing") == "nothing"
@@ -121,3 +126,18 @@ async def test_a_plan_is_refused_with_a_reason_that_the_model_hears():
     generator, mode = await planned(screen)
     assert mode == "plan"
     assert "first the tests" in str(generator.seen(1)[-1])
+
+
+async def test_a_prompt_that_waits_for_a_server_says_so_and_esc_sends_it(project: Path):
+    generator = ScriptedGenerator([text("without it")])
+    screen = ListScreen()
+    made = settings_of({"mcpServers": {"slow": odd(project, {"silent": True})}}, "test")
+    async with sitting(generator, screen, cwd=project, settings=made) as conversation:
+        assert not conversation.send_at_once()
+        conversation.submit("!echo $((40 + 2)) needs no server")
+        await screen.until(lambda: "42 needs no server" in screen.text)
+        conversation.submit("go")
+        await screen.until(lambda: "Waiting for MCP servers: slow (10 s at most" in screen.text)
+        while not conversation.send_at_once():
+            await asyncio.sleep(0)
+        await screen.until(lambda: "without it" in screen.text)

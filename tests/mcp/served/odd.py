@@ -194,6 +194,8 @@ def call(request: dict[str, Any]) -> None:
 def initialize(request: dict[str, Any]) -> None:
     if SCRIPT.get("silent"):
         time.sleep(60)
+    if SCRIPT.get("gate"):  # a FIFO: waits until it is opened for writing
+        Path(SCRIPT["gate"]).read_bytes()
     subjects = [each for each in ("tools", "prompts", "resources") if each in SCRIPT]
     told = {
         "protocolVersion": request["params"]["protocolVersion"],

@@ -80,6 +80,11 @@ class SessionMode:
             return self.allows_yolo and self.may_act
         return self.may_act or mode is not ApprovalMode.AUTO_EDIT
 
+    @property
+    def reachable(self) -> tuple[ApprovalMode, ...]:
+        """The modes that the session may be switched to."""
+        return tuple(filter(self.allows, ApprovalMode))
+
     def subscribe(self, listener: Callable[[], None]) -> None:
         """Calls `listener` after every change."""
         self._listeners.append(listener)

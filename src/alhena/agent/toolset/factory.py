@@ -81,7 +81,7 @@ def register_session_tools(bench: Toolset, plans: Path, wanted: Collection[str])
     def enter_plan_mode() -> Tool:
         from alhena.tools.builtin.plan_mode import EnterPlanMode
 
-        return EnterPlanMode(bench.authority.modes)
+        return EnterPlanMode(bench.authority.modes, bench.describe_plan_mode)
 
     def exit_plan_mode() -> Tool:
         from alhena.tools.builtin.plan_mode import ExitPlanMode
@@ -298,7 +298,10 @@ def open_toolset(
     host, about_sandbox = open_host(spec, links, folders, groups)
     engine = open_engine(spec, policy)
     wanted = BUILT_IN if spec.tools.builtin is None else frozenset(spec.tools.builtin)
-    registry = ToolRegistry(tool for tool in builtin_tools(host) if tool.name in wanted)
+    registry = ToolRegistry(
+        (tool for tool in builtin_tools(host) if tool.name in wanted),
+        declare=(*(spec.tools.builtin or ()), *(spec.place.settings.tools.core or ())),
+    )
     hooks, warned, noted = _open_hooks(spec, links, folders.plans, groups, registry)
     agents = _open_agents(spec, wanted, groups, links.ask, trusted=trusted)
     skills = _skills(spec, trusted=trusted)

@@ -137,6 +137,7 @@ class ServerControl:
         self._environ = environ
         self._turned: dict[str, bool] = {}
         self._doing: set[asyncio.Task[None]] = set()
+        self._startup: asyncio.Task[None] | None = None
 
     @property
     def servers(self) -> Servers:
@@ -159,6 +160,28 @@ class ServerControl:
     async def wait_for_servers(self) -> None:
         """Waits for connections under way, as long as the first prompt does."""
         await self._patiently(self._servers.wait_until_settled())
+
+    @property
+    def connecting(self) -> tuple[str, ...]:
+        """The servers that have neither connected nor failed yet."""
+        servers = self._servers.servers
+        return tuple(name for name, each in servers.items() if not each.settled.is_set())
+
+    async def wait_at_startup(self, longest: float) -> None:
+        """Waits for connections before the first prompt, `longest` seconds at most, or until
+        `stop_startup_wait`."""
+        self._startup = asyncio.ensure_future(self._servers.wait_until_settled(longest))
+        try:
+            await asyncio.wait({self._startup})
+        finally:
+            self._startup.cancel()
+        if not self._startup.cancelled():
+            self._startup.result()
+
+    def stop_startup_wait(self) -> bool:
+        """Lets the first prompt go without the servers that are connecting; False when it does not
+        wait."""
+        return self._startup is not None and self._startup.cancel()
 
     def give_up(self) -> bool:
         """Stops what is waited for here; whether there was anything."""
@@ -271,7 +294,7 @@ def open_servers(place: ServerPlace) -> "ServerControl":
     async def source() -> None:
         servers.start()
         if spec.tools.wait_for_servers:
-            await servers.wait_until_settled()
+            await control.wait_at_startup(settings.mcp.startup_wait)
         servers.begin()
 
     async def close() -> None:
@@ -279,9 +302,10 @@ def open_servers(place: ServerPlace) -> "ServerControl":
         if place.groups is None:
             await kept.close()
 
+    control = ServerControl(servers, configured, environ, spec.place.held_servers)
     place.sources.add(source)
     place.sources.when_closed(close)
-    return ServerControl(servers, configured, environ, spec.place.held_servers)
+    return control
 
 
 def _tool_names(servers: Servers) -> dict[str, frozenset[str] | None]:

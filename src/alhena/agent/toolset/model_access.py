@@ -67,16 +67,9 @@ class SessionModel:
         """The answer to `contents`, with a `schema` as JSON of that form. What is empty or cannot
         be read is asked for again, as in the conversation; what was withheld whole is returned, for
         it says why. Raises ModelError or WireError."""
-        from alhena.chat.turn import ASKED_AGAIN
-        from alhena.models.errors import UnusableAnswerError
-        from alhena.models.retry import RetryClass, RetryingGenerator, retry_event
-        from alhena.wire.conformance.check import RequestGate
-
-        generator, own = self._source()
-        if isinstance(generator, RetryingGenerator):
-            generator = generator.telling(self._tell)
+        own = model or self._source()[1]
         request = GenerateContentRequest(
-            model=model or own,
+            model=own,
             contents=tuple(
                 item if isinstance(item, EncodedContent) else EncodedContent(item)
                 for item in contents
@@ -84,8 +77,20 @@ class SessionModel:
             config=GenerateContentConfig(
                 system_instruction=text_content(USER, system) if system else None,
                 tools=tools or None,
-            ).with_settings(self._settings(schema, model or own)),
+            ).with_settings(self._settings(schema, own)),
         )
+        return await self.send_request(request)
+
+    async def send_request(self, request: GenerateContentRequest) -> GenerateContentResponse:
+        """The answer to a request as it is. Raises as `generate`."""
+        from alhena.chat.turn import ASKED_AGAIN
+        from alhena.models.errors import UnusableAnswerError
+        from alhena.models.retry import RetryClass, RetryingGenerator, retry_event
+        from alhena.wire.conformance.check import RequestGate
+
+        generator, _ = self._source()
+        if isinstance(generator, RetryingGenerator):
+            generator = generator.telling(self._tell)
         request, _ = RequestGate().admit(request)
         patience = None
         while True:
@@ -147,15 +152,19 @@ class SessionModel:
     ) -> str:
         """The text that answers contents; `whole`: one that was cut at the model's output limit is
         of no use. Raises ModelError or WireError."""
-        from alhena.models.errors import UnusableAnswerError
+        return read_answer(await self.generate(contents, system=system), whole=whole)
 
-        response = await self.generate(contents, system=system)
-        problem = _problem(response)
-        if problem is not None:
-            raise UnusableAnswerError(problem.message, remedy=problem.remedy)
-        if whole and response.finish_reason == FinishReason.MAX_TOKENS:
-            raise UnusableAnswerError("the answer was cut at the model's output limit.")
-        return "".join(part.text or "" for part in response.parts if not part.thought)
+
+def read_answer(response: GenerateContentResponse, *, whole: bool) -> str:
+    """The text of an answer; `whole` as for `SessionModel.answer`. Raises UnusableAnswerError."""
+    from alhena.models.errors import UnusableAnswerError
+
+    problem = _problem(response)
+    if problem is not None:
+        raise UnusableAnswerError(problem.message, remedy=problem.remedy)
+    if whole and response.finish_reason == FinishReason.MAX_TOKENS:
+        raise UnusableAnswerError("the answer was cut at the model's output limit.")
+    return "".join(part.text or "" for part in response.parts if not part.thought)
 
 
 def _problem(response: GenerateContentResponse) -> "InvalidResponseError | None":

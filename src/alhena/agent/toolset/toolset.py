@@ -225,14 +225,27 @@ class Toolset(msgspec.Struct, kw_only=True, eq=False):
 
     def hide_denied(self) -> None:
         """Takes the tools out of sight that could only ever be denied: they are not declared, and
-        a call to one is answered as to a tool that is not there. Holds for the mode of now: to be
-        called again when that has changed."""
+        a call to one is answered as to a tool that is not there. Where a person may change the
+        mode, it must be denied in every mode, so that what is declared stays the same."""
         self.registry.hide(())
         context = self.authority.context
-        denied = [tool.name for tool in self.registry.all_tools if self._only_denied(tool, context)]
+        modes = self.authority.modes.reachable if context.interactive else (context.mode,)
+        contexts = [msgspec.structs.replace(context, mode=mode) for mode in modes]
+        denied = [
+            tool.name
+            for tool in self.registry.all_tools
+            if all(self._only_denied(tool, each) for each in contexts)
+        ]
         if _SHELL in denied and not context.interactive:  # nothing can have been started
             denied += _OF_SHELL
         self.registry.hide(denied)
+
+    def describe_plan_mode(self) -> str:
+        """The text that tells the model of plan mode."""
+        from alhena.chat.prompt import omitted_sections, plan_mode_text
+
+        rules = "plan" not in omitted_sections(self.spec.place.environ)
+        return plan_mode_text(self.registry.names, rules=rules)
 
     def needs_a_person(self, tool: Tool) -> bool:
         """True for a tool whose calls are denied only because there is no person to ask."""

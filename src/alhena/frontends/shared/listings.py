@@ -156,7 +156,8 @@ def _fence(text: str) -> str:
 
 def tool_rows(registry: "ToolRegistry", *, whole: bool = False) -> tuple[Row, ...]:
     """The active tools; their `whole` descriptions below them, else the first sentence beside."""
-    declared = {item.name: item for item in registry.function_declarations()}
+    names = [tool.name for tool in registry.all_tools]
+    declared = {item.name: item for item in registry.function_declarations(names)}
     rows: list[Row] = []
     for tool in registry.all_tools:
         first = one_line(one_line(tool.description).partition(". ")[0], MAX_SENTENCE)

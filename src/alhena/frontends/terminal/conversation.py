@@ -203,6 +203,11 @@ class ShownSession:
         self.view, blocks = print_lines(self.view, group, lines, clip=clip, fold=fold)
         self._show(blocks)
 
+    def send_at_once(self) -> bool:
+        """Sends a first prompt that waits for MCP servers; False when none does."""
+        control = None if self._agent is None else self.toolset.server_control
+        return control is not None and control.stop_startup_wait()
+
     def _use_of_terminal(self, call_id: str) -> Use:
         """The person sees the output of a call of their own as it comes."""
         if call_id in self._consent.own:
@@ -468,12 +473,26 @@ class Conversation(ShownSession):
     async def _send(self, text: str, attached: tuple[Part, ...]) -> None:
         opened = self.ide.note()
         before = self._notes if opened is None else [*self._notes, opened]
+        self._tell_startup_wait()
         async for event in self.agent.run(text, before=before, attached=attached):
             if isinstance(event, FinishedEvent):  # the history has them now
                 self._notes.clear()
                 self.ide.note_sent()
             if not isinstance(event, UserMessageEvent):  # it stands there already
                 self._feed(event)
+
+    def _tell_startup_wait(self) -> None:
+        """Says for which servers the first prompt is about to wait."""
+        control = self.toolset.server_control
+        seconds = self.folder.place.settings.mcp.startup_wait
+        if control is None or not self.toolset.sources.waiting or seconds <= 0:
+            return
+        if names := control.connecting:
+            stop = "; Esc sends at once" if self.keys else ""
+            told = one_line(", ".join(names), MAX_MESSAGE)
+            self.print(
+                [line(f"Waiting for MCP servers: {told} ({seconds:g} s at most{stop})", "dim")]
+            )
 
     async def _attach_mentions(self, text: str) -> tuple[Part, ...]:
         """Contents of a prompt's @paths."""

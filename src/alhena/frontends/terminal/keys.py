@@ -145,8 +145,11 @@ class KeyActions:
         return bool(text)
 
     def escape(self, *, alone: bool = True) -> None:
-        """Esc: stops what runs, or leaves shell mode; twice in a row and `alone`, with neither that
-        nor a text, it goes back to an earlier prompt."""
+        """Esc: sends a prompt that waits for MCP servers, stops what runs, or leaves shell mode;
+        twice in a row and `alone`, with neither that nor a text, it goes back to an earlier
+        prompt."""
+        if self._person is not None and self._person.send_at_once():
+            return
         if self._stop() or not alone or self._entry.buffer.text or self._person is None:
             return
         if self.twice.again("Press Esc again to go back to an earlier prompt."):

@@ -166,7 +166,6 @@ def _agent(arguments: RunArguments, conversation: Conversation) -> SessionRunner
             model=msgspec.structs.replace(
                 asked.model, name=conversation.folder.model or asked.model.name
             ),
-            tools=msgspec.structs.replace(asked.tools, wait_for_servers=False),
             people=People(
                 approve=conversation.approve, ask=conversation.ask, edit=conversation.edit
             ),

@@ -33,20 +33,9 @@ class _EditTool(DeclarativeTool):
         return target_problem(self._workspace, params["file_path"])
 
 
-class Replace(_EditTool):
-    """Replaces old text by new text if it occurs as often as expected."""
-
-    name = "replace"
-
-    def invocation(self, params: dict[str, Any]) -> ToolInvocation:
-        """Builds the call."""
-        from alhena.tools.edit.replacing import TextEdit
-
-        return TextEdit(self._workspace, params)
-
-
 class SmartEdit(_EditTool):
-    """Like Replace, but also matches similar text, or asks a model once if there is `ask`."""
+    """Replaces old text by new text. Also matches similar text, or asks a model once if there is
+    `ask`."""
 
     name = "smart_edit"
 
@@ -63,6 +52,21 @@ class SmartEdit(_EditTool):
 
         timeout = TIMEOUT_S if self._timeout is None else self._timeout
         return CorrectedEdit(self._workspace, params, self._ask, timeout)
+
+
+class Replace(SmartEdit):
+    """Replaces old text by new text if it occurs as often as expected; with an `instruction` as
+    SmartEdit does."""
+
+    name = "replace"
+
+    def invocation(self, params: dict[str, Any]) -> ToolInvocation:
+        """Builds the call."""
+        if params.get("instruction"):
+            return super().invocation(params)
+        from alhena.tools.edit.replacing import TextEdit
+
+        return TextEdit(self._workspace, params)
 
 
 class WriteFile(_EditTool):

@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,14 @@ _MODES = {
 
 
 class EnterPlanMode(DeclarativeTool):
-    """Turns plan mode on."""
+    """Turns plan mode on; `describe_mode` gives the text that tells the model how to work in
+    it."""
 
     name = "enter_plan_mode"
 
-    def __init__(self, modes: ModeSwitch) -> None:
+    def __init__(self, modes: ModeSwitch, describe_mode: Callable[[], str] = str) -> None:
         self._modes = modes
+        self._describe_mode = describe_mode
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
         """Fails when plan mode is already on."""
@@ -45,15 +48,18 @@ class EnterPlanMode(DeclarativeTool):
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """Builds the call."""
-        return EnterPlanModeInvocation(self._modes, params)
+        return EnterPlanModeInvocation(self._modes, self._describe_mode, params)
 
 
 class EnterPlanModeInvocation(BaseInvocation):
     """A switch to plan mode."""
 
-    def __init__(self, modes: ModeSwitch, params: dict[str, Any]) -> None:
+    def __init__(
+        self, modes: ModeSwitch, describe_mode: Callable[[], str], params: dict[str, Any]
+    ) -> None:
         super().__init__(params)
         self._modes = modes
+        self._describe_mode = describe_mode
 
     def describe(self) -> str:
         """The model's reason for planning."""
@@ -77,7 +83,8 @@ class EnterPlanModeInvocation(BaseInvocation):
         self._modes.enter_plan_mode()
         reason = " ".join(str(self.params.get("reason", "")).split())
         shown = f"Switching to Plan mode: {reason}" if reason else "Switching to Plan mode."
-        return ToolResult(llm_content="Switching to Plan mode.", display=shown)
+        text = f"Switching to Plan mode.\n\n{self._describe_mode()}".rstrip()
+        return ToolResult(llm_content=text, display=shown)
 
 
 def _planning_already() -> ToolFailure:
