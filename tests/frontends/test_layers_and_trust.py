@@ -59,9 +59,9 @@ def test_the_name_of_context_files_is_a_setting(
     for name in ("RULES.md", "MORE.md", "GEMINI.md"):
         write(project / name, f"words of {name}")
     request = json.dumps(sent(server, "--skip-trust", "-p", "hi"))
-    for words in ("rules of the user", "words of RULES.md", "words of MORE.md"):
-        assert words in request
-    assert "words of GEMINI.md" not in request
+    for name in ("RULES.md", "MORE.md", "GEMINI.md"):
+        assert f"words of {name}" in request
+    assert "rules of the user" in request
 
 
 def test_what_geminiignore_names_is_neither_read_nor_listed(

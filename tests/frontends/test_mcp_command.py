@@ -163,7 +163,7 @@ def test_a_list_says_of_each_server_how_it_is(
         "good": kitchen(),
         "broken": {"command": "/nowhere/at-all", "args": ["--token", "very-secret"]},
         "guarded": {"httpUrl": guarded.mcp},
-        "wrong": {"command": 7},
+        "wrong": {"command": [7]},
         "off": {"command": "x"},
         "slow": {**odd(tmp_path, {"initialize": "hang"}), "timeout": 300},
     }
