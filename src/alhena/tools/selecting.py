@@ -56,8 +56,9 @@ _WILD = re.compile(r"[*?\[{\\]")
 
 
 class FileRequest(Value, frozen=True, kw_only=True):
-    """A request for files. `git` and `gemini` say if those ignore files apply; `environ` (default:
-    this process's) locates the user's git settings.
+    """A request for files. `git` and `gemini` say if those ignore files apply, with `strict` also
+    to what is in a named directory; `environ` (default: this process's) locates the user's git
+    settings.
 
     `exclude` holds globs: without a slash for names of files and directories, with one for paths
     relative to a workspace root. `unasked` are those of the paths that the policy was not asked
@@ -71,6 +72,7 @@ class FileRequest(Value, frozen=True, kw_only=True):
     default_excludes: bool = True
     git: bool = True
     gemini: bool = True
+    strict: bool = False
     environ: Mapping[str, str] | None = None
 
 
@@ -223,7 +225,12 @@ class Selector:
         before = len(self.selection.files)
         tally = self._take_below(base, real, pattern, item, self._rules_for(real))
         named = real != root_of(self._workspace, real)
-        if named and tally.count().has_ignored and len(self.selection.files) == before:
+        if (
+            named
+            and not self._wanted.strict
+            and tally.count().has_ignored
+            and len(self.selection.files) == before
+        ):
             # It was named, so its content counts, also when an ignore file names that.
             rules = self._rules_of(root_of(self._workspace, real), git=False)
             tally = self._take_below(base, real, pattern, item, rules)

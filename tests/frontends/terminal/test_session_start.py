@@ -62,21 +62,21 @@ def test_an_after_agent_hook_that_sends_the_run_round_again_is_told(
 def test_settings_of_the_reference_without_effect_are_named(
     server: ScriptedServer, home: Path, project: Path
 ):
-    settings(home, ui={"showMemoryUsage": True, "nokey": 1}, general={"maxAttempts": 3})
+    settings(home, ui={"showLineNumbers": True, "nokey": 1}, general={"maxAttempts": 3})
     with at(server) as terminal:
-        terminal.until("! Settings without effect in this version: ui.showMemoryUsage")
+        terminal.until("! Settings without effect in this version: ui.showLineNumbers")
         leave(terminal)
-    settings(home, ui={"showMemoryUsage": True, "hideTips": True})
+    settings(home, ui={"showLineNumbers": True, "incrementalRendering": True})
     with at(server) as terminal:
-        terminal.until("! Settings without effect in this version: ui.hideTips\n")
+        terminal.until("! Settings without effect in this version: ui.incrementalRendering\n")
         leave(terminal)
     with at(server) as terminal:
         terminal.until("/help lists")
         assert "without effect" not in terminal.until(PLACEHOLDER)
         leave(terminal)
-    settings(home, ui={"showMemoryUsage": True, "nokey": 1}, general={"maxAttempts": 3})
+    settings(home, ui={"showLineNumbers": True, "nokey": 1}, general={"maxAttempts": 3})
     checked = alhena("settings", "check")
-    assert "settings without effect in this version: ui.showMemoryUsage." in checked.out
+    assert "settings without effect in this version: ui.showLineNumbers." in checked.out
     assert "maxAttempts" not in checked.out
 
 

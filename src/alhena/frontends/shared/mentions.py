@@ -228,11 +228,11 @@ def _missing_content(
 ) -> Iterator[str]:
     """Warnings about paths that read_many_files has sent nothing of."""
     reasons: Mapping[str, str] = data.get("reasons") or {}
-    for path in paths:
-        reason = reasons.get(str(bench.workspace.resolve(path)))
+    found = {path: reasons.get(str(bench.workspace.resolve(path))) for path in paths}
+    for path, reason in found.items():
         if reason is not None:
             yield f"{_list_paths([path])} is not sent: {reason}."
-    if data.get("processed") or reasons:
+    if data.get("processed") or any(found.values()):
         return
     ignored = data.get("ignored")
     what = f"{_list_paths(paths)}: nothing there can be sent"
@@ -246,10 +246,9 @@ def _missing_content(
 
 
 def _filtering(bench: "Toolset") -> dict[str, object]:
-    """The arguments of read_many_files for settings that are not the defaults."""
+    """The arguments of read_many_files with which ignore files hold as the settings say, also for
+    what is in a named folder."""
     filters = bench.settings.context.file_filtering
-    if filters.respect_git_ignore and filters.respect_gemini_ignore:
-        return {}
     return {
         "file_filtering_options": {
             "respect_git_ignore": filters.respect_git_ignore,

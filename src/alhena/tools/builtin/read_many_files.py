@@ -126,6 +126,7 @@ class ReadManyFilesInvocation(BaseInvocation):
             default_excludes=self.params.get("useDefaultExcludes", True),
             git=filters.get("respect_git_ignore", usual.respect_git_ignore),
             gemini=filters.get("respect_gemini_ignore", usual.respect_gemini_ignore),
+            strict=filters.get("respect_git_ignore", False),
             environ=self._tool.environ,
         )
         selector = Selector(self._workspace, wanted, context.cancellation)
