@@ -385,4 +385,4 @@ def test_a_call_is_described_and_located(many: ReadManyFiles, project: Path) -> 
     places = [place.path for place in built.locations()]
     assert places == [f"{project}/a.txt", f"{project}/src", str(project)]
     assert (many.name, many.kind, many.is_output_markdown) == ("read_many_files", Kind.READ, True)
-    assert "--- End of content ---" in many.description
+    assert "--- path ---" in many.description
