@@ -75,8 +75,11 @@ def test_a_run_is_compressed_over_the_wire_and_says_so(project: Path, server: Sc
     paths = [request.path.partition("?")[0].rpartition(":")[2] for request in server.requests]
     assert paths[3:] == ["generateContent", "generateContent", "streamGenerateContent"]
     asked, checked, sent = (json.loads(request.body) for request in server.requests[3:])
-    assert "tools" not in asked
-    assert "<task_state>" in asked["systemInstruction"]["parts"][0]["text"]
+    before = server.requests[2].json
+    assert asked["tools"] == before["tools"]
+    assert asked["systemInstruction"] == before["systemInstruction"]
+    assert asked["contents"][: len(before["contents"])] == before["contents"]
+    assert "<task_state>" in asked["contents"][-1]["parts"][-1]["text"]
     assert checked["contents"][: len(asked["contents"])] == asked["contents"]
     assert "read twice" in sent["contents"][2]["parts"][0]["text"]
     assert sent["contents"][4]["parts"] == [{"text": "read it"}]
