@@ -222,7 +222,7 @@ class FinishedEvent(EventBase, frozen=True, kw_only=True, tag="finished"):
     """A model turn ended with this reason (CHAT-01). `citations` are addresses of what it cites."""
 
     finish_reason: str
-    citations: tuple[str, ...] = ()
+    citations: list[str] = msgspec.field(default_factory=list[str])
 
 
 class ApiRequestEvent(EventBase, frozen=True, kw_only=True, tag="api_request"):

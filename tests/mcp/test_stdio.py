@@ -308,7 +308,7 @@ async def test_all_pages_are_read_and_cursors_in_a_circle_end(project: Path) -> 
         "b": {"tools": [tool("three")], "nextCursor": "a"},
     }
     async with rigged({"odd": odd(project, {"tools": pages})}, project) as rig:
-        assert rig.registry.names == ("one", "two", "three")
+        assert rig.registry.names == ("one", "three", "two")
         assert any("leads back to a page" in each for each in rig.warnings)
 
 
@@ -347,4 +347,4 @@ def test_lines_are_whole_whatever_the_pieces() -> None:
 async def test_built_in_tools_keep_their_names(project: Path) -> None:
     script = {"tools": [tool("read_file"), tool("grep"), tool("own")]}
     async with rigged({"odd": odd(project, script)}, project, registry=ToolRegistry()) as rig:
-        assert rig.registry.names == ("odd__read_file", "odd__grep", "own")
+        assert rig.registry.names == ("odd__grep", "odd__read_file", "own")

@@ -364,7 +364,7 @@ class Chat:
         if (shortfall := turn.shortfall) is not None:
             self._outlets.emit(WarningEvent(message=shortfall))
         self._outlets.emit(
-            FinishedEvent(finish_reason=turn.finish_reason or "", citations=tuple(turn.citations))
+            FinishedEvent(finish_reason=turn.finish_reason or "", citations=list(turn.citations))
         )
 
     async def _next_turn(

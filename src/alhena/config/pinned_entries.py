@@ -204,7 +204,7 @@ def named_files(entry: Any, folder: Path) -> tuple[dict[str, str], frozenset[str
     of a server entry; and those of them that may be a program's own data: only a person can tell.
     Files with a suffix of data are left out."""
     root = os.path.realpath(folder)
-    words, cwd = _command(entry)
+    words, cwd = _words_of_entry(entry)
     files, strict = dict[str, str](), set[str]()
     for number, text in ((n, text) for n, word in enumerate(words) for text in _readings(word)):
         for place in {os.path.join(root, cwd), root}:
@@ -228,8 +228,8 @@ def printable_path(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def _command(entry: Any) -> tuple[list[str], str]:
-    """The words of a command, and its working directory."""
+def _words_of_entry(entry: Any) -> tuple[list[str], str]:
+    """The words of the command of an MCP server or setting, which name files, and its directory."""
     if isinstance(entry, str):
         return _split(entry), ""
     if not isinstance(entry, dict):
