@@ -26,7 +26,6 @@ from alhena.models.errors import (
     SignatureError,
     SpentQuotaError,
 )
-from alhena.models.providers import openai_compatible
 from alhena.models.providers.openai_compatible import OpenAiCompatible
 from alhena.wire.content import (
     Blob,
@@ -71,12 +70,6 @@ NOT_CHAT = (
     "This is not a chat model and thus not supported in the v1/chat/completions endpoint. "
     "Did you mean to use v1/completions?"
 )
-
-
-@pytest.fixture(autouse=True)
-def nothing_learned(monkeypatch: pytest.MonkeyPatch):
-    """No server of an earlier test had the same port."""
-    monkeypatch.setattr(openai_compatible, "_LEARNED", {})
 
 
 def asking(*contents: Content, model: str = FORCED, **config: Any) -> GenerateContentRequest:
