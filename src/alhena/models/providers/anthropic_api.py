@@ -258,7 +258,7 @@ class AnthropicApi(WithoutEmbeddings):
         """Returns the whole answer."""
         names = tool_names(request)
         body = self._body(request, names, stream=False)
-        marked = self._mark(body)
+        marked = self._mark(request, body)
         try:
             answer = await self._ask(request, marked)
         except RequestRejectedError as error:
@@ -279,7 +279,7 @@ class AnthropicApi(WithoutEmbeddings):
         names = tool_names(request)
         # Before the stream starts: a DialectError of the request is not an error of the answer.
         body = self._body(request, names, stream=True)
-        marked = self._mark(body)
+        marked = self._mark(request, body)
         began = False
         try:
             async with aclosing(self._chunks(request, names, marked)) as chunks:
@@ -318,9 +318,13 @@ class AnthropicApi(WithoutEmbeddings):
             async for chunk in chunks:
                 yield chunk
 
-    def _mark(self, body: dict[str, Any]) -> dict[str, Any]:
+    def _mark(self, request: GenerateContentRequest, body: dict[str, Any]) -> dict[str, Any]:
         """The body with marks for the cache, unless it is too small for one."""
-        if self._cache is None or len(encode_value(body)) < _LEAST_BYTES:
+        if self._cache is None:
+            return body
+        # A long conversation is not encoded once more to be measured.
+        size = sum(entry.size for entry in request.contents)
+        if size < _LEAST_BYTES and len(encode_value(body)) < _LEAST_BYTES:
             return body
         return anthropic.mark_prefixes(body, self._cache)
 
