@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     )
     from alhena.library.result import DeniedCall, Result, Run
     from alhena.models.generator import ContentGenerator as Model
+    from alhena.models.settings import ModelSettings
     from alhena.policy.model import ApprovalMode
     from alhena.policy.model import PolicyRule as Rule
     from alhena.scheduler.question import Answer, Approver, ConfirmationRequest
     from alhena.tools.contract import Kind, Tool, ToolResult
+    from alhena.tools.deferred import Deferred
     from alhena.tools.function import Image, ToolContext, call_tool, tool
     from alhena.values import Limits
     from alhena.wire.content import Content, Part
@@ -49,6 +51,7 @@ __all__ = [
     "ConfigError",
     "ConfirmationRequest",
     "Content",
+    "Deferred",
     "DeniedCall",
     "Hook",
     "HttpServer",
@@ -58,6 +61,7 @@ __all__ = [
     "LimitError",
     "Limits",
     "Model",
+    "ModelSettings",
     "OutputError",
     "Part",
     "RemoteAgent",
@@ -92,6 +96,7 @@ _HOMES = {
     "ConfigError": "alhena.errors",
     "ConfirmationRequest": "alhena.scheduler.question",
     "Content": "alhena.wire.content",
+    "Deferred": "alhena.tools.deferred",
     "DeniedCall": "alhena.library.result",
     "Hook": "alhena.library.options",
     "HttpServer": "alhena.library.options",
@@ -101,6 +106,7 @@ _HOMES = {
     "LimitError": "alhena.agent.limits",
     "Limits": "alhena.values",
     "Model": "alhena.models.generator",
+    "ModelSettings": "alhena.models.settings",
     "OutputError": "alhena.agent.final_answer",
     "Part": "alhena.wire.content",
     "RemoteAgent": "alhena.agent.subagents.remote",

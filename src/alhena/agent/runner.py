@@ -46,16 +46,23 @@ if TYPE_CHECKING:
     from alhena.agent.final_answer import FinalAnswer
     from alhena.agent.limits.budget import Ledger, TimeWatch
     from alhena.agent.restoring import AgentCheckpoints
+    from alhena.agent.waiting import WaitingRun
+    from alhena.models.generator import ContentGenerator
+    from alhena.models.settings import ModelSettings
     from alhena.scheduler.states import CompletedToolCall
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
-    """A prompt: its text, the parts sent before and after it, and the value it asks for, if any."""
+    """A prompt: its text, the parts sent before and after it, and the value it asks for, if any;
+    one that `resumes` continues a run that waited. `model` answers it, with `settings`."""
 
     text: str
     before: tuple[Part, ...] = ()
     attached: tuple[Part, ...] = ()
     final: "FinalAnswer | None" = None
+    resumes: "WaitingRun | None" = None
+    model: "str | ContentGenerator | None" = None
+    settings: "ModelSettings | None" = None
 
 
 class LastTurn:
@@ -90,6 +97,13 @@ def watch_time(ledger: "Ledger | None") -> "TimeWatch | None":
     return TimeWatch(ledger, driver)
 
 
+def _watch_run(session: Session, prompt: Prompt | None) -> "TimeWatch | None":
+    """As `watch_time`, with what a resumed run took before."""
+    if prompt is not None and prompt.resumes is not None:
+        prompt.resumes.count_earlier(session)
+    return watch_time(session.access.ledger)
+
+
 async def drive_prompt(
     session: Session,
     channel: EventChannel,
@@ -104,7 +118,7 @@ async def drive_prompt(
     listeners = [last.feed] if listen is None else [listen(session), last.feed]
     leave = [channel.subscribe(listener) for listener in listeners]
     reason = "error"
-    watch = watch_time(session.access.ledger)
+    watch = _watch_run(session, prompt)
     try:
         proceeds = await _start(session, channel, prompt_id, prompt)
         await session.ready()
@@ -113,19 +127,18 @@ async def drive_prompt(
 
             await propose(session, prompt_id)
         else:
-            parts = (
-                _find_unanswered(session, channel, prompt_id, prompt)
-                if proceeds
-                else await _build_parts(session, prompt_id, prompt)
-            )
+            parts = await _first_parts(session, channel, prompt_id, prompt, proceeds=proceeds)
             while parts:
                 turn = await run_prompt(session.chat, session.scheduler, session.guard, parts)
-                parts = () if proceeds else await _ask_hooks(session, channel, prompt_id, turn)
+                parts = ()
+                if not (proceeds or session.guard.waiting):
+                    parts = await _ask_hooks(session, channel, prompt_id, turn)
         if watch is not None:
             watch.stop()
         await session.checkpoints.turn_over()
         await session.settle()
-        reason = "cancelled" if session.guard.cancelled else "done"
+        reason = "pending" if session.guard.waiting else "done"
+        reason = "cancelled" if session.guard.cancelled else reason
     except asyncio.CancelledError:
         error = watch and watch.error
         error = error or InterruptedRunError("the run was interrupted.")
@@ -155,6 +168,18 @@ async def drive_prompt(
             channel.close()
 
 
+async def _first_parts(
+    session: Session, channel: EventChannel, prompt_id: str, prompt: Prompt, *, proceeds: bool
+) -> tuple[Part, ...]:
+    """The parts to send first; none for a prompt that is over, or waits."""
+    if prompt.resumes is not None:
+        _begin(session, prompt_id, prompt, turns=prompt.resumes.turns)
+        return await prompt.resumes.answer_calls(session, prompt_id)
+    if proceeds:
+        return _find_unanswered(session, channel, prompt_id, prompt)
+    return await _build_parts(session, prompt_id, prompt)
+
+
 async def _start(
     session: Session, channel: EventChannel, prompt_id: str, prompt: Prompt | None
 ) -> bool:
@@ -173,7 +198,7 @@ async def _start(
             )
         )
         proceeds = session.first_prompt.take_proceeds() and prompt is not None
-        if prompt is not None and not proceeds:
+        if prompt is not None and prompt.resumes is None and not proceeds:
             channel.emit(UserMessageEvent(prompt_id=prompt_id, text=prompt.text))
     return proceeds
 
@@ -254,10 +279,11 @@ def _find_unanswered(
 
 
 def _begin(session: Session, prompt_id: str, prompt: Prompt, *, turns: int = 0) -> None:
+    other = session.run_models.use(prompt.model)
     if prompt.final is not None:
-        prompt.final.ask_by_tool(always=not session.access.chosen.speaks_gemini)
+        prompt.final.ask_by_tool(always=other or not session.access.chosen.speaks_gemini)
     session.limits.new_prompt(turns)
-    session.guard.new_prompt(prompt_id, prompt.final)
+    session.guard.new_prompt(prompt_id, prompt.final, prompt.settings)
 
 
 async def _ask_hooks(
@@ -399,10 +425,14 @@ class SessionRunner:
         starts and returns a function that is given each event at once. Raises InputError for what
         is no prompt, and BusyError, with the first event, while another run is at work.
         """
-        require_text(prompt)
-        given = Prompt(
-            text=scrub(prompt), before=tuple(before), attached=tuple(attached), final=final
-        )
+        given = Prompt(text=prompt, before=tuple(before), attached=tuple(attached), final=final)
+        return self.run_prompt(given, listen)
+
+    def run_prompt(self, prompt: Prompt, listen: Listen | None = None) -> EventStream:
+        """As `run`, for a prompt with all that it may have."""
+        if prompt.resumes is None:
+            require_text(prompt.text)
+        given = msgspec.structs.replace(prompt, text=scrub(prompt.text))
 
         async def answer(session: Session, channel: EventChannel) -> None:
             await drive_prompt(session, channel, session.prompt_ids.take_next(), given, listen)

@@ -197,8 +197,7 @@ class Chat:
         self.services = services
         self.measured: tuple[int, int] | None = None
         self.last_request: GenerateContentRequest | None = None
-        self._retrying = generator if isinstance(generator, RetryingGenerator) else None
-        self._generator = generator if self._retrying is None else self._retrying.inner
+        self._answer_by(generator)
         self._outlets = outlets
         self._ids = CallIds(os.urandom(4).hex())
         self._gate = RequestGate(history.checker)
@@ -308,9 +307,19 @@ class Chat:
         """Notes how many contents the service has counted, and as how many tokens."""
         self.measured = measured
 
+    def _answer_by(self, generator: ContentGenerator) -> None:
+        self._retrying = generator if isinstance(generator, RetryingGenerator) else None
+        self._generator = generator if self._retrying is None else self._retrying.inner
+
+    def set_fallback(self, fallback: "Fallback | None") -> None:
+        """Has `fallback` choose another model when one fails."""
+        self.services = msgspec.structs.replace(self.services, fallback=fallback)
+
     def take_over(self, substitute: "Substitute") -> None:
         """Switches to another model with the same history, including pending calls. Removes
         signatures that it cannot verify."""
+        if substitute.generator is not None:
+            self._answer_by(substitute.generator)
         self.model = substitute.traits
         if bare_name(self.model.name) not in self.signers:
             self.drop_signatures()
@@ -447,9 +456,10 @@ class Chat:
         """The request of the next attempt. It may hold a message to the model that is not part of
         the history: about a failed attempt, or about a call that was cut off after others."""
         contents, recovery = self.history.contents, self._recovery
-        config = self.config if adapt is None else adapt(self.config)
+        config = self.config
         if recovery is not None and recovery.again and self.services.again is not None:
             config = config.with_settings(self.services.again(self.model.name))
+        config = config if adapt is None else adapt(config)
         nudge = None if recovery is None else recovery.nudge
         if nudge is not None or self._to_tell_of is not None:
             from alhena.chat.recovery import NUDGE_CUT_BEHIND, with_word

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, cast, ov
 
 import msgspec
 
-from alhena.agent.final_answer import FinalAnswer
 from alhena.agent.limits import BusyError, Usage
+from alhena.agent.runner import Prompt as RunPrompt
 from alhena.agent.runner import SessionRunner
 from alhena.agent.session import Session
 from alhena.agent.subagents.remote import RemoteAgent
@@ -21,7 +21,7 @@ from alhena.agent.toolset.authority import own_tools
 from alhena.agent.toolset.options import PolicySource, SessionSpec
 from alhena.errors import AlhenaError, ConfigError, ProgramError
 from alhena.events import Event
-from alhena.library.blocking import LoopThread, wait_for
+from alhena.library.blocking import LoopThread, run_to_end, running_loop
 from alhena.library.options import (
     AgentArguments,
     AgentOptions,
@@ -35,18 +35,21 @@ from alhena.library.options import (
     hooks_of,
     instance_of,
     mode_of,
+    model_of,
     require_usable,
     sequence_of,
     session_options,
+    settings_of,
     tools_of,
 )
+from alhena.library.program import AgentProgram, guard_approver
 from alhena.library.result import Release, Result, ResultCollector, Run, warnings_of
+from alhena.library.waiting import SAME, ResumesRuns, RunArguments, final_of, require_done
 from alhena.models.errors import CredentialsError
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode
-from alhena.scheduler.confirmation import call_approver
-from alhena.scheduler.question import Answer, Approver, ConfirmationRequest, Verdict
-from alhena.tools.contract import Tool, ToolConfirmationOutcome
+from alhena.scheduler.question import Answer, Approver
+from alhena.tools.contract import Tool
 from alhena.tools.function import DepsT, Image
 from alhena.tools.value_types import schema_of, value_from_json
 from alhena.values import Limits
@@ -57,13 +60,14 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeForm
 
+    from alhena.agent.waiting import WaitingRun
+    from alhena.models.settings import ModelSettings
+
 T = TypeVar("T")
 Prompt = str | Sequence[str | Part | Image]
-_SAME: Any = object()
-"""The `deps` of a run that has those of its agent."""
 
 
-class Agent(Generic[DepsT]):
+class Agent(ResumesRuns[DepsT], Generic[DepsT]):
     """An agent: a session with a model that can use tools.
 
         async with Agent(tools=[lookup], approve=ask_me) as agent:
@@ -82,12 +86,13 @@ class Agent(Generic[DepsT]):
         instructions: str | None = None,
         tools: Sequence[Tool | Callable[..., Any]] = (),
         builtin_tools: Sequence[str] | None = None,
-        approve: Approver | Literal["always", "never"] | None = None,
+        approve: Approver | Literal["always", "never", "defer"] | None = None,
         approval_mode: ApprovalMode | str = ApprovalMode.DEFAULT,
         policy: Sequence[PolicySource] = (),
         agents: Sequence[Subagent | RemoteAgent] = (),
         servers: Mapping[str, Server] = MappingProxyType({}),
         hooks: Mapping[str, Hook | Sequence[Hook]] = MappingProxyType({}),
+        model_settings: ModelSettings | None = None,
         limits: Limits | None = None,
         cwd: str | PathLike[str] | None = None,
         isolated: bool = False,
@@ -105,8 +110,9 @@ class Agent(Generic[DepsT]):
             tools: functions and tools of the program. They run without approval, unless they are
                 made by `@tool(confirm=True)`.
             builtin_tools: the names of the only built-in tools to declare; None: all.
-            approve: called for each call that needs approval, or "always" or "never". Without it
-                such calls are denied, and tools that need it are not declared.
+            approve: called for each call that needs approval, or "always" or "never"; with "defer"
+                a run waits for the answers, which `resume` takes. Without it such calls are
+                denied, and tools that need it are not declared.
             approval_mode: "default", "auto_edit", "yolo" or "plan".
             policy: rules, policy files, or directories of them.
             agents: subagents and remote agents that the model may give tasks to, beside the
@@ -114,6 +120,7 @@ class Agent(Generic[DepsT]):
             servers: MCP servers by name, beside those of the settings.
             hooks: functions or commands by event ("BeforeTool", …), as docs/hooks.md describes
                 their input and output.
+            model_settings: temperature, thinking and others, before those of the model object.
             limits: turns, tokens, seconds and cost.
             cwd: the workspace, by default the current directory.
             isolated: reads and writes nothing of the person's or the project's: settings, memory,
@@ -133,11 +140,12 @@ class Agent(Generic[DepsT]):
             builtin_tools=builtin_names(builtin_tools),
             agents=local,
             remote_agents=remote,
-            approve=self._guard_approver(approver_of(approve)),
+            approve=guard_approver(approver_of(approve), self._fail),
             approval_mode=mode_of(approval_mode),
             policy=sequence_of("policy", policy),
             servers=servers,
             hooks=hooks_of(hooks),
+            model_settings=settings_of("model_settings", model_settings),
             limits=instance_of("limits", Limits, limits),
             cwd=cwd,
             isolated=isolated,
@@ -165,7 +173,7 @@ class Agent(Generic[DepsT]):
 
     async def __aenter__(self) -> Self:
         """Reads settings and policies, chooses the model, declares the tools."""
-        loop = _running_loop()
+        loop = running_loop()
         if loop is None:
             raise BusyError(
                 "alhena runs on asyncio; no asyncio event loop runs here.",
@@ -269,7 +277,7 @@ class Agent(Generic[DepsT]):
         """Ends the run in good order: tools are stopped, every call gets its response. May be
         called from any thread."""
         loop = self._loop
-        if loop is None or loop is _running_loop():
+        if loop is None or loop is running_loop():
             self._runner.interrupt()
         elif not loop.is_closed():
             loop.call_soon_threadsafe(self._runner.interrupt)
@@ -277,7 +285,14 @@ class Agent(Generic[DepsT]):
     if TYPE_CHECKING:
 
         @overload
-        def run(self, prompt: Prompt, *, deps: DepsT = ...) -> Run[str]: ...
+        def run(
+            self,
+            prompt: Prompt,
+            *,
+            deps: DepsT = ...,
+            model: str | ContentGenerator | None = None,
+            model_settings: ModelSettings | None = None,
+        ) -> Run[str]: ...
         @overload
         def run(
             self,
@@ -287,16 +302,20 @@ class Agent(Generic[DepsT]):
             check: Callable[[T], T] | None = None,
             corrections: int = 1,
             deps: DepsT = ...,
+            model: str | ContentGenerator | None = None,
+            model_settings: ModelSettings | None = None,
         ) -> Run[T]: ...
 
-    def run(
+    def run(  # noqa: PLR0913  a library's front door
         self,
         prompt: Prompt,
         *,
         output: Any = str,
         check: Any = None,
         corrections: int = 1,
-        deps: Any = _SAME,
+        deps: Any = SAME,
+        model: Any = None,
+        model_settings: Any = None,
     ) -> Run[Any]:
         """Starts a prompt: await the run for its Result, or iterate over its events.
 
@@ -308,25 +327,41 @@ class Agent(Generic[DepsT]):
                 wrong with it.
             corrections: number of corrections by the model before OutputError is raised.
             deps: instead of those of the agent, for this run.
+            model: answers instead of the agent's, for this run.
+            model_settings: before those of the agent and of its model, field by field.
 
         Raises InputError for an empty prompt and TypeError for a type that JSON cannot carry;
         awaiting and iterating raise the AlhenaError that ended the run (`LimitError` at a limit),
         and BusyError while another run is at work.
         """
-        before, text, attached = parts_of(prompt)
-        final = None
-        if output is str and check is not None:
-            raise TypeError("check needs output=, a type whose values it checks")
-        if output is not str:
-            if not isinstance(cast("object", corrections), int) or corrections < 0:
-                raise TypeError(f"corrections has to be a number from 0, not {corrections!r:.60}")
-            final = FinalAnswer(*read_output_type(output, check), corrections)
-        collector = ResultCollector(None if final is None else lambda: final.value)
+        arguments = RunArguments(
+            output=output,
+            check=check,
+            corrections=corrections,
+            deps=deps,
+            model=model,
+            model_settings=model_settings,
+        )
+        return self._launch(arguments, *parts_of(prompt))
+
+    def _launch_waiting(self, arguments: RunArguments, waiting: WaitingRun) -> Run[Any]:
+        return self._launch(arguments, resumes=waiting)
+
+    def _launch(
+        self,
+        arguments: RunArguments,
+        before: tuple[Part, ...] = (),
+        text: str = "",
+        attached: tuple[Part, ...] = (),
+        resumes: WaitingRun | None = None,
+    ) -> Run[Any]:
+        final = final_of(arguments)
+        collector = ResultCollector(None if final is None else lambda: final.value, resumes)
 
         def listen(session: Session) -> Callable[[Event], None]:
             take = collector.start(session)
             self._ran = True
-            self._program.deps = self._deps if deps is _SAME else deps
+            self._program.deps = self._deps if arguments.deps is SAME else arguments.deps
 
             def hear(event: Event) -> None:
                 take(event)
@@ -334,15 +369,29 @@ class Agent(Generic[DepsT]):
 
             return hear
 
-        events = self._runner.run(
-            text, before=before, attached=attached, final=final, listen=listen
+        prompt = RunPrompt(
+            text=text,
+            before=before,
+            attached=attached,
+            final=final,
+            resumes=resumes,
+            model=model_of("model", arguments.model),
+            settings=settings_of("model_settings", arguments.model_settings),
         )
+        events = self._runner.run_prompt(prompt, listen)
         return Run(events, collector, self._hold, self._cause)
 
     if TYPE_CHECKING:
 
         @overload
-        def run_sync(self, prompt: Prompt, *, deps: DepsT = ...) -> Result[str]: ...
+        def run_sync(
+            self,
+            prompt: Prompt,
+            *,
+            deps: DepsT = ...,
+            model: str | ContentGenerator | None = None,
+            model_settings: ModelSettings | None = None,
+        ) -> Result[str]: ...
         @overload
         def run_sync(
             self,
@@ -352,38 +401,31 @@ class Agent(Generic[DepsT]):
             check: Callable[[T], T] | None = None,
             corrections: int = 1,
             deps: DepsT = ...,
+            model: str | ContentGenerator | None = None,
+            model_settings: ModelSettings | None = None,
         ) -> Result[T]: ...
 
     def run_sync(self, prompt: Prompt, **more: Any) -> Result[Any]:
         """Carries a prompt to its result; arguments are those of `run`."""
+        return self._block_on(lambda: self.run(prompt, **more))
 
+    def _block_on(self, start: Callable[[], Run[Any]]) -> Result[Any]:
         async def whole() -> Result[Any]:
-            return await self.run(prompt, **more)
+            return await start()
 
-        if self._thread is not None:
-            return self._thread.call(whole)
-        if self._loop is not None:
-            if _running_loop() is self._loop:
-                raise BusyError(
-                    "run_sync would block the event loop that this agent was opened in.",
-                    remedy="Use `await agent.run(…)`.",
-                )
-            if not self._loop.is_running():
-                raise BusyError(
-                    "the event loop that this agent was opened in does not run.",
-                    remedy="Use `with agent:`, or call run_sync while that loop runs.",
-                )
-            return wait_for(self._loop, whole)
-        thread = LoopThread()
-        try:
-            return thread.call(whole)
-        finally:
-            thread.close()
+        return run_to_end(whole, self._thread, self._loop)
 
     if TYPE_CHECKING:
 
         @overload
-        async def ask(self, prompt: Prompt, *, deps: DepsT = ...) -> str: ...
+        async def ask(
+            self,
+            prompt: Prompt,
+            *,
+            deps: DepsT = ...,
+            model: str | ContentGenerator | None = None,
+            model_settings: ModelSettings | None = None,
+        ) -> str: ...
         @overload
         async def ask(
             self,
@@ -393,16 +435,25 @@ class Agent(Generic[DepsT]):
             check: Callable[[T], T] | None = None,
             corrections: int = 1,
             deps: DepsT = ...,
+            model: str | ContentGenerator | None = None,
+            model_settings: ModelSettings | None = None,
         ) -> T: ...
 
     async def ask(self, prompt: Prompt, **more: Any) -> Any:
         """Carries a prompt to its answer and returns that; arguments are those of `run`."""
-        return (await self.run(prompt, **more)).output
+        return require_done(await self.run(prompt, **more))
 
     if TYPE_CHECKING:
 
         @overload
-        def ask_sync(self, prompt: Prompt, *, deps: DepsT = ...) -> str: ...
+        def ask_sync(
+            self,
+            prompt: Prompt,
+            *,
+            deps: DepsT = ...,
+            model: str | ContentGenerator | None = None,
+            model_settings: ModelSettings | None = None,
+        ) -> str: ...
         @overload
         def ask_sync(
             self,
@@ -412,28 +463,13 @@ class Agent(Generic[DepsT]):
             check: Callable[[T], T] | None = None,
             corrections: int = 1,
             deps: DepsT = ...,
+            model: str | ContentGenerator | None = None,
+            model_settings: ModelSettings | None = None,
         ) -> T: ...
 
     def ask_sync(self, prompt: Prompt, **more: Any) -> Any:
         """Carries a prompt to its answer and returns that; arguments are those of `run`."""
-        return self.run_sync(prompt, **more).output
-
-    def _guard_approver(self, approve: Approver | None) -> Approver | None:
-        """The callback; when it fails, that ends the run."""
-        if approve is None:
-            return None
-
-        async def ask(request: ConfirmationRequest) -> Verdict:
-            try:
-                answer = cast("object", await call_approver(approve, request))
-            except Exception as error:  # noqa: BLE001  a function of the program may raise anything
-                return self._fail(f"approve raised {type(error).__name__}: {error}", error)
-            if isinstance(answer, bool | Answer | ToolConfirmationOutcome):
-                return answer
-            kind = type(answer).__name__
-            return self._fail(f"approve returned {kind} instead of True, False or an Answer")
-
-        return ask
+        return require_done(self.run_sync(prompt, **more))
 
     def _fail(self, message: str, cause: Exception | None = None) -> Answer:
         self._fault = ProgramError(message)
@@ -476,7 +512,7 @@ class Agent(Generic[DepsT]):
         if self._loop is None:
             await self.__aenter__()
             return partial(self.__aexit__, None, None, None)
-        if self._loop is not _running_loop():
+        if self._loop is not running_loop():
             raise BusyError(
                 "this agent was opened in another event loop.",
                 remedy="Use one agent for each loop; they may share a model object.",
@@ -491,33 +527,6 @@ class Agent(Generic[DepsT]):
             for text in fresh:
                 logging.getLogger("alhena").warning("%s", text)
             self._warnings += fresh
-
-
-class AgentProgram:
-    """The `tools.contract.HostProgram` of an agent."""
-
-    def __init__(self, runner: SessionRunner, fail: Callable[[str], object]) -> None:
-        self.deps: Any = None
-        self._runner = runner
-        self._fail = fail
-
-    async def ask_model(self, prompt: str) -> str:
-        """The text by which the agent's model answers `prompt`. Raises ModelError."""
-        ask = self._runner.toolset.host.models.ask
-        if ask is None:
-            raise ProgramError("this agent has no model to ask.")
-        return await ask(prompt)
-
-    def fail(self, message: str) -> None:
-        """Ends the run with a ProgramError."""
-        self._fail(message)
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 def read_output_type(output: Any, check: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:

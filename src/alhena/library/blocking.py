@@ -5,6 +5,8 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from alhena.agent.limits import BusyError
+
 T = TypeVar("T")
 
 
@@ -55,3 +57,39 @@ def wait_for(loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, 
         ended.wait()
         raise
     return tasks[0].result()
+
+
+def run_to_end(
+    work: Callable[[], Coroutine[Any, Any, T]],
+    thread: LoopThread | None,
+    loop: asyncio.AbstractEventLoop | None,
+) -> T:
+    """Runs `work` in the loop of an open agent (its `thread`, or the `loop` it was opened in), or
+    in one of its own. Raises BusyError where that would block the loop."""
+    if thread is not None:
+        return thread.call(work)
+    if loop is not None:
+        if running_loop() is loop:
+            raise BusyError(
+                "run_sync would block the event loop that this agent was opened in.",
+                remedy="Use `await agent.run(…)`.",
+            )
+        if not loop.is_running():
+            raise BusyError(
+                "the event loop that this agent was opened in does not run.",
+                remedy="Use `with agent:`, or call run_sync while that loop runs.",
+            )
+        return wait_for(loop, work)
+    own = LoopThread()
+    try:
+        return own.call(work)
+    finally:
+        own.close()
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop that runs here, if any."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

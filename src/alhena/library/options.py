@@ -4,7 +4,7 @@ them."""
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
-from typing import Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import msgspec
 
@@ -27,7 +27,7 @@ from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode, PolicyRule
 from alhena.scheduler.bus import MessageBus
 from alhena.scheduler.confirmation import Edit
-from alhena.scheduler.question import Approver
+from alhena.scheduler.question import Approver, ConfirmationRequest
 from alhena.tools.builtin.ask_user import Ask
 from alhena.tools.contract import Tool
 from alhena.tools.function import as_tool
@@ -35,6 +35,9 @@ from alhena.tools.registry import BUILT_IN, declared_name, is_declarable
 from alhena.tools.value_types import schema_of
 from alhena.values import Limits, Value
 from alhena.wire.content import Content
+
+if TYPE_CHECKING:
+    from alhena.models.settings import ModelSettings
 
 HERE = "(in this process)"
 """The command of an in-process server as people are shown it; it is never run."""
@@ -222,6 +225,7 @@ class AgentArguments(Value, frozen=True, kw_only=True):
     policy: tuple[PolicySource, ...]
     servers: Mapping[str, Server]
     hooks: Mapping[str, Any]
+    model_settings: "ModelSettings | None"
     limits: Limits
     cwd: str | PathLike[str] | None
     isolated: bool
@@ -352,6 +356,12 @@ def _group(event: str, hook: Any) -> Mapping[str, Any]:
     return {"hooks": [{"function": hook}]}
 
 
+def _defer(_request: ConfirmationRequest) -> bool:
+    from alhena.tools.deferred import Deferred
+
+    raise Deferred
+
+
 def approver_of(approve: object) -> Approver | None:
     """The callback that approves calls. Raises TypeError."""
     if approve == "always":
@@ -360,19 +370,37 @@ def approver_of(approve: object) -> Approver | None:
         from alhena.scheduler.question import Answer
 
         return lambda _request: Answer.no("This program never approves calls.")
+    if approve == "defer":
+        return _defer
     if approve is not None and not callable(approve):
-        raise TypeError(f"approve has to be callable, 'always' or 'never', not {approve!r:.60}")
+        raise TypeError(
+            f"approve has to be callable, 'always', 'never' or 'defer', not {approve!r:.60}"
+        )
     return cast("Approver | None", approve)
 
 
-def require_usable(given: AgentArguments) -> None:
-    """Raises TypeError for arguments of the wrong type."""
-    model = given.model
+def model_of(argument: str, model: Any) -> str | ContentGenerator | None:
+    """A model by its name or object. Raises TypeError."""
     if isinstance(model, type) or not (
         model is None or isinstance(model, str) or hasattr(model, "stream")
     ):
         kind = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
-        raise TypeError(f"model has to be a name or a model, not {kind}")
+        raise TypeError(f"{argument} has to be a name or a model, not {kind}")
+    return model
+
+
+def settings_of(argument: str, given: object) -> "ModelSettings | None":
+    """The settings of a model, None for none. Raises TypeError."""
+    if given is None:
+        return None
+    from alhena.models.settings import settings_of
+
+    return settings_of(argument, given)
+
+
+def require_usable(given: AgentArguments) -> None:
+    """Raises TypeError for arguments of the wrong type."""
+    model_of("model", given.model)
     for index, rule in enumerate(given.policy):
         _require(f"policy[{index}]", rule, str | PathLike | PolicyRule, "a Rule or a path")
     _require("cwd", given.cwd, str | PathLike | None, "a path")
@@ -405,6 +433,7 @@ def session_options(given: AgentArguments, home: str | None = None) -> SessionSp
             generator=None if isinstance(given.model, str) else given.model,
             instructions=given.instructions,
             full_context=more.full_context,
+            settings=given.model_settings,
         ),
         permissions=Permissions(
             approval_mode=given.approval_mode,

@@ -33,6 +33,7 @@ from alhena.tools.contract import (
     ToolErrorType,
     ToolFailure,
 )
+from alhena.tools.deferred import Deferred
 from alhena.tools.edit.proposal import EditInvocation, ProposedContents
 from alhena.tools.registry import RegisteredTool
 from alhena.tools.threads import Boundary, in_daemon_thread, one_line
@@ -54,12 +55,12 @@ async def call_approver(approver: Approver, request: ConfirmationRequest) -> Ver
 
 async def find_answer(approver: Approver, request: ConfirmationRequest) -> Answer:
     """The answer of `approver`. Raises ConfirmationError if there is none that the request
-    accepts."""
+    accepts, and Deferred if it comes after the run."""
     boundary = Boundary()
     answer: object = None
     with boundary:
         answer = await call_approver(approver, request)
-    if isinstance(boundary.failure, ConfirmationError):
+    if isinstance(boundary.failure, ConfirmationError | Deferred):
         raise boundary.failure
     if boundary.failure is not None:
         raise ConfirmationError(f"the approval callback raised {one_line(boundary.failure)}")
@@ -95,7 +96,7 @@ def make_answer(outcome: str, payload: object = None) -> Answer:
 
 def require_answer(answer: Answer, request: ConfirmationRequest) -> None:
     """Raises ConfirmationError for an answer that the request does not accept."""
-    if answer.outcome not in request.outcomes:
+    if answer.outcome not in request.outcomes and answer.payload.result is msgspec.UNSET:
         offered = ", ".join(request.outcomes)
         raise ConfirmationError(
             f'the answer "{answer.outcome}" is not offered for the call {request.call_id!r}',
@@ -114,9 +115,10 @@ def require_answer(answer: Answer, request: ConfirmationRequest) -> None:
         "reason": cancels or plan,
         "scope": cancels or payload.approved is False,
     }
+    settled = msgspec.structs.replace(payload, result=msgspec.UNSET)
     given: dict[str, Any] = {
         key: value
-        for key, value in msgspec.to_builtins(payload).items()
+        for key, value in msgspec.to_builtins(settled).items()
         if value is not None and not (key == "scope" and value == "call")
     }
     for key in given:

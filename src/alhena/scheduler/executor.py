@@ -30,6 +30,7 @@ from alhena.tools.contract import (
     ToolLocation,
     ToolResult,
 )
+from alhena.tools.deferred import Deferred
 from alhena.tools.output_store import OutputStore, Truncation, bounded_display, limit_result
 from alhena.tools.response import response_parts
 from alhena.tools.threads import Boundary, one_line
@@ -273,6 +274,8 @@ class Executor:
             if not isinstance(result, ToolResult):
                 kind = type(result).__name__
                 raise TypeError(f"the tool returned {kind} instead of a ToolResult")
+            if result.error is not None and result.error.type is ToolErrorType.DEFERRED:
+                return result.error
             said: str | ToolFailure | TailCall = ""
             if self.hooks is not None and self.hooks.after_heard:
                 if call.cancel_reason is not None:
@@ -288,6 +291,8 @@ class Executor:
             beside = await self._discover_memory(call, scheduled, result)
             made = self._bound_result(call, scheduled.tool.name, result, said)
             return msgspec.structs.replace(made, parts=(*made.parts, *beside), beside=beside)
+        if isinstance(boundary.failure, Deferred):
+            return ToolFailure(boundary.failure.reason, ToolErrorType.DEFERRED)
         reason = "unknown" if boundary.failure is None else one_line(boundary.failure)
         return ToolFailure(reason, ToolErrorType.UNHANDLED_EXCEPTION)
 
@@ -393,6 +398,10 @@ def _end(
             call.end_cancelled(f"{reason}. {outcome.message}")
         elif stopped:
             call.end_cancelled(reason)
+        elif outcome.type is ToolErrorType.DEFERRED:
+            from alhena.scheduler.confirmation_flow import defer_by_tool
+
+            defer_by_tool(call, outcome.message)
         else:
             call.fail(outcome.message, outcome.type)
     elif outcome.tail is None:

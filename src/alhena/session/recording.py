@@ -109,6 +109,10 @@ class Recording:
             self._begin()
         self._take(event)
 
+    def expect_prompt(self) -> None:
+        """A run continues that waited, so that there is something to record without a prompt."""
+        self._prompted = True
+
     def put(self, *records: "KnownRecord") -> None:
         """Writes records of the caller's own; what cannot be written waits, as with events."""
         if self._journal is None:

@@ -245,6 +245,7 @@ class ToolErrorType(StrEnum):
     STOP_EXECUTION = "stop_execution"
     CANCELLED = "cancelled"
     CANCELLED_BY_USER = "cancelled_by_user"
+    DEFERRED = "deferred"
     FILE_NOT_FOUND = "file_not_found"
     FILE_WRITE_FAILURE = "file_write_failure"
     READ_CONTENT_FAILURE = "read_content_failure"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from alhena.agent.limits.budget import Spent
     from alhena.agent.subagents import AgentDefinition
     from alhena.agent.subagents.remote import RemoteAgent
+    from alhena.models.settings import ModelSettings
     from alhena.scheduler.bus import MessageBus
     from alhena.scheduler.confirmation import Edit
     from alhena.scheduler.question import Approver
@@ -73,7 +74,8 @@ class ModelOptions(Value, frozen=True, kw_only=True):
     """The model of a session, and what it gets first: `generator` answers instead of the one chosen
     by `name` and credentials; `wrap` puts something between the session and the service; answers
     come from the file `fake_responses`, or go to `record_responses`. `instructions` replace the
-    system prompt; with `full_context` the workspace's files are sent first."""
+    system prompt; with `full_context` the workspace's files are sent first. `settings` are those of
+    the program, before those of the generator."""
 
     name: str | None = None
     generator: ContentGenerator | None = None
@@ -83,6 +85,7 @@ class ModelOptions(Value, frozen=True, kw_only=True):
     record_responses: str | None = None
     instructions: str | None = None
     full_context: bool = False
+    settings: "ModelSettings | None" = None
 
 
 class Permissions(Value, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from alhena.errors import ModelError
 from alhena.http.client import Timeouts
-from alhena.http.connect import Endpoint, endpoint_from, is_header_value
+from alhena.http.connect import Endpoint, endpoint_from, is_header_value, parse_endpoint
 from alhena.models.catalogue import OPENAI_RESPONSES, answers_to_responses, foreign_name
 from alhena.models.errors import CredentialsError, ModelNotFoundError, RequestRejectedError
 from alhena.models.generator import WithoutEmbeddings
@@ -25,7 +25,7 @@ from alhena.models.providers.foreign import (
     tool_names,
     unreadable,
 )
-from alhena.models.service import FixedAccess, HttpService, idle_s
+from alhena.models.service import Connection, FixedAccess, HttpService, idle_s
 from alhena.wire.content import MODEL, Content, Part, encode_value
 from alhena.wire.dialects import openai, responses
 from alhena.wire.dialects.conversation import DialectRequest, NewId, ToolNameMap
@@ -35,7 +35,7 @@ from alhena.wire.dialects.responses.response import ENDS
 from alhena.wire.dialects.results import beside_results
 from alhena.wire.encode import EncodedContent
 from alhena.wire.json_values import as_array, as_object
-from alhena.wire.request import GenerateContentRequest
+from alhena.wire.request import GenerateContentRequest, merge_extra
 from alhena.wire.response import GenerateContentResponse
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
@@ -264,10 +264,14 @@ class OpenAiCompatible(WithoutEmbeddings):
         key = request.cache_key or request.session_id
         if key and self._is_own_host:
             body["prompt_cache_key"] = key[:_LONGEST_KEY]
-        return encode_value(body)
+        return encode_value(merge_extra(body, request.config.extra))
 
 
-def openai_from(environ: Mapping[str, str], base_url: str | None = None) -> OpenAiCompatible:
+def openai_from(
+    environ: Mapping[str, str],
+    base_url: str | None = None,
+    connection: Connection = Connection(),  # noqa: B008  it is frozen
+) -> OpenAiCompatible:
     """Builds the client from the environment, for `base_url` if given.
 
     Reads OPENAI_BASE_URL, OPENAI_API_KEY, OPENAI_ORG_ID and OPENAI_PROJECT_ID, proxies and
@@ -284,7 +288,56 @@ def openai_from(environ: Mapping[str, str], base_url: str | None = None) -> Open
             )
         if value:
             headers[name] = value
-    return OpenAiCompatible(endpoint, key, environ=environ, headers=headers)
+    return OpenAiCompatible(
+        endpoint,
+        key,
+        environ=environ,
+        headers={**headers, **connection.headers},
+        timeouts=connection.timeouts,
+    )
+
+
+DEFAULT_OLLAMA = "127.0.0.1:11434"
+_OLLAMA_PORT = 11434
+
+
+def ollama_from(
+    environ: Mapping[str, str],
+    base_url: str | None = None,
+    connection: Connection = Connection(),  # noqa: B008  it is frozen
+) -> OpenAiCompatible:
+    """Builds the client for Ollama at `base_url`, else at OLLAMA_HOST, else on this machine; the
+    path of its OpenAI API is added where there is none. A key is OLLAMA_API_KEY, if one is set.
+    Raises ConfigError or CredentialsError."""
+    if base_url is not None:
+        endpoint = parse_endpoint(base_url, "base_url")
+    else:
+        endpoint = parse_endpoint(_ollama_url(environ), "OLLAMA_HOST")
+    if not endpoint.prefix:
+        endpoint = replace(endpoint, prefix="/v1")
+    key = environ.get("OLLAMA_API_KEY", "").strip()
+    if not is_header_value(key):
+        raise CredentialsError(
+            "OLLAMA_API_KEY contains characters that no key has.", remedy="Correct or unset it."
+        )
+    return OpenAiCompatible(
+        endpoint, key, environ=environ, headers=connection.headers, timeouts=connection.timeouts
+    )
+
+
+def _ollama_url(environ: Mapping[str, str]) -> str:
+    """The URL of OLLAMA_HOST, which Ollama writes as HOST, :PORT, HOST:PORT or a URL. An address on
+    which a server listens everywhere means this machine."""
+    text = environ.get("OLLAMA_HOST", "").strip().strip("\"'") or DEFAULT_OLLAMA
+    scheme, separator, rest = text.rpartition("://")
+    host, slash, path = rest.partition("/")
+    name, colon, port = host.rpartition(":")
+    if not colon or host.endswith("]"):
+        name, port = host, ""
+    if name in {"", "0.0.0.0", "[::]"}:  # noqa: S104  nothing is bound
+        name = "127.0.0.1"
+    usual = {"http": "80", "https": "443"}.get(scheme, str(_OLLAMA_PORT))
+    return f"{scheme if separator else 'http'}://{name}:{port or usual}{slash}{path}"
 
 
 def _is_forced(model: str) -> bool:
