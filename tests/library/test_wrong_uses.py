@@ -73,7 +73,11 @@ USES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (agent(builtin_tools=["reed_file"]), ConfigError, "there is no built-in tool 'reed_file'"),
     (agent(builtin_tools="read_file"), TypeError, "builtin_tools has to be a sequence"),
     (agent(builtin_tools=[5]), ConfigError, "there is no built-in tool 5"),
-    (agent(approve=5), TypeError, "approve has to be callable, 'always' or 'never', not 5"),
+    (
+        agent(approve=5),
+        TypeError,
+        "approve has to be callable, 'always', 'never' or 'defer', not 5",
+    ),
     (agent(approve="yes"), TypeError, "approve has to be callable"),
     (agent(approval_mode="sometimes"), ConfigError, "approval_mode cannot be 'sometimes'"),
     (agent(approval_mode=5), ConfigError, "approval_mode cannot be 5"),

@@ -39,6 +39,12 @@ def require_model(argument: str, model: object) -> ContentGenerator:
     return cast("ContentGenerator", model)
 
 
+class OwnModelError(ModelError):
+    """A model of the program's own failed with an error of `on`."""
+
+    kind = "own_model"
+
+
 class Fallback:
     """Asks the first of several models that answers: the next one when one fails with an error of
     `on`, after its own retries.
@@ -61,7 +67,7 @@ class Fallback:
             if not (isinstance(kind, type) and issubclass(kind, Exception)):
                 raise TypeError(f"on has to be classes of exceptions, not {kind!r:.60}")
         self.chains = True
-        self.on: tuple[type[Exception], ...] = kinds
+        self.on: tuple[type[Exception], ...] = (*kinds, OwnModelError)
         given = (require_model("Fallback", each) for each in models)
         self.models = tuple(
             each if isinstance(each, RetryingGenerator) else _Member(each, kinds) for each in given
@@ -187,14 +193,8 @@ class _Converted:
             if isinstance(answer, AsyncGenerator):
                 await answer.aclose()
 
-    def _failed(self, request: GenerateContentRequest, error: Exception) -> "_OwnModelError":
-        return _OwnModelError(f"{request.model} failed: {type(error).__name__}: {error}")
-
-
-class _OwnModelError(ModelError):
-    """A model of the program's own failed with an error of `on`."""
-
-    kind = "own_model"
+    def _failed(self, request: GenerateContentRequest, error: Exception) -> "OwnModelError":
+        return OwnModelError(f"{request.model} failed: {type(error).__name__}: {error}")
 
 
 class Limited(NamedModel):
