@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from alhena.policy.model import ApprovalMode
     from alhena.policy.model import PolicyRule as Rule
     from alhena.scheduler.question import Answer, Approver, ConfirmationRequest
+    from alhena.session.stored import Store
+    from alhena.session.stores import FileStore, SQLiteStore
     from alhena.tools.contract import Kind, Tool, ToolResult
     from alhena.tools.deferred import Deferred
     from alhena.tools.function import Image, ToolContext, call_tool, tool
@@ -53,6 +55,7 @@ __all__ = [
     "Content",
     "Deferred",
     "DeniedCall",
+    "FileStore",
     "Hook",
     "HttpServer",
     "Image",
@@ -68,8 +71,10 @@ __all__ = [
     "Result",
     "Rule",
     "Run",
+    "SQLiteStore",
     "Server",
     "StdioServer",
+    "Store",
     "Subagent",
     "Tool",
     "ToolContext",
@@ -98,6 +103,7 @@ _HOMES = {
     "Content": "alhena.wire.content",
     "Deferred": "alhena.tools.deferred",
     "DeniedCall": "alhena.library.result",
+    "FileStore": "alhena.session.stores",
     "Hook": "alhena.library.options",
     "HttpServer": "alhena.library.options",
     "Image": "alhena.tools.function",
@@ -113,8 +119,10 @@ _HOMES = {
     "Result": "alhena.library.result",
     "Rule": "alhena.policy.model",
     "Run": "alhena.library.result",
+    "SQLiteStore": "alhena.session.stores",
     "Server": "alhena.library.options",
     "StdioServer": "alhena.library.options",
+    "Store": "alhena.session.stored",
     "Subagent": "alhena.library.options",
     "Tool": "alhena.tools.contract",
     "ToolContext": "alhena.tools.function",

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -102,7 +102,7 @@ async def test_retries_and_the_timeout_are_those_of_the_object(server: ScriptedS
             await model.generate(GenerateContentRequest(model=model.name, contents=()))
     assert len(server.requests) == 2
     hold = threading.Event()
-    server.reply(Reply(hold=hold))
+    server.reply(sse(text("a", finish=None), text("b"), hold=hold))
     try:
         async with Gemini(
             "gemini-2.5-flash", api_key=KEY, base_url=server.url, retry=None, timeout=0.05
@@ -114,12 +114,18 @@ async def test_retries_and_the_timeout_are_those_of_the_object(server: ScriptedS
 
 
 def test_wrong_arguments_are_named():
-    for wrong in ({"temperature": -1}, {"top_p": 2}, {"thinking": "much"}, {"top_k": "x"}):
+    bad: list[dict[str, Any]] = [
+        {"temperature": -1},
+        {"top_p": 2},
+        {"thinking": "much"},
+        {"top_k": "x"},
+    ]
+    for wrong in bad:
         with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
             ModelSettings(**wrong)
     for argument, value in (("timeout", 0), ("headers", 5), ("retry", 3), ("settings", {})):
         with pytest.raises(TypeError, match=argument):
-            Gemini("gemini-2.5-flash", api_key=KEY, **{argument: value})
+            Gemini("gemini-2.5-flash", api_key=KEY, **cast("dict[str, Any]", {argument: value}))
     with pytest.raises(ConfigError, match="headers"):
         Gemini("gemini-2.5-flash", api_key=KEY, headers={"a b": "c"})
     with pytest.raises(TypeError, match="model_settings"):

@@ -125,14 +125,7 @@ def open_session(
 ) -> Session:
     """A session ready for its first prompt; nothing is sent. `source` is its kind of start, for
     hooks. Raises ConfigError, InputError (SessionError), CredentialsError, JournalError."""
-    begun = begin_recording(
-        spec.record.resume,
-        spec.place,
-        channel.emit,
-        record=spec.record.enabled,
-        session_id=spec.record.session_id,
-        disk=spec.record.disk,
-    )
+    begun = _begin(spec, channel)
     try:
         session = _open(spec, channel, begun, source)
     except BaseException:
@@ -142,6 +135,22 @@ def open_session(
     if session.bench.servers is not None:
         session.bench.servers.start()  # the last step: what has begun to run has to be closed
     return session
+
+
+def _begin(spec: SessionSpec, channel: EventChannel) -> Beginning:
+    """The record of the session, in a file or in a store of the program, if there is one."""
+    if spec.record.stored is not None:
+        from alhena.session.stored import begin_stored
+
+        return begin_stored(spec.record.stored, channel.emit)
+    return begin_recording(
+        spec.record.resume,
+        spec.place,
+        channel.emit,
+        record=spec.record.enabled,
+        session_id=spec.record.session_id,
+        disk=spec.record.disk,
+    )
 
 
 def open_access(spec: SessionSpec, channel: EventChannel, *, texts: bool) -> SessionAccess:

@@ -1,6 +1,6 @@
 """Runs that wait for answers: their state as JSON, and how they continue."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 import msgspec
@@ -111,13 +111,24 @@ def read_state(state: bytes) -> RunState:
         ) from None
 
 
-class WaitingRun:
-    """A run that waits, and the answers with which it continues. `require_unused` is awaited before
-    anything runs, and raises for a state that was used. Raises InputError for answers that are
-    missing, unknown, or do not fit their call."""
+Claim = Callable[[str], Awaitable[None]]
+"""Uses a state, by its id. Raises InputError for one that was used."""
 
-    def __init__(self, state: RunState, answers: Mapping[str, Verdict]) -> None:
+
+def _unsigned(contents: Sequence[Content]) -> list[Content]:
+    return [msgspec.structs.replace(each, signed_by=None) for each in contents]
+
+
+class WaitingRun:
+    """A run that waits, and the answers with which it continues. `claim` is awaited with the id of
+    the state before anything runs, and raises for one that was used. Raises InputError for answers
+    that are missing, unknown, or do not fit their call."""
+
+    def __init__(
+        self, state: RunState, answers: Mapping[str, Verdict], claim: Claim | None = None
+    ) -> None:
         self._state = state
+        self._claim = claim
         self._answers = _require_answers(state, answers)
 
     @property
@@ -154,7 +165,13 @@ class WaitingRun:
             if call is not None
         )
         self._require_tools(session, calls)
-        if chat.export_contents() != state.contents:
+        self._require_present(session)
+        if self._claim is not None:
+            await self._claim(state.id)
+        count = len(state.contents)
+        if _unsigned(chat.export_contents()[:count]) == _unsigned(state.contents):
+            chat.history.rollback(count)
+        else:
             chat.replace_history(import_contents(state.contents, chat.model.name))
         if session.recording is not None:
             session.recording.expect_prompt()
@@ -165,6 +182,20 @@ class WaitingRun:
         }
         batch = Batch(calls=calls, known=known, answers=self._answers)
         return await answer_calls(chat, session.scheduler, session.guard, batch) or ()
+
+    def _require_present(self, session: "Session") -> None:
+        """Raises InputError where the stored conversation is not where the state left it."""
+        from alhena.session.stored import StoreRecording
+
+        record = session.recording
+        if not isinstance(record, StoreRecording) or not record.kept:
+            return
+        present = record.kept if not self._is_same(session) else session.chat.export_contents()
+        if _unsigned(present) != _unsigned(self._state.contents):
+            raise InputError(
+                f"the conversation {record.conversation!r} is not where this state left it.",
+                remedy="Resume it with the agent of its own conversation, before another prompt.",
+            )
 
     def _is_same(self, session: "Session") -> bool:
         waiting = session.guard.waiting

@@ -3,7 +3,7 @@
 from __future__ import annotations  # help() shows the names of the types
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from threading import Lock
@@ -21,7 +21,8 @@ from alhena.agent.toolset.authority import own_tools
 from alhena.agent.toolset.options import PolicySource, SessionSpec
 from alhena.errors import AlhenaError, ConfigError, ProgramError
 from alhena.events import Event
-from alhena.library.blocking import LoopThread, run_to_end, running_loop
+from alhena.library.blocking import OpensInThread, run_to_end, running_loop
+from alhena.library.conversations import BranchesOff, ConversationPlace
 from alhena.library.options import (
     AgentArguments,
     AgentOptions,
@@ -62,12 +63,13 @@ if TYPE_CHECKING:
 
     from alhena.agent.waiting import WaitingRun
     from alhena.models.settings import ModelSettings
+    from alhena.session.stored import Store, StoredConversation
 
 T = TypeVar("T")
 Prompt = str | Sequence[str | Part | Image]
 
 
-class Agent(ResumesRuns[DepsT], Generic[DepsT]):
+class Agent(OpensInThread, ResumesRuns[DepsT], BranchesOff[DepsT], Generic[DepsT]):
     """An agent: a session with a model that can use tools.
 
         async with Agent(tools=[lookup], approve=ask_me) as agent:
@@ -98,6 +100,8 @@ class Agent(ResumesRuns[DepsT], Generic[DepsT]):
         isolated: bool = False,
         resume: str | None = None,
         history: Sequence[Content] | bytes = (),
+        store: Store | None = None,
+        conversation: str | None = None,
         deps: DepsT = None,  # pyright: ignore[reportArgumentType]
         options: AgentOptions | None = None,
     ) -> None:
@@ -128,6 +132,9 @@ class Agent(ResumesRuns[DepsT], Generic[DepsT]):
                 process's environment is read for keys.
             resume: the recorded session to continue: "latest", a number, or an id.
             history: a conversation to continue: contents, or what `history_json` returned.
+            store: keeps the conversation with the id `conversation`, which is continued or begun,
+                instead of a record; and the states of runs that were resumed.
+            conversation: its id in the store.
             deps: any object, which tools find in their `ToolContext`.
             options: the rest.
         """
@@ -140,7 +147,7 @@ class Agent(ResumesRuns[DepsT], Generic[DepsT]):
             builtin_tools=builtin_names(builtin_tools),
             agents=local,
             remote_agents=remote,
-            approve=guard_approver(approver_of(approve), self._fail),
+            approve=approver_of(approve),
             approval_mode=mode_of(approval_mode),
             policy=sequence_of("policy", policy),
             servers=servers,
@@ -154,12 +161,18 @@ class Agent(ResumesRuns[DepsT], Generic[DepsT]):
             options=instance_of("options", AgentOptions, options),
         )
         require_usable(self._given)
+        self._place = ConversationPlace.of(store, conversation)
+        if resume is not None and conversation is not None:
+            raise ConfigError("resume and conversation exclude each other.", remedy="Pass one.")
+        self._begin()
+
+    def _begin(self) -> None:
+        self._stored: StoredConversation | None = None
         self._home: TemporaryDirectory[str] | None = None
         self._runner = SessionRunner(self._options)
         self._program = AgentProgram(self._runner, self._fail)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turn = Lock()
-        self._thread: LoopThread | None = None
         self._model = ""
         self._session_id = ""
         self._history = self._given.history
@@ -170,6 +183,12 @@ class Agent(ResumesRuns[DepsT], Generic[DepsT]):
 
     def __repr__(self) -> str:
         return f"Agent(model={self.model!r})"
+
+    def _copy(self, given: AgentArguments, place: ConversationPlace) -> Self:
+        made = object.__new__(type(self))
+        made._deps, made._given, made._place = self._deps, given, place
+        made._begin()
+        return made
 
     async def __aenter__(self) -> Self:
         """Reads settings and policies, chooses the model, declares the tools."""
@@ -186,6 +205,8 @@ class Agent(ResumesRuns[DepsT], Generic[DepsT]):
                 from tempfile import TemporaryDirectory
 
                 self._home = TemporaryDirectory(prefix="alhena-")
+            fresh = bool(self._given.history)
+            self._stored = await self._place.open(fresh=fresh)
             await self._open()
         except BaseException:
             self._leave_home()
@@ -200,11 +221,12 @@ class Agent(ResumesRuns[DepsT], Generic[DepsT]):
         self._model, self._earlier = self.model, self.usage
         options = self._given.options
         recorded = options.record and not self._given.isolated
+        stored = self._stored is not None
         if self._ran:  # the next opening goes on
             self._given = msgspec.structs.replace(
                 self._given,
-                resume=self.session_id if recorded else None,
-                history=() if recorded else self.history,
+                resume=self.session_id if recorded and not stored else None,
+                history=() if recorded or stored else self.history,
                 options=msgspec.structs.replace(options, session_id=None),
             )
         self._history, self._loop = self.history, None
@@ -214,24 +236,6 @@ class Agent(ResumesRuns[DepsT], Generic[DepsT]):
             self._leave_home()
             if self._turn.locked():
                 self._turn.release()
-
-    def __enter__(self) -> Self:
-        self._thread = LoopThread()
-        try:
-            self._thread.call(self.__aenter__)
-        except BaseException:
-            self._thread.close()
-            self._thread = None
-            raise
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        if self._thread is not None:
-            try:
-                self._thread.call(self.__aexit__)
-            finally:
-                self._thread.close()
-                self._thread = None
 
     @property
     def session_id(self) -> str:
@@ -343,6 +347,9 @@ class Agent(ResumesRuns[DepsT], Generic[DepsT]):
             model_settings=model_settings,
         )
         return self._launch(arguments, *parts_of(prompt))
+
+    def _claim(self) -> Callable[[str], Awaitable[None]] | None:
+        return self._place.claim
 
     def _launch_waiting(self, arguments: RunArguments, waiting: WaitingRun) -> Run[Any]:
         return self._launch(arguments, resumes=waiting)
@@ -484,7 +491,10 @@ class Agent(ResumesRuns[DepsT], Generic[DepsT]):
     def _options(self) -> SessionSpec:
         options = session_options(self._given, None if self._home is None else self._home.name)
         client = msgspec.structs.replace(options.client, program=self._program)
-        return msgspec.structs.replace(options, client=client)
+        record = msgspec.structs.replace(options.record, stored=self._stored)
+        approve = guard_approver(options.people.approve, self._fail)
+        people = msgspec.structs.replace(options.people, approve=approve)
+        return msgspec.structs.replace(options, client=client, record=record, people=people)
 
     async def _open(self) -> None:
         try:

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from alhena.agent.limits import BusyError
 
@@ -34,6 +34,36 @@ class LoopThread:
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         self.loop.close()
+
+
+class OpensInThread:
+    """`with` for what has `async with`, in the loop of a thread."""
+
+    _thread: LoopThread | None = None
+
+    async def __aenter__(self) -> Self:
+        raise NotImplementedError
+
+    async def __aexit__(self, *_exc: object) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self._thread = LoopThread()
+        try:
+            self._thread.call(self.__aenter__)
+        except BaseException:
+            self._thread.close()
+            self._thread = None
+            raise
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        if self._thread is not None:
+            try:
+                self._thread.call(self.__aexit__)
+            finally:
+                self._thread.close()
+                self._thread = None
 
 
 def wait_for(loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, Any, T]]) -> T:

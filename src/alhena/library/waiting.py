@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from alhena.agent.final_answer import FinalAnswer
@@ -52,6 +52,9 @@ class ResumesRuns(Generic[DepsT]):
     """The methods of `Agent` that continue a run that waits."""
 
     def _launch_waiting(self, arguments: RunArguments, waiting: WaitingRun) -> Run[Any]:
+        raise NotImplementedError
+
+    def _claim(self) -> Callable[[str], Awaitable[None]] | None:
         raise NotImplementedError
 
     def _block_on(self, start: Callable[[], Run[Any]]) -> Result[Any]:
@@ -110,7 +113,7 @@ class ResumesRuns(Generic[DepsT]):
         """
         from alhena.agent.waiting import WaitingRun, read_state
 
-        waiting = WaitingRun(read_state(state), answers)
+        waiting = WaitingRun(read_state(state), answers, self._claim())
         if waiting.state.asks and output is str:
             raise InputError(
                 "the run was asked for a value.", remedy="Pass the same output= to resume."

@@ -128,6 +128,11 @@ class Recording:
         self._take((keep, fresh))
 
     @property
+    def transcript(self) -> str:
+        """The path of the file."""
+        return str(self.path)
+
+    @property
     def at_work(self) -> bool:
         """True when there is a file that holds what has happened."""
         return self._journal is not None
@@ -315,7 +320,7 @@ class Beginning(Value, frozen=True, kw_only=True):
     @property
     def transcript(self) -> str:
         """The path of the record, "" where there is none."""
-        return "" if self.recording is None else str(self.recording.path)
+        return "" if self.recording is None else self.recording.transcript
 
     def attach(
         self,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from alhena.scheduler.confirmation import Edit
     from alhena.scheduler.question import Approver
     from alhena.session.journal import Disk
+    from alhena.session.stored import StoredConversation
     from alhena.system.workspace import EditorFiles, Terminal
     from alhena.tools.builtin.ask_user import Ask
 
@@ -58,7 +59,8 @@ class Client(Value, frozen=True, kw_only=True):
 class RecordOptions(Value, frozen=True, kw_only=True):
     """The record of a session: `resume` one, or continue a given `history`; with `enabled` it is
     written by `disk`, a new one under `session_id`. With `proceeds` the first prompt of a resumed
-    session continues at the step its journal ends with. `spent` counts against the limits from the
+    session continues at the step its journal ends with. `stored` is a conversation in a store of
+    the program, which is continued and written instead. `spent` counts against the limits from the
     start."""
 
     enabled: bool = True
@@ -67,6 +69,7 @@ class RecordOptions(Value, frozen=True, kw_only=True):
     history: tuple[Content, ...] = ()
     disk: "Disk | None" = None
     proceeds: bool = False
+    stored: "StoredConversation | None" = None
     spent: "Spent | None" = None
 
 
