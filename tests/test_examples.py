@@ -37,13 +37,15 @@ def test_the_embedding_example_is_short_and_runs_without_a_key(project: Path):
 
 
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
-OWN = {"embed.py", "native_provider.py", "deferred_approval.py"}
+OWN = {"embed.py", "deferred_approval.py"}
 """Examples with tests of their own."""
 PUBLIC = {
     "alhena",
     "alhena.errors",
     "alhena.events",
+    "alhena.evals",
     "alhena.models",
+    "alhena.native",
     "alhena.otel",
     "alhena.testing",
 }

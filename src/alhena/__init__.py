@@ -12,11 +12,11 @@ DISTRIBUTION = "alhena-agent"
 
 TYPE_CHECKING = False  # type checkers read it as true; importing typing would cost `--version` 5 ms
 if TYPE_CHECKING:
-    from alhena import events, models, otel, testing
+    from alhena import evals, events, models, native, otel, testing
     from alhena.agent.final_answer import OutputError
     from alhena.agent.limits import BusyError, LimitError, Usage
     from alhena.agent.subagents.remote import RemoteAgent
-    from alhena.batch.many import run_many
+    from alhena.batch.many import Outcome, Task, run_many
     from alhena.errors import AlhenaError, ConfigError
     from alhena.library.agent import Agent
     from alhena.library.options import (
@@ -65,6 +65,7 @@ __all__ = [
     "Limits",
     "Model",
     "ModelSettings",
+    "Outcome",
     "OutputError",
     "Part",
     "RemoteAgent",
@@ -76,14 +77,17 @@ __all__ = [
     "StdioServer",
     "Store",
     "Subagent",
+    "Task",
     "Tool",
     "ToolContext",
     "ToolResult",
     "Usage",
     "__version__",
     "call_tool",
+    "evals",
     "events",
     "models",
+    "native",
     "otel",
     "run_many",
     "testing",
@@ -113,6 +117,7 @@ _HOMES = {
     "Limits": "alhena.values",
     "Model": "alhena.models.generator",
     "ModelSettings": "alhena.models.settings",
+    "Outcome": "alhena.batch.many",
     "OutputError": "alhena.agent.final_answer",
     "Part": "alhena.wire.content",
     "RemoteAgent": "alhena.agent.subagents.remote",
@@ -124,6 +129,7 @@ _HOMES = {
     "StdioServer": "alhena.library.options",
     "Store": "alhena.session.stored",
     "Subagent": "alhena.library.options",
+    "Task": "alhena.batch.many",
     "Tool": "alhena.tools.contract",
     "ToolContext": "alhena.tools.function",
     "ToolResult": "alhena.tools.contract",
@@ -134,7 +140,7 @@ _HOMES = {
 }
 _OWN_NAMES = {"Model": "ContentGenerator", "Rule": "PolicyRule"}
 """Names of the classes that are called otherwise where they are defined."""
-_MODULES = ("events", "models", "otel", "testing")
+_MODULES = ("evals", "events", "models", "native", "otel", "testing")
 
 
 def __getattr__(name: str) -> object:

@@ -19,12 +19,12 @@ Form = Literal["full", "swebench"]
 
 
 class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a task. `status` is done, failed or cancelled; `output` is the value that
-    `output_schema` asked for, `kind` and `error` say why a task failed. `patch` is what changed in
-    its worktree."""
+    """The result of a task. `status` is done, failed, cancelled or pending (it waits for answers);
+    `output` is the value that `output_schema` asked for, `kind` and `error` say why a task failed.
+    `patch` is what changed in its worktree."""
 
     id: str
-    status: Literal["done", "failed", "cancelled"]
+    status: Literal["done", "failed", "cancelled", "pending"]
     answer: str | None = None
     output: Any = None
     kind: str | None = None

@@ -11,7 +11,7 @@ import shutil
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
@@ -50,6 +50,22 @@ FATAL = 3
 
 MakeAgent = Callable[[Task, Path], Agent]
 """Makes the agent of a task, for its directory."""
+
+
+RunAgent = Callable[[Agent, Task, Path], Awaitable[Result[Any]]]
+"""Runs the agent of a task, which has this folder."""
+
+
+async def _run_task(agent: Agent, task: Task, _folder: Path) -> Result[Any]:
+    output: Any = str if task.output_schema is None else task.output_schema
+    return await agent.run(task.prompt, output=output)
+
+
+class AgentRuns(msgspec.Struct, frozen=True):
+    """The agents of tasks, and how they run."""
+
+    make: MakeAgent
+    run: RunAgent = _run_task
 
 
 class Lease:
@@ -104,13 +120,15 @@ class Worker:
         holder: str,
         limiter: Admission,
         usage: Callable[[int], Mapping[str, Any]],
-        make: MakeAgent | None = None,
+        make: "MakeAgent | AgentRuns | None" = None,
     ) -> None:
+        runs = make if isinstance(make, AgentRuns) else AgentRuns(make or partial(agent_of, config))
+        self._run_agent = runs.run
         self._queue = queue
         self._usage = usage
         self._config = config
         self._holder = holder
-        self._make = make or partial(agent_of, config)
+        self._make = runs.make
         self._limiter = limiter
         self._running: dict[asyncio.Task[None], Lease] = {}
         self._stopping = False
@@ -250,9 +268,10 @@ class Worker:
                 model=agent.model if agent else None,
             ), 0
         ended = result.stop_reason == "done"
+        status = "done" if ended else "failed"
         return TaskResult(
             id=task.id,
-            status="done" if ended else "failed",
+            status="pending" if result.stop_reason == "pending" else status,
             answer=result.text,
             output=None if task.output_schema is None else result.output,
             kind=None if ended else result.stop_reason,
@@ -279,8 +298,7 @@ class Worker:
             agent.session.adaptations.append(adapted)
             try:
                 async with agent:
-                    output: Any = str if task.output_schema is None else task.output_schema
-                    return await agent.run(task.prompt, output=output), agent
+                    return await self._run_agent(agent, task, folder), agent
             except SessionError:
                 if not resumes:
                     raise
@@ -372,7 +390,10 @@ def limiter_of(queue: Queue, config: RunConfig) -> Limiter:
 
 
 def worker_of(
-    queue: Queue, config: RunConfig, holder: str, make: MakeAgent | None = None
+    queue: Queue,
+    config: RunConfig,
+    holder: str,
+    make: MakeAgent | AgentRuns | None = None,
 ) -> Worker:
     """A worker on a queue of this machine. Raises ConfigError."""
     usage = partial(usage_of_task, queue)
