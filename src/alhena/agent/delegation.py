@@ -21,7 +21,7 @@ from alhena.agent.chat import (
 )
 from alhena.agent.final_answer import FinalAnswer
 from alhena.agent.limits import LimitError, LoopError, TurnLimits
-from alhena.agent.loop import LoopGuard, TurnGuard, run_prompt
+from alhena.agent.loop import HANDOFF, LoopGuard, TurnGuard, run_prompt
 from alhena.agent.subagents import AgentDefinition, prompt_text
 from alhena.agent.subagents.event_relay import EventRelay
 from alhena.agent.toolset.model_access import SessionFallback
@@ -173,6 +173,8 @@ def task_result(definition: AgentDefinition) -> FinalAnswer:
             case {"result": str(text)} if not text.strip():
                 raise ValueError(_NO_RESULT)
             case _:
+                if definition.handoff is not None:
+                    definition.handoff.read(prepared["result"])
                 return prepared["result"]
 
     return FinalAnswer(
@@ -298,7 +300,7 @@ class Delegation:
                 llm_content=f"Subagent '{name}' finished.\nTermination Reason: {reason}\n"
                 f"Result:\n{body}",
                 display=body,
-                data=data | {"result": result},
+                data=data | {"result": result, HANDOFF: self._definition.handoff is not None},
             )
         told = (
             f"Subagent '{name}' did not complete its task.\nTermination Reason: {reason}\n"
@@ -378,6 +380,7 @@ def _open_chat(
     if definition.model:
         traits = traits_of(resolved_name(definition.model))
         chosen = traits.name if is_alias(definition.model) else None
+    model, traits = _own_model(definition, bench, model, traits)
 
     def settings(name: str, *, is_retry: bool = False) -> GenerateContentConfig:
         return _settings(definition, name, bench, is_retry=is_retry)
@@ -397,6 +400,19 @@ def _open_chat(
             room=ConversationRoom(bench, model.generator, outlets, len(opening)),
         ),
     )
+
+
+def _own_model(
+    definition: AgentDefinition, bench: Toolset, model: "SubagentModel", traits: ModelTraits
+) -> "tuple[SubagentModel, ModelTraits]":
+    """The model of an agent that has an object, or one of another service, by the prefix of its
+    name. Raises ConfigError, CredentialsError."""
+    wanted = definition.generator or definition.model
+    find = bench.links.find_model
+    if wanted is None or find is None or (isinstance(wanted, str) and ":" not in wanted):
+        return model, traits
+    found = find(wanted)
+    return SubagentModel(found.generator or model.generator, found.traits), found.traits
 
 
 def _config(
@@ -423,7 +439,13 @@ def _settings(
         is_retry=is_retry,
         own={"temperature": definition.temperature, "topP": _TOP_P, "topK": None},
     )
-    return config.with_tier(bench.settings.model.service_tier)
+    config = config.with_tier(bench.settings.model.service_tier)
+    if definition.settings is None and getattr(definition.generator, "settings", None) is None:
+        return config
+    from alhena.models.settings import NONE, own_settings
+
+    own = definition.settings or NONE
+    return own.over(own_settings(definition.generator)).apply(config, model)
 
 
 _INPUT = re.compile(r"\$\{(\w+)\}")

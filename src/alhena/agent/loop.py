@@ -16,11 +16,11 @@ from alhena.agent.toolset.toolset import SessionLinks, at_once
 from alhena.chat.chat import Chat
 from alhena.chat.turn import AnswerCollector, ChantingError
 from alhena.config.settings import Settings
-from alhena.events import Event
+from alhena.events import ContentEvent, Event
 from alhena.models.providers.select import ChosenGenerator
 from alhena.tools.contract import ToolErrorType
 from alhena.values import Value
-from alhena.wire.content import Part, ToolCallRequestInfo
+from alhena.wire.content import MODEL, Part, ToolCallRequestInfo, text_content
 
 if TYPE_CHECKING:
     from alhena.agent.final_answer import FinalAnswer
@@ -137,7 +137,8 @@ class TurnGuard:
 
     `limits` are checked before each turn, `loops` after it, and `step` is awaited before tool
     results are sent. `final`: the value the prompt has to end with. `ended_by`: the call that ended
-    the prompt; `waiting`: those that wait for answers. `said`: the texts of the model. With
+    the prompt; `waiting`: those that wait for answers;
+    `handed`: the one whose subagent took over. `said`: the texts of the model. With
     `numbered` each turn has its own prompt id.
     """
 
@@ -155,6 +156,7 @@ class TurnGuard:
         self.final: FinalAnswer | None = None
         self.ended_by: CompletedToolCall | None = None
         self.waiting: WaitingCalls | None = None
+        self.handed: CompletedToolCall | None = None
         self.said: list[str] = []
         self.turns = 0
         self._settings: ModelSettings | None = None
@@ -173,7 +175,7 @@ class TurnGuard:
     ) -> None:
         """Resets the state for a new prompt, which may ask for a value and have settings."""
         self.final, self.ended_by, self._settings = final, None, settings
-        self.waiting = None
+        self.waiting = self.handed = None
         self.turns = 0
         self.said.clear()
         self._prompt_id = prompt_id
@@ -258,10 +260,19 @@ class TurnGuard:
     def is_over(self, done: "Sequence[CompletedToolCall]") -> bool:
         """True when one of a turn's calls ends the prompt, or its value is settled."""
         self.ended_by = find_end(done)
+        self.handed = find_handoff(done)
+        if self.handed is not None:
+            return True
         return self.ended_by is not None or (self.final is not None and self.final.over)
 
     def finish(self, chat: Chat) -> None:
-        """Ends the conversation with the value, if there is one. Raises OutputError."""
+        """Ends the conversation with the value, or the answer of the agent that took over, if there
+        is one. Raises OutputError."""
+        if self.handed is not None:
+            text = str(self.handed.response.result_display or "")
+            chat.history.add_model(text_content(MODEL, text))
+            self._emit(ContentEvent(text=text))
+            return
         if self.final is not None and self.final.over:
             self.final.finish(chat)
 
@@ -408,6 +419,15 @@ def find_end(done: "Sequence[CompletedToolCall]") -> "CompletedToolCall | None":
     refused = (call for call in done if call.ends_turn)
     stopped = (call for call in done if call.response.error_type == ToolErrorType.STOP_EXECUTION)
     return next(refused, None) or next(stopped, None)
+
+
+HANDOFF = "handoff"
+"""Key in the data of a call: the answer of its subagent ends the run."""
+
+
+def find_handoff(done: "Sequence[CompletedToolCall]") -> "CompletedToolCall | None":
+    """The call whose subagent took over, if one did."""
+    return next((call for call in done if (call.response.data or {}).get(HANDOFF)), None)
 
 
 async def run_calls(

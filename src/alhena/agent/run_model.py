@@ -112,19 +112,17 @@ class RunModel:
         if model is None:
             return
         back = self._describe_present(), self._chat.services.fallback
-        if isinstance(model, str):
-            substitute, fallback = self._by_name(model), None
-        else:
-            chain = self._find_chain(model)
-            substitute = (
-                chain.restart()
-                if chain is not None
-                else describe_model(model, name_of(model), self._models, self._wrap)
-            )
-            fallback = chain
+        chain = None if isinstance(model, str) else self._find_chain(model)
+        substitute = self.find(model) if chain is None else chain.restart()
         self._back = back
-        self._chat.set_fallback(fallback)
+        self._chat.set_fallback(chain)
         self._chat.take_over(substitute)
+
+    def find(self, model: str | ContentGenerator) -> Substitute:
+        """A model by its name or object. Raises ConfigError, CredentialsError."""
+        if isinstance(model, str):
+            return self._by_name(model)
+        return describe_model(model, name_of(model), self._models, self._wrap)
 
     async def aclose(self) -> None:
         """Closes the generators that were made."""

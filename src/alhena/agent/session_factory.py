@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from alhena.agent.telemetry import Providers
     from alhena.agent.toolset.memory import SessionMemory
     from alhena.agent.toolset.prompt_hooks import PromptHooks
+    from alhena.chat.recovery import Substitute
+    from alhena.models.generator import ContentGenerator
     from alhena.models.settings import ModelSettings
     from alhena.scheduler.question import Approver
     from alhena.telemetry.options import TelemetryOptions
@@ -268,10 +270,18 @@ class _LateParts:
 
     def __init__(self) -> None:
         self._parts: tuple[Chat, Toolset] | None = None
+        self._run_models: RunModels | None = None
 
-    def join(self, chat: Chat, bench: Toolset) -> None:
+    def join(self, chat: Chat, bench: Toolset, run_models: RunModels) -> None:
         """Sets them."""
         self._parts = chat, bench
+        self._run_models = run_models
+
+    def find_model(self, model: "str | ContentGenerator") -> "Substitute":
+        """A model that a run or a subagent names. Raises ConfigError, CredentialsError."""
+        if self._run_models is None:
+            raise RuntimeError("the session is not open yet")
+        return self._run_models.open().find(model)
 
     def get(self) -> tuple[Chat, Toolset]:
         """Returns them. Raises RuntimeError before they are there."""
@@ -309,7 +319,8 @@ def _open(
     channel.subscribe(processes.feed)
     channel.subscribe(bench.spending.feed)
     room, chat = _open_conversation(spec, access, opening, bench)
-    late.join(chat, bench)
+    run_models = RunModels(partial(_open_run_model, spec, channel, access, chat))
+    late.join(chat, bench, run_models)
     at_once = bench.hooks is not None  # hooks may read the record
     begun.attach(chat, channel.subscribe, opening.length, at_once=at_once)
     _tell_checkers(bench, chat, opening.length)
@@ -317,7 +328,6 @@ def _open(
     hooks = _prompt_hooks(bench, chat, "resume" if again else source, opening.length)
     if hooks is not None and bench.hooks is not None:
         processes.when_killed(bench.hooks.kill)
-    run_models = RunModels(partial(_open_run_model, spec, channel, access, chat))
     if getattr(spec.model.generator, "chains", False) and not RECORDINGS:
         run_models.open()
     return Session(
@@ -367,6 +377,7 @@ def _open_links(
         durable=begun.durable,
         resumed=begun.prompts > 0,
         texts=access.texts,
+        find_model=late.find_model,
     )
 
 

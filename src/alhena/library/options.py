@@ -3,12 +3,13 @@ them."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import msgspec
 
-from alhena.agent.subagents import AgentDefinition, builtin_agents
+from alhena.agent.subagents import AgentDefinition, Handoff, builtin_agents
 from alhena.agent.subagents.remote import RemoteAgent
 from alhena.agent.toolset.options import (
     ModelOptions,
@@ -32,7 +33,7 @@ from alhena.tools.builtin.ask_user import Ask
 from alhena.tools.contract import Tool
 from alhena.tools.function import as_tool
 from alhena.tools.registry import BUILT_IN, declared_name, is_declarable
-from alhena.tools.value_types import schema_of
+from alhena.tools.value_types import schema_of, value_from_json
 from alhena.values import Limits, Value
 from alhena.wire.content import Content
 
@@ -162,17 +163,20 @@ class Subagent(Value, frozen=True, kw_only=True):
 
     `tools`: functions and tools of the program, and names of the agent's other tools ("read_file",
     "server__*", "*"). `output`: the type of what it hands over. Of `limits`, turns (30) and seconds
-    (600) are its own. `model`: a name; None is the agent's. Its calls pass the agent's rules,
-    approvals and hooks, its requests count in the usage of the run.
+    (600) are its own. `model`: a name or an object; None is the agent's; `model_settings` are its
+    own. With `handoff` its answer ends the run: `Result.handed_over` is its value. Its calls pass
+    the agent's rules, approvals and hooks, its requests count in the usage of the run.
     """
 
     name: str
     description: str
     instructions: str
     tools: Sequence[str | Tool | Callable[..., Any]] = ()
-    model: str | None = None
+    model: str | ContentGenerator | None = None
     output: Any = str
     limits: Limits | None = None
+    model_settings: "ModelSettings | None" = None
+    handoff: bool = False
 
     def definition(self) -> AgentDefinition:
         """The agent for a session. Raises ConfigError, TypeError."""
@@ -182,8 +186,8 @@ class Subagent(Value, frozen=True, kw_only=True):
         for field in ("description", "instructions"):
             if not getattr(self, field).strip():
                 raise ConfigError(f"{where}: its {field} is empty.", remedy="Give it a text.")
-        if self.model is not None and not isinstance(cast("object", self.model), str):
-            raise TypeError(f"{where}: model has to be a name, not {type(self.model).__name__}")
+        model = model_of(f"{where}: model", self.model)
+        settings = settings_of(f"{where}: model_settings", self.model_settings)
         limits = self.limits or Limits()
         if limits.tokens is not None or limits.cost is not None:
             raise ConfigError(
@@ -200,7 +204,10 @@ class Subagent(Value, frozen=True, kw_only=True):
             tools=tuple(each for each in items if isinstance(each, str)),
             own_tools=own,
             result_schema=schema_of(self.output),
-            model=self.model,
+            model=model if isinstance(model, str) else None,
+            generator=None if isinstance(model, str) else model,
+            settings=settings,
+            handoff=Handoff(partial(value_from_json, self.output)) if self.handoff else None,
             max_turns=30 if limits.turns is None else limits.turns,
             time_limit_s=600 if limits.seconds is None else limits.seconds,
         )

@@ -53,8 +53,9 @@ class Result(Value, Generic[T], frozen=True, kw_only=True):
     hook ended the run), "cancelled" (a person refused a call without words), "cut" (the service
     ended the answer early; `warnings` say why), and, in the `result` of an error, "limit" or
     "interrupted". With "pending", `pending` are the calls that wait for answers: `state` is
-    what `Agent.resume` continues with, and `output` is the text so far. `new_contents` are what the
-    run added to the history.
+    what `Agent.resume` continues with, and `output` is the text so far. `handed_over` is the value
+    of a subagent with `handoff`, whose answer ended the run and is `text`. `new_contents` are what
+    the run added to the history.
     """
 
     output: T
@@ -67,6 +68,7 @@ class Result(Value, Generic[T], frozen=True, kw_only=True):
     new_contents: tuple[Content, ...] = ()
     pending: tuple[ConfirmationRequest, ...] = ()
     state_json: bytes = b""
+    handed_over: Any = None
 
     def state(self) -> bytes:
         """The run as JSON, for `Agent.resume` in this or another process: the conversation and the
@@ -160,9 +162,14 @@ class ResultCollector:
             contents, name = self._session.chat.export_contents(), self._session.session_id
             asks = self._output is not None
             state = encode_state(waiting, contents, name, spent, asks=asks)
+        text, value = self._read_handoff(event)
+        output: Any = text
+        if self._output is not None and waiting is None:
+            output = self._output() if value is None else value
         return Result(
-            output=event.text if self._output is None or waiting else self._output(),
-            text=event.text,
+            output=output,
+            text=text,
+            handed_over=value,
             usage=usage,
             stop_reason=stop,
             session_id=self._session.session_id,
@@ -172,6 +179,17 @@ class ResultCollector:
             pending=() if waiting is None else waiting.requests,
             state_json=state,
         )
+
+    def _read_handoff(self, event: RunFinishedEvent) -> tuple[str, Any]:
+        """The text of the run, and the value of the subagent that ended it, if one did."""
+        call = self._session.guard.handed
+        data = None if call is None else call.response.data
+        if call is None or data is None:
+            return event.text, None
+        for agent in self._session.bench.agents.local:
+            if agent.name == data["agent"] and agent.handoff is not None:
+                return str(call.response.result_display or ""), agent.handoff.read(data["result"])
+        return event.text, None
 
 
 Release = Callable[[], Awaitable[None]]
