@@ -6,28 +6,19 @@ from collections.abc import AsyncIterator
 from alhena import Agent, ModelSettings
 from alhena.errors import ModelError
 from alhena.events import ModelFallbackEvent
-from alhena.models import (
-    Anthropic,
-    Fallback,
-    GenerateContentRequest,
-    GenerateContentResponse,
-    OpenAICompatible,
-)
+from alhena.models import Anthropic, Fallback, GenerateContentResponse, OpenAICompatible
 from alhena.testing import TestModel
+
+NOWHERE = "http://127.0.0.1:9/v1"
+SETTINGS = ModelSettings(temperature=0.2, max_output_tokens=500)
 
 
 class Own(TestModel):
     """A model of this program, which is not there today."""
 
-    async def stream(
-        self, request: GenerateContentRequest
-    ) -> AsyncIterator[GenerateContentResponse]:
-        raise ModelError("own: out of order.")
+    async def stream(self, request: object) -> AsyncIterator[GenerateContentResponse]:
+        raise ModelError(f"out of order: {type(request).__name__} is not sent.")
         yield
-
-
-NOWHERE = "http://127.0.0.1:9/v1"
-SETTINGS = ModelSettings(temperature=0.2, max_output_tokens=500)
 
 
 async def main() -> None:

@@ -23,12 +23,15 @@ model = TestModel(Call("invoice", number=1), "One.", Call("invoice", number=1), 
 
 
 def agent(tenant: Tenant) -> Agent[Tenant]:
-    store = SQLiteStore(f"{tenant.name}.db")
-    rules = [Rule.allow("invoice"), Rule.deny("*")]
     return Agent(
-        model, tools=[invoice], deps=tenant, policy=rules, store=store, conversation="support",
-        isolated=True, builtin_tools=(),
-    )  # fmt: skip
+        model,
+        tools=[invoice],
+        deps=tenant,
+        policy=[Rule.allow("invoice"), Rule.deny("*")],
+        store=SQLiteStore(f"{tenant.name}.db"),
+        conversation="support",
+        isolated=True,
+    )
 
 
 async def main() -> None:

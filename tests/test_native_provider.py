@@ -345,7 +345,7 @@ async def test_a_name_asks_the_service_of_the_environment_and_a_call_may_be_forc
     async with NativeProvider("gemini-2.5-flash", mode="ANY") as provider:
         parser = await answered(provider, history)
         chunks = [one async for one in provider.create_message("s", [PROMPT], [READ], mode="AUTO")]
-        only = {"allowed_tools": ["read_file"]}
+        only: dict[str, Any] = {"allowed_tools": ["read_file"]}
         async for _ in provider.create_message("s", [PROMPT], [READ, OTHER], **only):
             pass
         async for _ in provider.create_message("s", [PROMPT], [READ, OTHER], mode="AUTO", **only):

@@ -221,7 +221,7 @@ def _columns(scorers: Sequence[Scorer] | Scorer) -> dict[str, Scorer]:
             raise TypeError(f"scorers: {scorer!r:.60} is no function with a name")
         if name in found:
             raise ValueError(f"scorers: two have the name {name!r}")
-        found[name] = scorer
+        found[name] = cast("Scorer", scorer)
     if not found:
         raise ValueError("scorers is empty: give at least one function")
     return found
@@ -231,9 +231,9 @@ async def _score(name: str, scorer: Scorer, outcome: Outcome[Any]) -> float:
     if outcome.status != "done":
         return 0.0
     try:
-        score: object = scorer(outcome)
+        score: Any = scorer(outcome)
         if inspect.isawaitable(score):
-            score = await score
+            score = await cast("Awaitable[Any]", score)
     except Exception as error:
         error.add_note(f"in the scorer {name}, for the case {outcome.id!r}")
         raise

@@ -59,7 +59,7 @@ class Task(Generic[T]):
         ) -> None: ...
         @overload
         def __init__(
-            self: "Task[T]",
+            self,
             prompt: Prompt,
             *,
             output: TypeForm[T],
@@ -216,7 +216,7 @@ def factory_of(agent: Any) -> Callable[[Task[Any]], Agent[Any]]:
         return cast("Callable[[Task[Any]], Agent[Any]]", agent)
     if any(each.kind in takes or each.kind is each.VAR_POSITIONAL for each in parameters):
         return cast("Callable[[Task[Any]], Agent[Any]]", agent)
-    return lambda _task: agent()
+    return cast("Callable[[Task[Any]], Agent[Any]]", lambda _task: agent())  # pyright: ignore[reportUnknownLambdaType]
 
 
 class Purse:
@@ -289,10 +289,9 @@ def partial_make(make: Callable[[Task[Any]], Agent[Any]], work: Work) -> Callabl
     """Makes the agent of a task, in the task's directory."""
 
     def made() -> Agent[Any]:
-        agent: object = make(work.task)
-        if not isinstance(agent, Agent):
-            raise TypeError(f"agent made {type(agent).__name__} instead of an Agent")
-        found = cast("Agent[Any]", agent)
+        found = make(work.task)
+        if not isinstance(cast("object", found), Agent):
+            raise TypeError(f"agent made {type(found).__name__} instead of an Agent")
         if work.task.cwd is not None:
             found.session.adaptations.append(lambda options: _moved(options, work.task.cwd))
         return found
