@@ -24,7 +24,7 @@ from alhena.agent.limits import Usage
 from alhena.batch.many import Factory, GivenTask, Outcome, Task, number_tasks, run_many
 from alhena.values import Value
 
-__all__ = ["Comparison", "Difference", "Report", "Row", "Scorer", "evaluate"]
+__all__ = ["Comparison", "Difference", "Report", "ScoredCase", "Scorer", "evaluate"]
 
 Scorer = Callable[[Outcome[Any]], float | Awaitable[float]]
 """A function, async or not, of an outcome that is done; it returns a bool or a number. Its name is
@@ -34,7 +34,7 @@ _LOW, _HIGH = 0.025, 0.975
 _REPEAT = "#"
 
 
-class Row(Value, frozen=True, kw_only=True):
+class ScoredCase(Value, frozen=True, kw_only=True):
     """A case of a report: its outcome, and its scores by scorer. One that failed or waits has 0
     everywhere. `case` is the id of the case, the same for its repetitions."""
 
@@ -81,7 +81,7 @@ class Report:
     """The scores of an evaluation. `rows` are in the order of the cases, `scorers` the names of the
     columns, `usage` is what it took."""
 
-    def __init__(self, rows: Sequence[Row], scorers: Sequence[str]) -> None:
+    def __init__(self, rows: Sequence[ScoredCase], scorers: Sequence[str]) -> None:
         self.rows = tuple(rows)
         self.scorers = tuple(scorers)
 
@@ -104,7 +104,7 @@ class Report:
         """The scores as text: a line for each case, and the means."""
         lines = [("case", "status", *self.scorers)]
         for row in self.rows:
-            scores = (_shown(row.scores[name]) for name in self.scorers)
+            scores = (format_score(row.scores[name]) for name in self.scorers)
             lines.append((row.outcome.id, row.outcome.status, *scores))
         lines.append(("mean", "", *(f"{self.mean(name):.3f}" for name in self.scorers)))
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -150,13 +150,17 @@ class Report:
             scores.setdefault(row.case, []).append(row.scores[name])
         return {case: sum(each) / len(each) for case, each in scores.items()}
 
-    def _html_row(self, row: Row) -> str:
+    def _html_row(self, row: ScoredCase) -> str:
         outcome = row.outcome
         task: object = outcome.task
         prompt = cast("Task[Any]", task).prompt if isinstance(task, Task) else task
         shown = outcome.error if outcome.result is None else outcome.result.output
         cells = (
-            *(outcome.id, outcome.status, *(_shown(row.scores[name]) for name in self.scorers)),
+            *(
+                outcome.id,
+                outcome.status,
+                *(format_score(row.scores[name]) for name in self.scorers),
+            ),
             *(str(prompt), str(shown)),
         )
         return f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in cells)}</tr>"
@@ -194,17 +198,17 @@ async def evaluate(
         for work in works:
             name = work.id if number == 0 else f"{work.id}{_REPEAT}{number + 1}"
             places[name] = (len(tasks), work.id, work.task)
-            tasks.append(_named(work.task, name))
-    rows: dict[int, Row] = {}
+            tasks.append(rename_task(work.task, name))
+    rows: dict[int, ScoredCase] = {}
     async for outcome in run_many(tasks, agent=agent, run_dir=run_dir, **more):
         place, case, task = places[outcome.id]
         outcome = msgspec.structs.replace(outcome, task=task)
         scores = {name: await _score(name, scorer, outcome) for name, scorer in columns.items()}
-        rows[place] = Row(case=case, outcome=outcome, scores=scores)
+        rows[place] = ScoredCase(case=case, outcome=outcome, scores=scores)
     return Report([rows[place] for place in sorted(rows)], list(columns))
 
 
-def _named(task: Task[Any], name: str) -> Task[Any]:
+def rename_task(task: Task[Any], name: str) -> Task[Any]:
     """The task under a name."""
     more: dict[str, Any] = {"deps": task.deps, "data": task.data, "cwd": task.cwd}
     if task.output is not str:
@@ -233,7 +237,7 @@ async def _score(name: str, scorer: Scorer, outcome: Outcome[Any]) -> float:
     try:
         score: Any = scorer(outcome)
         if inspect.isawaitable(score):
-            score = await cast("Awaitable[Any]", score)
+            score = await score
     except Exception as error:
         error.add_note(f"in the scorer {name}, for the case {outcome.id!r}")
         raise
@@ -257,5 +261,5 @@ def _difference(paired: Mapping[str, float]) -> Difference:
     )
 
 
-def _shown(score: float) -> str:
+def format_score(score: float) -> str:
     return f"{score:g}" if score == int(score) else f"{score:.3f}"

@@ -51,24 +51,24 @@ __all__ = [
 ]
 
 
-class _Chunk(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", rename="camel"):
+class _ProviderChunk(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", rename="camel"):
     """Base of what a provider's stream yields; `msgspec.to_builtins` gives the plain objects."""
 
 
-class TextChunk(_Chunk, frozen=True, tag="text"):
+class TextChunk(_ProviderChunk, frozen=True, tag="text"):
     """Text of the answer. A signature belongs to exactly this text."""
 
     text: str
     signature: str | None = None
 
 
-class ReasoningChunk(_Chunk, frozen=True, tag="reasoning"):
+class ReasoningChunk(_ProviderChunk, frozen=True, tag="reasoning"):
     """Text of a thought."""
 
     text: str
 
 
-class UsageChunk(_Chunk, frozen=True, tag="usage"):
+class UsageChunk(_ProviderChunk, frozen=True, tag="usage"):
     """Token counts of the answer so far."""
 
     input_tokens: int
@@ -92,7 +92,7 @@ class NativeToolCall(msgspec.Struct, frozen=True, kw_only=True):
     signature: str | None = None
 
 
-class NativeToolCallsChunk(_Chunk, frozen=True, tag="native_tool_calls"):
+class NativeToolCallsChunk(_ProviderChunk, frozen=True, tag="native_tool_calls"):
     """Calls that came together."""
 
     tool_calls: tuple[NativeToolCall, ...]

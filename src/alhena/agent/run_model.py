@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from alhena.agent.chat import SessionModels
 from alhena.chat.chat import Chat
-from alhena.chat.recovery import Fallback as AnotherModel
-from alhena.chat.recovery import Substitute
+from alhena.chat.recovery import ModelFallback, Substitute
 from alhena.chat.turn import traits_of
 from alhena.errors import AlhenaError
 from alhena.models.catalogue import resolved_name, service_of
@@ -68,6 +69,11 @@ def describe_model(
     return Substitute(traits=traits_of(name), config=config, generator=wrap(model))
 
 
+def with_fallback(substitute: Substitute, fallback: ModelFallback | None) -> Substitute:
+    """The model with what takes its place when it fails."""
+    return replace(substitute, fallback=(fallback,))
+
+
 class RunModel:
     """The model of a session's runs. `chosen` is that of the session, `given` the program's object
     for it, if any. `wrap` keeps others within the limits; `choose` makes the generator of a model
@@ -88,11 +94,10 @@ class RunModel:
         self._wrap = wrap
         self._choose = choose
         self._opened: dict[str, ChosenGenerator] = {}
-        self._back: tuple[Substitute, AnotherModel | None] | None = None
+        self._back: tuple[Substitute, ModelFallback | None] | None = None
         self._chain = None if given is None else self._find_chain(given)
         if self._chain is not None:
-            chat.set_fallback(self._chain)
-            chat.take_over(self._chain.restart())
+            chat.take_over(with_fallback(self._chain.restart(), self._chain))
 
     @property
     def is_other(self) -> bool:
@@ -105,8 +110,7 @@ class RunModel:
         if self._back is not None:
             substitute, fallback = self._back
             self._back = None
-            self._chat.set_fallback(fallback)
-            self._chat.take_over(substitute)
+            self._chat.take_over(with_fallback(substitute, fallback))
         elif self._chain is not None and self._chain.moved:
             self._chat.take_over(self._chain.restart())
         if model is None:
@@ -115,8 +119,7 @@ class RunModel:
         chain = None if isinstance(model, str) else self._find_chain(model)
         substitute = self.find(model) if chain is None else chain.restart()
         self._back = back
-        self._chat.set_fallback(chain)
-        self._chat.take_over(substitute)
+        self._chat.take_over(with_fallback(substitute, chain))
 
     def find(self, model: str | ContentGenerator) -> Substitute:
         """A model by its name or object. Raises ConfigError, CredentialsError."""

@@ -409,7 +409,7 @@ class SessionRunner:
 
     def run(
         self,
-        prompt: str,
+        prompt: str | Prompt,
         *,
         before: Sequence[Part] = (),
         attached: Sequence[Part] = (),
@@ -419,18 +419,18 @@ class SessionRunner:
         """Carries a prompt to its answer, event by event; the last one is a RunFinishedEvent.
 
         `before` and `attached` are sent with the prompt, around its text; hooks see the text only.
-        `final` is the value the run has to end with.
+        `final` is the value the run has to end with. A `Prompt` has all of these.
         When the run fails, its ErrorEvent and RunFinishedEvent come first, then the AlhenaError is
         raised. Leaving the iteration early stops the run and its tools. `listen` is called when it
         starts and returns a function that is given each event at once. Raises InputError for what
         is no prompt, and BusyError, with the first event, while another run is at work.
         """
-        given = Prompt(text=prompt, before=tuple(before), attached=tuple(attached), final=final)
-        return self.run_prompt(given, listen)
-
-    def run_prompt(self, prompt: Prompt, listen: Listen | None = None) -> EventStream:
-        """As `run`, for a prompt with all that it may have."""
-        if prompt.resumes is None:
+        if not isinstance(prompt, Prompt):
+            require_text(prompt)
+            prompt = Prompt(
+                text=prompt, before=tuple(before), attached=tuple(attached), final=final
+            )
+        elif prompt.resumes is None:
             require_text(prompt.text)
         given = msgspec.structs.replace(prompt, text=scrub(prompt.text))
 

@@ -24,7 +24,7 @@ VERSION = 1
 """Value of `RunState.version`. Incremented when an older program would misread a newer state."""
 
 
-class Spent(Value, frozen=True, kw_only=True):
+class EarlierUsage(Value, frozen=True, kw_only=True):
     """The model turns, seconds and usage of a run until now."""
 
     turns: int = 0
@@ -42,7 +42,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     contents: tuple[Content, ...]
     answered: tuple[Answered, ...]
     requests: tuple[ConfirmationRequest, ...]
-    spent: Spent
+    spent: EarlierUsage
     asks: bool = False
 
 
@@ -54,7 +54,7 @@ def encode_state(
     waiting: WaitingCalls,
     contents: tuple[Content, ...],
     session_id: str,
-    spent: Spent,
+    spent: EarlierUsage,
     *,
     asks: bool,
 ) -> bytes:
@@ -115,7 +115,8 @@ Claim = Callable[[str], Awaitable[None]]
 """Uses a state, by its id. Raises InputError for one that was used."""
 
 
-def _unsigned(contents: Sequence[Content]) -> list[Content]:
+def drop_signers(contents: Sequence[Content]) -> list[Content]:
+    """The contents without the names of who signed them."""
     return [msgspec.structs.replace(each, signed_by=None) for each in contents]
 
 
@@ -169,12 +170,11 @@ class WaitingRun:
         if self._claim is not None:
             await self._claim(state.id)
         count = len(state.contents)
-        if _unsigned(chat.export_contents()[:count]) == _unsigned(state.contents):
+        if drop_signers(chat.export_contents()[:count]) == drop_signers(state.contents):
             chat.history.rollback(count)
         else:
             chat.replace_history(import_contents(state.contents, chat.model.name))
         if session.recording is not None:
-            session.recording.expect_prompt()
             session.recording.put(*state.answered)
         known = {
             each.call_id: tuple(msgspec.json.decode(raw, type=Part) for raw in each.parts)
@@ -191,7 +191,7 @@ class WaitingRun:
         if not isinstance(record, StoreRecording) or not record.kept:
             return
         present = record.kept if not self._is_same(session) else session.chat.export_contents()
-        if _unsigned(present) != _unsigned(self._state.contents):
+        if drop_signers(present) != drop_signers(self._state.contents):
             raise InputError(
                 f"the conversation {record.conversation!r} is not where this state left it.",
                 remedy="Resume it with the agent of its own conversation, before another prompt.",

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
 import msgspec
 
 from alhena.agent.limits import Usage
+from alhena.agent.waiting import WaitingRun, read_state
 from alhena.batch.errors import SharedLimitError, TaskFailedError, TaskFileError
-from alhena.batch.program_tasks import Program, pending_result, require_answers
-from alhena.errors import AlhenaError, ConfigError
-from alhena.library.agent import Agent, Prompt, read_output_type
-from alhena.library.result import Result
+from alhena.batch.tasks import key_of
+from alhena.errors import AlhenaError, ConfigError, InputError
+from alhena.library.agent import Agent, Prompt
+from alhena.library.outputs import read_output_type
+from alhena.library.result import Result, Run
 from alhena.models.combined import LimitedRequests, RequestLimits
 from alhena.models.generator import ContentGenerator
 from alhena.models.retry import wrap_attempts
 from alhena.system.workspace import current_directory
-from alhena.tools.value_types import value_from_json
+from alhena.tools.value_types import value_from_json, value_to_json
 from alhena.values import Value
 
 if TYPE_CHECKING:
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
 
     from alhena.agent.toolset.options import SessionSpec
     from alhena.batch.queue import EndedTask, Queue
-    from alhena.batch.tasks import Task as QueuedTask
+    from alhena.batch.results import TaskResult
+    from alhena.batch.tasks import QueuedTask
     from alhena.scheduler.question import Answer
 
 T = TypeVar("T")
@@ -174,7 +177,7 @@ async def run_many(  # noqa: PLR0913  a library's front door
         total_cost: US dollars for all tasks; at the limit no further one starts.
         run_dir: keeps tasks, journals and results: called again after a crash, unfinished tasks
             continue and finished ones are given without asking again. Prompts have to be texts.
-        answers: by task id and call id, for tasks of `run_dir` that were "pending": these go on.
+        answers: by task id and call id, for tasks of `run_dir` that were "pending": these continue.
 
     Closing the iterator ends what still runs: leave a loop early within `contextlib.aclosing`. Only
     an AlhenaError is an outcome; any other error is raised. Raises TypeError for a text in place of
@@ -270,8 +273,8 @@ async def _run_in_directory(
     config = RunConfig(out=str(directory / "results.jsonl"), cwd=str(cwd), shared=shared)
     with _open_run(directory, given, config) as queue:
         waiting = require_answers(queue, answers)
-        program = Program(
-            {name: (work.task, partial_make(make, work)) for name, work in named.items()}, waiting
+        program = ProgramRuns(
+            {name: (work.task, own_factory(make, work)) for name, work in named.items()}, waiting
         )
         engine = LocalEngine(queue, config, AgentRuns(program.make, program.run))
         engine.resume()
@@ -285,21 +288,21 @@ async def _run_in_directory(
             await events.aclose()
 
 
-def partial_make(make: Callable[[Task[Any]], Agent[Any]], work: Work) -> Callable[[], Agent[Any]]:
+def own_factory(make: Callable[[Task[Any]], Agent[Any]], work: Work) -> Callable[[], Agent[Any]]:
     """Makes the agent of a task, in the task's directory."""
 
-    def made() -> Agent[Any]:
+    def make_own() -> Agent[Any]:
         found = make(work.task)
         if not isinstance(cast("object", found), Agent):
             raise TypeError(f"agent made {type(found).__name__} instead of an Agent")
         if work.task.cwd is not None:
-            found.session.adaptations.append(lambda options: _moved(options, work.task.cwd))
+            found.session.adaptations.append(lambda options: _move_session(options, work.task.cwd))
         return found
 
-    return made
+    return make_own
 
 
-def _moved(options: "SessionSpec", cwd: Any) -> "SessionSpec":
+def _move_session(options: "SessionSpec", cwd: Any) -> "SessionSpec":
     from alhena.agent.toolset.options import workspace_directory
 
     place = msgspec.structs.replace(options.place, cwd=workspace_directory(cwd))
@@ -421,9 +424,9 @@ async def _run_one(
     result: Result[Any] | None = None
     try:
         purse.require()
-        agent = partial_make(make, work)()
+        agent = own_factory(make, work)()
         if limits is not None:
-            agent.session.adaptations.append(lambda options: _limited(options, limits))
+            agent.session.adaptations.append(lambda options: _limit_session(options, limits))
         more: dict[str, Any] = {} if task.deps is None else {"deps": task.deps}
         if task.output is not str:
             more |= {"output": task.output, "check": task.check}
@@ -435,7 +438,7 @@ async def _run_one(
     return Outcome(id=work.id, status=status, task=work.given, result=result)
 
 
-def _limited(options: "SessionSpec", limits: RequestLimits) -> "SessionSpec":
+def _limit_session(options: "SessionSpec", limits: RequestLimits) -> "SessionSpec":
     """The options of a session whose requests keep to limits that others share."""
     before = options.model.wrap
 
@@ -458,3 +461,93 @@ def number_tasks(tasks: Iterable[GivenTask]) -> Iterator[Work]:
             raise TaskFileError(f"two tasks have the id {name!r}.", remedy="Rename one.")
         known[name] = ""
         yield Work(id=name, given=given, task=task)
+
+
+_STATE, _USED = "state.json", "state.used.json"
+
+
+class ProgramRuns:
+    """Makes the agents of a program's tasks and runs them: by id, each task and what makes its
+    agent; `waiting` are the states and answers of those that waited."""
+
+    def __init__(
+        self,
+        tasks: "Mapping[str, tuple[Task[Any], Callable[[], Agent[Any]]]]",
+        waiting: "Mapping[str, tuple[bytes, Mapping[str, Answer]]]",
+    ) -> None:
+        self._tasks = tasks
+        self._waiting = dict(waiting)
+
+    def make(self, queued: "QueuedTask", _cwd: Path) -> "Agent[Any]":
+        """The agent of a task."""
+        if queued.id not in self._tasks:
+            raise InputError(
+                f"the run has a task {queued.id!r} that was not given.",
+                remedy="Give all tasks of the run directory.",
+            )
+        return self._tasks[queued.id][1]()
+
+    async def run(self, agent: "Agent[Any]", queued: "QueuedTask", folder: Path) -> Result[Any]:
+        """The result of a task, its output as JSON. One that waits is kept in the folder."""
+        task = self._tasks[queued.id][0]
+        more: dict[str, Any] = {} if task.deps is None else {"deps": task.deps}
+        if task.output is not str:
+            more |= {"output": task.output, "check": task.check}
+        waited = self._waiting.pop(queued.id, None)
+        run: Run[Any]
+        if waited is None:
+            run = agent.run(task.prompt, **more)
+        else:
+            run = agent.resume(*waited, **more)
+            (folder / _STATE).replace(folder / _USED)
+        result = await run
+        if result.stop_reason == "pending":
+            part = folder / f"{_STATE}.part"
+            part.write_bytes(result.state())
+            part.replace(folder / _STATE)
+        elif task.output is not str and not isinstance(task.output, Mapping):
+            return msgspec.structs.replace(result, output=value_to_json(result.output))
+        return result
+
+
+def require_answers(
+    queue: "Queue", answers: "Mapping[str, Mapping[str, Answer]]"
+) -> "dict[str, tuple[bytes, Mapping[str, Answer]]]":
+    """Lets the answered tasks continue; returns their states and answers. Raises InputError
+    before any does."""
+    found: dict[str, tuple[bytes, Mapping[str, Answer]]] = {}
+    for task_id, given in answers.items():
+        rows = queue.rows("SELECT status FROM tasks WHERE id = ?", task_id)
+        if not rows or rows[0][0] != "pending":
+            raise InputError(
+                f"the task {task_id!r} does not wait for answers.",
+                remedy='Answer those whose outcome is "pending".',
+            )
+        state = (queue.directory / "tasks" / key_of(task_id) / _STATE).read_bytes()
+        try:
+            WaitingRun(read_state(state), given)
+        except InputError as error:
+            raise InputError(f"task {task_id!r}: {error.message}", remedy=error.remedy) from None
+        found[task_id] = state, given
+    with queue.transaction(durable=True) as db:
+        for task_id in found:
+            db.execute(
+                "UPDATE tasks SET state = 'waiting', status = NULL, result = NULL, place = NULL"
+                " WHERE id = ?",
+                (task_id,),
+            )
+    return found
+
+
+def pending_result(directory: Path, task_id: str, found: "TaskResult", usage: Usage) -> Result[Any]:
+    """The result of a task that waits."""
+    state = (directory / "tasks" / key_of(task_id) / _STATE).read_bytes()
+    return Result(
+        output=found.answer,
+        text=found.answer or "",
+        usage=usage,
+        stop_reason="pending",
+        session_id=found.session_id or "",
+        pending=read_state(state).requests,
+        state_json=state,
+    )

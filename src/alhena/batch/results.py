@@ -12,7 +12,7 @@ import msgspec
 from alhena.batch.errors import QueueError
 from alhena.batch.overview import TOKENS
 from alhena.batch.queue import EndedTask, Queue
-from alhena.batch.tasks import Task
+from alhena.batch.tasks import QueuedTask
 from alhena.config.home import path_within
 
 Form = Literal["full", "swebench"]
@@ -38,7 +38,7 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
 
 
-def lost_task(task: Task) -> TaskResult:
+def lost_task(task: QueuedTask) -> TaskResult:
     """The result of a task whose workers died."""
     error = "the worker of the task died in every attempt."
     return TaskResult(id=task.id, status="failed", kind="worker_lost", error=error)

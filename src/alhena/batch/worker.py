@@ -28,7 +28,7 @@ from alhena.batch.limits import GatedGenerator, Limiter
 from alhena.batch.overview import usage_of_task
 from alhena.batch.queue import Claim, Queue
 from alhena.batch.results import TaskResult, lost_task, with_usage
-from alhena.batch.tasks import Task
+from alhena.batch.tasks import QueuedTask
 from alhena.batch.worktree import TaskTree, find_earlier_tree, open_tree, remove_tree
 from alhena.config.effective_settings import open_place
 from alhena.config.environment import without_repository
@@ -48,15 +48,15 @@ POLL_S = 0.05
 FATAL = 3
 """Exit code of a worker process that noted why no task can run."""
 
-MakeAgent = Callable[[Task, Path], Agent]
+MakeAgent = Callable[[QueuedTask, Path], Agent]
 """Makes the agent of a task, for its directory."""
 
 
-RunAgent = Callable[[Agent, Task, Path], Awaitable[Result[Any]]]
+RunAgent = Callable[[Agent, QueuedTask, Path], Awaitable[Result[Any]]]
 """Runs the agent of a task, which has this folder."""
 
 
-async def _run_task(agent: Agent, task: Task, _folder: Path) -> Result[Any]:
+async def _run_task(agent: Agent, task: QueuedTask, _folder: Path) -> Result[Any]:
     output: Any = str if task.output_schema is None else task.output_schema
     return await agent.run(task.prompt, output=output)
 
@@ -365,7 +365,7 @@ class Worker:
         return msgspec.structs.replace(result, patch=patch)
 
 
-def agent_of(config: RunConfig, task: Task, cwd: Path) -> Agent:
+def agent_of(config: RunConfig, task: QueuedTask, cwd: Path) -> Agent:
     """The agent of a task by the flags of a run. Raises ConfigError, InputError, TypeError."""
     return Agent(
         task.model or config.model,
@@ -410,7 +410,7 @@ def _spent(taken: Mapping[str, Any]) -> Spent:
     )
 
 
-def task_folder(directory: Path, task: Task) -> Path:
+def task_folder(directory: Path, task: QueuedTask) -> Path:
     """The folder of a task in a run directory: its journals, its worktree."""
     return directory / "tasks" / task.key
 

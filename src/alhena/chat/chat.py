@@ -50,7 +50,7 @@ from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse, UsageMetadata
 
 if TYPE_CHECKING:
-    from alhena.chat.recovery import Fallback, Recovery, Substitute
+    from alhena.chat.recovery import ModelFallback, Recovery, Substitute
 
 
 class RequestEvents:
@@ -165,7 +165,7 @@ class ChatServices(msgspec.Struct, frozen=True, kw_only=True):
     switch to another model; `again` gives a model's different settings for retries."""
 
     interposer: "Interposer | None" = None
-    fallback: "Fallback | None" = None
+    fallback: "ModelFallback | None" = None
     again: Callable[[str], GenerateContentConfig] | None = None
     room: Room | None = None
 
@@ -311,15 +311,14 @@ class Chat:
         self._retrying = generator if isinstance(generator, RetryingGenerator) else None
         self._generator = generator if self._retrying is None else self._retrying.inner
 
-    def set_fallback(self, fallback: "Fallback | None") -> None:
-        """Has `fallback` choose another model when one fails."""
-        self.services = msgspec.structs.replace(self.services, fallback=fallback)
-
     def take_over(self, substitute: "Substitute") -> None:
         """Switches to another model with the same history, including pending calls. Removes
         signatures that it cannot verify."""
         if substitute.generator is not None:
             self._answer_by(substitute.generator)
+        if substitute.fallback is not None:
+            (fallback,) = substitute.fallback
+            self.services = msgspec.structs.replace(self.services, fallback=fallback)
         self.model = substitute.traits
         if bare_name(self.model.name) not in self.signers:
             self.drop_signatures()

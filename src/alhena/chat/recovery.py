@@ -44,15 +44,17 @@ TOOLS_DONE = "[Tool execution completed.]"
 
 class Substitute(msgspec.Struct, frozen=True, kw_only=True):
     """A replacement model and its settings. `asked`: a person agreed. It answers through
-    `generator`, or that of the model before."""
+    `generator`, or that of the model before. `fallback` has what takes its place when it fails;
+    None: what did before."""
 
     traits: "ModelTraits"
     config: GenerateContentConfig
     asked: bool = False
     generator: ContentGenerator | None = None
+    fallback: "tuple[ModelFallback | None] | None" = None
 
 
-class Fallback(Protocol):
+class ModelFallback(Protocol):
     """Chooses another model when one fails."""
 
     def takes(self, error: AlhenaError) -> bool:
@@ -74,7 +76,7 @@ class Recovery:
     def __init__(
         self,
         retrying: RetryingGenerator,
-        fallback: Fallback | None,
+        fallback: ModelFallback | None,
         emit: Callable[[Event], None],
         *,
         role: str,

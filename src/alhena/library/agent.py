@@ -43,16 +43,16 @@ from alhena.library.options import (
     settings_of,
     tools_of,
 )
+from alhena.library.outputs import final_of
 from alhena.library.program import AgentProgram, guard_approver
 from alhena.library.result import Release, Result, ResultCollector, Run, warnings_of
-from alhena.library.waiting import SAME, ResumesRuns, RunArguments, final_of, require_done
+from alhena.library.waiting import SAME, ResumesRuns, RunChoices, require_done
 from alhena.models.errors import CredentialsError
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.question import Answer, Approver
 from alhena.tools.contract import Tool
 from alhena.tools.function import DepsT, Image
-from alhena.tools.value_types import schema_of, value_from_json
 from alhena.values import Limits
 from alhena.wire.content import Content, Part
 
@@ -338,7 +338,7 @@ class Agent(OpensInThread, ResumesRuns[DepsT], BranchesOff[DepsT], Generic[DepsT
         awaiting and iterating raise the AlhenaError that ended the run (`LimitError` at a limit),
         and BusyError while another run is at work.
         """
-        arguments = RunArguments(
+        arguments = RunChoices(
             output=output,
             check=check,
             corrections=corrections,
@@ -351,12 +351,12 @@ class Agent(OpensInThread, ResumesRuns[DepsT], BranchesOff[DepsT], Generic[DepsT
     def _claim(self) -> Callable[[str], Awaitable[None]] | None:
         return self._place.claim
 
-    def _launch_waiting(self, arguments: RunArguments, waiting: WaitingRun) -> Run[Any]:
+    def _launch_waiting(self, arguments: RunChoices, waiting: WaitingRun) -> Run[Any]:
         return self._launch(arguments, resumes=waiting)
 
     def _launch(
         self,
-        arguments: RunArguments,
+        arguments: RunChoices,
         before: tuple[Part, ...] = (),
         text: str = "",
         attached: tuple[Part, ...] = (),
@@ -385,7 +385,7 @@ class Agent(OpensInThread, ResumesRuns[DepsT], BranchesOff[DepsT], Generic[DepsT
             model=model_of("model", arguments.model),
             settings=settings_of("model_settings", arguments.model_settings),
         )
-        events = self._runner.run_prompt(prompt, listen)
+        events = self._runner.run(prompt, listen=listen)
         return Run(events, collector, self._hold, self._cause)
 
     if TYPE_CHECKING:
@@ -537,37 +537,6 @@ class Agent(OpensInThread, ResumesRuns[DepsT], BranchesOff[DepsT], Generic[DepsT
             for text in fresh:
                 logging.getLogger("alhena").warning("%s", text)
             self._warnings += fresh
-
-
-def read_output_type(output: Any, check: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
-    """The schema of a type, and what reads a value of it. Raises TypeError."""
-    if isinstance(output, Mapping):
-        return _by_schema(dict(cast("Mapping[str, Any]", output)), check)
-    try:
-        schema = schema_of(output)
-    except TypeError as error:
-        raise TypeError(f"output cannot be {output!r:.100}: {error}") from None
-    if check is not None and not callable(check):
-        raise TypeError(f"check has to be a function, not {check!r:.60}")
-
-    def read(data: Any) -> Any:
-        value = value_from_json(output, data)
-        return value if check is None else check(value)
-
-    return schema, read
-
-
-def _by_schema(schema: dict[str, Any], check: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
-    """A JSON schema, and what reads a value of it."""
-    from alhena.tools.params import problem_with
-
-    def read(data: Any) -> Any:
-        problem = problem_with(schema, data)
-        if problem is not None:
-            raise ValueError(problem)
-        return data if check is None else check(data)
-
-    return schema, read
 
 
 def parts_of(

@@ -154,11 +154,11 @@ class ResultCollector:
         waiting = self._session.guard.waiting if stop == "pending" else None
         state = b""
         if waiting is not None:
-            from alhena.agent.waiting import Spent, encode_state
+            from alhena.agent.waiting import EarlierUsage, encode_state
 
             before = 0.0 if self._earlier is None else self._earlier.seconds
             seconds = round(before + event.duration_ms / 1000, 3)
-            spent = Spent(turns=event.turns, seconds=seconds, usage=usage)
+            spent = EarlierUsage(turns=event.turns, seconds=seconds, usage=usage)
             contents, name = self._session.chat.export_contents(), self._session.session_id
             asks = self._output is not None
             state = encode_state(waiting, contents, name, spent, asks=asks)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from alhena.agent.final_answer import FinalAnswer
 from alhena.errors import InputError, PendingRunError
 from alhena.library.result import Result, Run
 from alhena.tools.function import DepsT
@@ -24,7 +23,7 @@ SAME: Any = object()
 """The `deps` of a run that has those of its agent."""
 
 
-class RunArguments(Value, frozen=True, kw_only=True):
+class RunChoices(Value, frozen=True, kw_only=True):
     """The arguments of a run beside its prompt."""
 
     output: Any = str
@@ -51,7 +50,7 @@ def require_done(result: Result[Any]) -> Any:
 class ResumesRuns(Generic[DepsT]):
     """The methods of `Agent` that continue a run that waits."""
 
-    def _launch_waiting(self, arguments: RunArguments, waiting: WaitingRun) -> Run[Any]:
+    def _launch_waiting(self, arguments: RunChoices, waiting: WaitingRun) -> Run[Any]:
         raise NotImplementedError
 
     def _claim(self) -> Callable[[str], Awaitable[None]] | None:
@@ -118,7 +117,7 @@ class ResumesRuns(Generic[DepsT]):
             raise InputError(
                 "the run was asked for a value.", remedy="Pass the same output= to resume."
             )
-        arguments = RunArguments(
+        arguments = RunChoices(
             output=output,
             check=check,
             corrections=corrections,
@@ -157,17 +156,3 @@ class ResumesRuns(Generic[DepsT]):
     def resume_sync(self, state: bytes, answers: Mapping[str, Answer], **more: Any) -> Result[Any]:
         """Continues a run that waits, to its result; arguments are those of `resume`."""
         return self._block_on(lambda: self.resume(state, answers, **more))
-
-
-def final_of(arguments: RunArguments) -> FinalAnswer | None:
-    """The value that a run has to end with, if any. Raises TypeError."""
-    from alhena.library.agent import read_output_type
-
-    output, check, corrections = arguments.output, arguments.check, arguments.corrections
-    if output is str and check is not None:
-        raise TypeError("check needs output=, a type whose values it checks")
-    if output is str:
-        return None
-    if not isinstance(cast("object", corrections), int) or corrections < 0:
-        raise TypeError(f"corrections has to be a number from 0, not {corrections!r:.60}")
-    return FinalAnswer(*read_output_type(output, check), corrections)

@@ -89,7 +89,7 @@ class Fallback:
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """The whole answer of the first model that gives one. Raises the last one's error."""
-        return await self._first(lambda model: model.generate(_for_model(request, model)))
+        return await self._ask_first(lambda model: model.generate(_for_model(request, model)))
 
     async def stream(
         self, request: GenerateContentRequest
@@ -113,7 +113,7 @@ class Fallback:
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
         """The tokens, as the first model counts that can."""
         del model
-        return await self._first(lambda each: each.count_tokens(contents, model=name_of(each)))
+        return await self._ask_first(lambda each: each.count_tokens(contents, model=name_of(each)))
 
     async def embed(
         self, contents: Sequence[EncodedContent], *, model: str
@@ -126,7 +126,7 @@ class Fallback:
         for model in self.models:
             await model.aclose()
 
-    async def _first(self, ask: Callable[[ContentGenerator], Awaitable[T]]) -> T:
+    async def _ask_first(self, ask: Callable[[ContentGenerator], Awaitable[T]]) -> T:
         for model in self.models[:-1]:
             try:
                 return await ask(model)
@@ -176,7 +176,7 @@ class _Converted:
         except AlhenaError:
             raise
         except self._on as error:
-            raise self._failed(request, error) from error
+            raise self._make_error(request, error) from error
 
     async def stream(
         self, request: GenerateContentRequest
@@ -188,12 +188,12 @@ class _Converted:
         except AlhenaError:
             raise
         except self._on as error:
-            raise self._failed(request, error) from error
+            raise self._make_error(request, error) from error
         finally:
             if isinstance(answer, AsyncGenerator):
                 await answer.aclose()
 
-    def _failed(self, request: GenerateContentRequest, error: Exception) -> "OwnModelError":
+    def _make_error(self, request: GenerateContentRequest, error: Exception) -> "OwnModelError":
         return OwnModelError(f"{request.model} failed: {type(error).__name__}: {error}")
 
 

@@ -37,7 +37,7 @@ _PUBLIC = frozenset(
 _ARCHITECTURES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}
 
 
-class Connection(Value, frozen=True, kw_only=True):
+class ServiceOptions(Value, frozen=True, kw_only=True):
     """The connections of a model: further `headers` of each request, by lower-case name, and
     timeouts."""
 

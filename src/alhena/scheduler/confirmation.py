@@ -9,7 +9,7 @@ from typing import Any, assert_never, cast
 import msgspec
 
 from alhena.events import ConfirmationRequestEvent
-from alhena.policy.model import Decision, PolicyCall
+from alhena.policy.model import Decision, PolicyCall, PolicyOutcome
 from alhena.scheduler.messages import AppliedUpdate, LastingRule, UpdatePolicy
 from alhena.scheduler.question import (
     NOTHING,
@@ -19,7 +19,7 @@ from alhena.scheduler.question import (
     Payload,
     Verdict,
 )
-from alhena.scheduler.states import ConfirmationError, plain
+from alhena.scheduler.states import ConfirmationError, NoListenerError, plain
 from alhena.scheduler.tracked_call import TrackedCall
 from alhena.tools.contract import (
     AskUserConfirmation,
@@ -418,3 +418,25 @@ def fail_unasked(reason: str) -> ToolFailure:
         f"Tool execution was not approved: it cannot be asked for ({reason}).",
         ToolErrorType.UNHANDLED_EXCEPTION,
     )
+
+
+def defer_by_tool(call: TrackedCall, reason: str) -> None:
+    """Makes a running call wait, because its tool raised Deferred. Only its result can be given, or
+    a refusal."""
+    entry = call.entry
+    if entry is None:
+        raise TypeError(f"call {call.request.call_id} was not built")
+    why = Decision(outcome=PolicyOutcome.ASK_USER, reason=reason or "its tool waits for the result")
+    asked = Asked(details=make_details(call, entry), why=why, by_hook=True)
+    request = build_request(call, entry, asked, UNATTENDED)
+    request = msgspec.structs.replace(request, outcomes=(Outcome.CANCEL,))
+    call.emit(build_event(request))
+    call.defer(request)
+
+
+async def _refuse_question(_request: ConfirmationRequest) -> Answer:
+    raise NoListenerError("there is no person to ask.")
+
+
+UNATTENDED = Confirmations(approve=_refuse_question)
+"""For calls that were answered before: any other question has no person to answer it."""

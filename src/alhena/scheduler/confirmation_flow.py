@@ -451,28 +451,6 @@ class GivenInvocation:
         return result_of(self._value)
 
 
-def defer_by_tool(call: TrackedCall, reason: str) -> None:
-    """Makes a running call wait, because its tool raised Deferred. Only its result can be given, or
-    a refusal."""
-    entry = call.entry
-    if entry is None:
-        raise TypeError(f"call {call.request.call_id} was not built")
-    why = Decision(outcome=PolicyOutcome.ASK_USER, reason=reason or "its tool waits for the result")
-    asked = Asked(details=make_details(call, entry), why=why, by_hook=True)
-    request = build_request(call, entry, asked, NOBODY)
-    request = msgspec.structs.replace(request, outcomes=(Outcome.CANCEL,))
-    call.emit(build_event(request))
-    call.defer(request)
-
-
-async def _answer_nobody(_request: ConfirmationRequest) -> Answer:
-    raise NoListenerError("there is no person to ask.")
-
-
-NOBODY = Confirmations(approve=_answer_nobody)
-"""For calls that were answered before: any other question has nobody to answer it."""
-
-
 def _build_with_args(entry: RegisteredTool, args: dict[str, Any]) -> ToolInvocation | ToolFailure:
     """The call with these arguments."""
     boundary = Boundary()

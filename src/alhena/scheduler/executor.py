@@ -399,7 +399,7 @@ def _end(
         elif stopped:
             call.end_cancelled(reason)
         elif outcome.type is ToolErrorType.DEFERRED:
-            from alhena.scheduler.confirmation_flow import defer_by_tool
+            from alhena.scheduler.confirmation import defer_by_tool
 
             defer_by_tool(call, outcome.message)
         else:

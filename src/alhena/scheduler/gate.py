@@ -152,9 +152,10 @@ class Gate:
             deny(call, nobody)
             return False
         if self._asker is None:
-            from alhena.scheduler.confirmation_flow import NOBODY, Asker
+            from alhena.scheduler.confirmation import UNATTENDED
+            from alhena.scheduler.confirmation_flow import Asker
 
-            asking = self._asking or NOBODY
+            asking = self._asking or UNATTENDED
             self._asker = Asker(asking, self._executor, self._find_decision, self._notify)
         return await self._asker.ask_person(call, why, by_hook=by_hook) and not call.ended
 

@@ -113,9 +113,10 @@ class Scheduler:
         if self._caller is not None:
             given = [self._caller.sign(request) for request in given]
         clock, changed = self._executor.clock, self._view.note_change
-        batch = [TrackedCall(request, self._emit, clock, changed) for request in given]
-        for call in batch:
-            call.give(answers.get(call.request.call_id))
+        batch = [
+            TrackedCall(request, self._emit, clock, changed, answers.get(request.call_id))
+            for request in given
+        ]
         cancellations = self._cancellations
         try:
             async with self._turn:

@@ -81,17 +81,7 @@ class CallFindings:
         self.output_file: str | None = None
         self.input_notice = ""
         self.given: Answer | None = None
-        self.was_given = False
         self.pending: ConfirmationRequest | None = None
-
-    def give(self, answer: "Answer | None") -> None:
-        """Sets the answer to the first question about the call, given before it was asked."""
-        self.given, self.was_given = answer, answer is not None
-
-    def take_given(self) -> "Answer | None":
-        """The answer given beforehand, once."""
-        given, self.given = self.given, None
-        return given
 
     def set_entry(self, entry: RegisteredTool) -> None:
         """Sets the tool that the call is for."""
@@ -152,8 +142,11 @@ class CallOnItsWay(CallFindings):
         emit: Emit,
         clock: Clock,
         changed: Callable[[], None] = lambda: None,
+        given: "Answer | None" = None,
     ) -> None:
+        """`given`: the answer to the first question about the call, given before it was asked."""
         super().__init__(request, clock())
+        self.given, self.was_given = given, given is not None
         self.changed_args: dict[str, Any] | None = None
         self.changed = changed
         self.emit = emit
@@ -185,6 +178,11 @@ class CallOnItsWay(CallFindings):
     def shown(self) -> ToolCallState | None:
         """The call in the form for views of a whole batch; None before its first state."""
         return self._shown
+
+    def take_given(self) -> "Answer | None":
+        """The answer given beforehand, once."""
+        given, self.given = self.given, None
+        return given
 
     def policy_call(self, entry: RegisteredTool) -> PolicyCall:
         """The call in the form the policy decides on."""

@@ -109,12 +109,10 @@ class Recording:
             self._begin()
         self._take(event)
 
-    def expect_prompt(self) -> None:
-        """A run continues that waited, so that there is something to record without a prompt."""
-        self._prompted = True
-
     def put(self, *records: "KnownRecord") -> None:
-        """Writes records of the caller's own; what cannot be written waits, as with events."""
+        """Writes records of the caller's own; what cannot be written waits, as with events. There
+        is something to record from here on, also without a prompt."""
+        self._prompted = True
         if self._journal is None:
             return
         for record in records:
@@ -126,11 +124,6 @@ class Recording:
     def history(self, keep: int, fresh: "Sequence[EncodedContent]") -> None:
         """Takes a change of the history, as its watch."""
         self._take((keep, fresh))
-
-    @property
-    def transcript(self) -> str:
-        """The path of the file."""
-        return str(self.path)
 
     @property
     def at_work(self) -> bool:
@@ -320,7 +313,8 @@ class Beginning(Value, frozen=True, kw_only=True):
     @property
     def transcript(self) -> str:
         """The path of the record, "" where there is none."""
-        return "" if self.recording is None else self.recording.transcript
+        named = self.recording is not None and self.recording.path.name
+        return str(self.recording.path) if self.recording is not None and named else ""
 
     def attach(
         self,

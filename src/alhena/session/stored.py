@@ -150,11 +150,6 @@ class StoreRecording(Recording):
         """The id of the conversation."""
         return self._stored.id
 
-    @property
-    def transcript(self) -> str:
-        """There is no file."""
-        return ""
-
     def attach(
         self,
         chat: "Chat",
@@ -178,8 +173,13 @@ class StoreRecording(Recording):
 
     def put(self, *records: "KnownRecord") -> None:
         """Takes records of the caller's own."""
+        self._prompted = True
         for record in records:
             self._add(record)
+
+    def note_continued(self) -> None:
+        """Records that another process continues."""
+        self._add(Continued(at=now(), writer=__version__))
 
     async def settle(self) -> None:
         """Has what happened so far in the store. Raises JournalError, and AlhenaErrors of the
@@ -251,7 +251,7 @@ def begin_stored(stored: StoredConversation, emit: Callable[[Event], None]) -> B
     if not stored.entries:
         return Beginning(session_id=session_id, recording=recording)
     replay = _replay(stored.id, stored.entries)
-    recording.put(Continued(at=now(), writer=__version__))
+    recording.note_continued()
     kept = tuple(replay.contents)
     answers = replay.pending_responses()
     return Beginning(
@@ -289,6 +289,4 @@ def _replay(conversation: str, entries: Sequence[bytes]) -> Replay:
 async def claim_state(store: Store, state_id: str) -> None:
     """Uses a state of a run, once. Raises InputError for one that was used."""
     if not await store.create(f"{MARK}resumed-{state_id}"):
-        raise InputError(
-            "this state was used already.", remedy="Ask for the run's calls anew with a prompt."
-        )
+        raise InputError("this state was used already.", remedy="Start a new run with a prompt.")

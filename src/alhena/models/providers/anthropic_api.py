@@ -20,7 +20,7 @@ from alhena.models.providers.foreign import (
     tool_names,
     unreadable,
 )
-from alhena.models.service import Connection, FixedAccess, HttpService
+from alhena.models.service import FixedAccess, HttpService, ServiceOptions
 from alhena.wire.conformance.repair import without_idle_calling
 from alhena.wire.content import MODEL, USER, Content, Part, encode_value
 from alhena.wire.dialects import anthropic
@@ -235,7 +235,7 @@ class AnthropicApi(WithoutEmbeddings):
         *,
         bearer: str = "",
         environ: Mapping[str, str] | None = None,
-        connection: Connection = Connection(),  # noqa: B008  it is frozen
+        connection: ServiceOptions = ServiceOptions(),  # noqa: B008  it is frozen
         cache: anthropic.CacheTime | None = "5m",
     ) -> None:
         """`bearer`: a token sent instead of, or beside, the key. `cache`: the time for which the
@@ -376,7 +376,7 @@ def anthropic_from(
     environ: Mapping[str, str],
     base_url: str | None = None,
     cache: anthropic.CacheTime | None = "5m",
-    connection: Connection = Connection(),  # noqa: B008  it is frozen
+    connection: ServiceOptions = ServiceOptions(),  # noqa: B008  it is frozen
 ) -> AnthropicApi:
     """Builds the service from the environment, at `base_url` if given.
 

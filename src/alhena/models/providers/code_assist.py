@@ -18,7 +18,7 @@ from alhena.models.providers.code_assist_setup import (
     user_quota,
 )
 from alhena.models.quota import SHARED
-from alhena.models.service import Access, Connection
+from alhena.models.service import Access, ServiceOptions
 from alhena.wire.encode import (
     EncodedContent,
     decode_count_tokens,
@@ -94,7 +94,7 @@ def code_assist(
     access: Access,
     *,
     tell: Callable[[str], None] | None = None,
-    connection: Connection = Connection(),  # noqa: B008  it is frozen
+    connection: ServiceOptions = ServiceOptions(),  # noqa: B008  it is frozen
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> CodeAssistGenerator:
     """Builds Code Assist for the endpoint and project of the environment.
@@ -126,7 +126,7 @@ def for_login(
     environ: Mapping[str, str],
     files: LoginFiles | None,
     settings: OAuthSettings,
-    connection: Connection = Connection(),  # noqa: B008  it is frozen
+    connection: ServiceOptions = ServiceOptions(),  # noqa: B008  it is frozen
     *,
     tell: Tell | None = None,
 ) -> CodeAssistGenerator:
@@ -140,7 +140,7 @@ def for_login(
 
 def for_machine(
     environ: Mapping[str, str],
-    connection: Connection = Connection(),  # noqa: B008  it is frozen
+    connection: ServiceOptions = ServiceOptions(),  # noqa: B008  it is frozen
     *,
     tell: Tell | None = None,
 ) -> CodeAssistGenerator:

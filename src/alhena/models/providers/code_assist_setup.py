@@ -18,7 +18,7 @@ from alhena.models.errors import (
     RequestRejectedError,
     ValidationRequiredError,
 )
-from alhena.models.service import Access, Connection, HttpService, parse_version
+from alhena.models.service import Access, HttpService, ServiceOptions, parse_version
 from alhena.values import Value
 from alhena.wire.content import encode_value
 from alhena.wire.errors import DecodeError
@@ -240,7 +240,7 @@ class CodeAssistService:
         environ: Mapping[str, str],
         access: Access,
         *,
-        connection: Connection = Connection(),  # noqa: B008  it is frozen
+        connection: ServiceOptions = ServiceOptions(),  # noqa: B008  it is frozen
         quota_tip: str = "",
     ) -> None:
         given = environ.get("CODE_ASSIST_ENDPOINT", "").strip() or DEFAULT_ENDPOINT

@@ -49,7 +49,7 @@ from alhena.wire.response import (
 USUAL = RetryPolicy()
 
 
-class ModelOptions(Value, frozen=True, kw_only=True):
+class ObjectOptions(Value, frozen=True, kw_only=True):
     """The connections, retries (None: none) and settings of a model object."""
 
     headers: Mapping[str, str] = {}
@@ -60,7 +60,7 @@ class ModelOptions(Value, frozen=True, kw_only=True):
 
 def options(
     headers: Any, timeout: Any, connect_timeout: Any, retry: Any, settings: Any
-) -> ModelOptions:
+) -> ObjectOptions:
     """The options of a model object. Raises TypeError and ConfigError, naming the argument."""
     if not isinstance(headers, Mapping):
         raise TypeError(f"headers has to be a mapping of names to values, not {headers!r:.60}")
@@ -76,7 +76,7 @@ def options(
             raise TypeError(f"{argument} has to be seconds above 0, not {seconds!r:.60}")
     if not isinstance(retry, RetryPolicy | None):
         raise TypeError(f"retry has to be a RetryPolicy or None, not {retry!r:.60}")
-    return ModelOptions(
+    return ObjectOptions(
         headers=sent,
         timeouts=Timeouts(connect=connect_timeout, idle=timeout),
         retry=retry,
@@ -99,8 +99,8 @@ class SharedModel(NamedModel):
     _WITHOUT_CREDENTIALS: ClassVar[str | None] = None
     """The remedy for absent credentials."""
 
-    def __init__(self, choice: ModelChoice, more: "ModelOptions | None" = None) -> None:
-        more = more or ModelOptions()
+    def __init__(self, choice: ModelChoice, more: "ObjectOptions | None" = None) -> None:
+        more = more or ObjectOptions()
         retry = choice.retry or more.retry or ONCE
         choice = replace(choice, headers=more.headers, timeouts=more.timeouts)
         try:

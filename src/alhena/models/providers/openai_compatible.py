@@ -25,7 +25,7 @@ from alhena.models.providers.foreign import (
     tool_names,
     unreadable,
 )
-from alhena.models.service import Connection, FixedAccess, HttpService, idle_s
+from alhena.models.service import FixedAccess, HttpService, ServiceOptions, idle_s
 from alhena.wire.content import MODEL, Content, Part, encode_value
 from alhena.wire.dialects import openai, responses
 from alhena.wire.dialects.conversation import DialectRequest, NewId, ToolNameMap
@@ -270,7 +270,7 @@ class OpenAiCompatible(WithoutEmbeddings):
 def openai_from(
     environ: Mapping[str, str],
     base_url: str | None = None,
-    connection: Connection = Connection(),  # noqa: B008  it is frozen
+    connection: ServiceOptions = ServiceOptions(),  # noqa: B008  it is frozen
 ) -> OpenAiCompatible:
     """Builds the client from the environment, for `base_url` if given.
 
@@ -304,7 +304,7 @@ _OLLAMA_PORT = 11434
 def ollama_from(
     environ: Mapping[str, str],
     base_url: str | None = None,
-    connection: Connection = Connection(),  # noqa: B008  it is frozen
+    connection: ServiceOptions = ServiceOptions(),  # noqa: B008  it is frozen
 ) -> OpenAiCompatible:
     """Builds the client for Ollama at `base_url`, else at OLLAMA_HOST, else on this machine; the
     path of its OpenAI API is added where there is none. A key is OLLAMA_API_KEY, if one is set.

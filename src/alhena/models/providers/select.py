@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from alhena.http.client import Timeouts
     from alhena.http.connect import Endpoint
     from alhena.models.auth.store import LoginFiles
-    from alhena.models.service import Connection
+    from alhena.models.service import ServiceOptions
 from enum import StrEnum
 
 from alhena.config.settings import AuthSettings
@@ -121,11 +121,11 @@ class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
     timeouts: "Timeouts | None" = None
 
     @property
-    def connection(self) -> "Connection":
+    def connection(self) -> "ServiceOptions":
         """The headers and timeouts of its requests."""
-        from alhena.models.service import Connection
+        from alhena.models.service import ServiceOptions
 
-        return Connection(headers=self.headers, timeouts=self.timeouts)
+        return ServiceOptions(headers=self.headers, timeouts=self.timeouts)
 
     def __repr__(self) -> str:
         return f"ModelChoice(model={self.model!r}, is_terminal={self.is_terminal})"
@@ -369,7 +369,7 @@ def _gemini_api(choice: ModelChoice, kind: AuthType) -> ChosenGenerator:
 
 def _vertex(choice: ModelChoice) -> ChosenGenerator:
     from alhena.models.providers.vertex import vertex_from
-    from alhena.models.service import Connection
+    from alhena.models.service import ServiceOptions
 
     settings = choice.settings
     key = api_key(choice.environ, ("GOOGLE_API_KEY",))
@@ -378,7 +378,7 @@ def _vertex(choice: ModelChoice) -> ChosenGenerator:
         choice.environ,
         key,
         external=settings.security.auth.use_external,
-        connection=Connection(headers=told, timeouts=choice.timeouts),
+        connection=ServiceOptions(headers=told, timeouts=choice.timeouts),
     )
     return ChosenGenerator(
         generator=_of_either_form(generator, choice),

@@ -11,7 +11,7 @@ from alhena.http.client import Timeouts
 from alhena.http.connect import Endpoint, parse_endpoint, parse_headers
 from alhena.models.errors import CredentialsError
 from alhena.models.providers.gemini_api import GeminiMethods, wants_bearer
-from alhena.models.service import Access, Connection, FixedAccess, HttpService, parse_version
+from alhena.models.service import Access, FixedAccess, HttpService, ServiceOptions, parse_version
 from alhena.wire.encode import (
     EncodedContent,
     decode_embed,
@@ -57,7 +57,7 @@ def vertex_from(
     key: str,
     *,
     external: bool = False,
-    connection: Connection = Connection(),  # noqa: B008  it is frozen
+    connection: ServiceOptions = ServiceOptions(),  # noqa: B008  it is frozen
 ) -> "VertexApi":
     """Builds Vertex from the environment: with the express `key` if given, else by project and
     location with the token of GOOGLE_CLOUD_ACCESS_TOKEN or Application Default Credentials.
