@@ -38,7 +38,7 @@ from alhena.session.tags import (
 from alhena.tools.contract import ToolErrorType
 from alhena.values import Value
 from alhena.version import __version__
-from alhena.wire.content import MODEL, FunctionCall, Part, ToolCallRequestInfo, encode_value
+from alhena.wire.content import MODEL, FunctionCall, Part, encode_value, request_info
 
 UNDONE = (
     "This call was undone: the user has put the files back to what they were before it. It has no "
@@ -221,9 +221,7 @@ async def propose(session: Session, prompt_id: str) -> None:
         msgspec.json.decode(raw, type=Part) for answer in proposal.known for raw in answer.parts
     )
     requests = [
-        ToolCallRequestInfo(
-            call_id=call.id or "", name=call.name, args=call.args or {}, prompt_id=prompt_id
-        )
+        request_info(call, call.id or "", prompt_id, searching=session.bench.registry.searches)
         for call in proposal.calls
     ]
     with session.bench.authority.stricter(ASKED):

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -10,9 +10,13 @@ from alhena.tools.catalogue import CATALOGUE
 from alhena.tools.contract import Tool
 from alhena.tools.params import task_by_name
 from alhena.values import Value, fold_name, fold_names, meant_names
+from alhena.wire.content import CALL_TOOL
 from alhena.wire.errors import WireError
 from alhena.wire.request import FunctionDeclaration
 from alhena.wire.schema.keywords import is_plain
+
+if TYPE_CHECKING:
+    from alhena.tools.tool_search import SearchableTool
 
 ALIASES: dict[str, str] = {
     alias: name for name, tool in CATALOGUE.items() for alias in tool.aliases
@@ -97,6 +101,9 @@ def is_declarable(name: str) -> bool:
     return rest.isalnum() and (name[0].isalpha() or name[0] == "_")
 
 
+SEARCH_PAIR = frozenset({"search_tools", CALL_TOOL})
+"""The built-in tools that find and call those which are not declared."""
+
 MAX_SUGGESTIONS = 3
 MAX_SHOWN_NAME = 100
 
@@ -111,7 +118,8 @@ class ToolOrigin(IntEnum):
 
 class RegisteredTool(Value, frozen=True, kw_only=True):
     """A tool with its origin; `server` names its MCP server. `schema` replaces the tool's own
-    parameter schema in the declaration; None: unchanged."""
+    parameter schema in the declaration; None: unchanged. One that is not `declared` is found by
+    `search_tools`."""
 
     tool: Tool
     origin: ToolOrigin
@@ -119,6 +127,7 @@ class RegisteredTool(Value, frozen=True, kw_only=True):
     wire_name: str
     names: tuple[str, ...]
     schema: dict[str, Any] | None = None
+    declared: bool = True
 
 
 class ToolRegistry:
@@ -138,6 +147,8 @@ class ToolRegistry:
         self._excluded: set[str] = set()
         self._hidden: frozenset[str] = frozenset()
         self._named = frozenset(map(resolve_name, declare))
+        self.search_note = ""
+        self.search_descriptions: Mapping[str, str] = {}
         self.exclude(exclude)
         for tool in tools:
             self.register(tool)
@@ -149,9 +160,11 @@ class ToolRegistry:
         origin: ToolOrigin = ToolOrigin.BUILT_IN,
         server: str | None = None,
         accepted: Iterable[str] = (),
+        declared: bool = True,
     ) -> str | None:
-        """Adds a tool; `accepted` are further names for it. Returns a warning when it replaces a
-        tool of the same name, or is left out because its parameters cannot be declared.
+        """Adds a tool; `accepted` are further names for it; one that is not `declared` needs
+        `open_search`. Returns a warning when it replaces a tool of the same name, or is left out
+        because its parameters cannot be declared.
 
         Raises ValueError for a name that cannot be declared to a model.
         """
@@ -178,10 +191,59 @@ class ToolRegistry:
             wire_name=wire_name,
             names=tuple(names),
             schema=schema,
+            declared=declared,
         )
         if replaced is None or replaced.tool is tool:
             return None
         return f'Tool "{tool.name}" was registered twice; the later one is used.'
+
+    def set_declared(self, name: str, *, declared: bool) -> None:
+        """Declares the tool of exactly this name, or has it found by search."""
+        entry = self._entries[name]
+        if entry.declared != declared:
+            self._entries[name] = msgspec.structs.replace(entry, declared=declared)
+
+    def open_search(
+        self, descriptions: Mapping[str, str] | None = None, waiting: Iterable[str] = ()
+    ) -> bool:
+        """Declares the two tools that find and call those which are not declared, and fixes the
+        `search_note` for the system prompt: `descriptions` are those of servers, `waiting` those
+        without tools so far. False when the program has tools of these names: then all are
+        declared."""
+        from alhena.tools.tool_search import CallTool, SearchTools, describe_groups
+
+        own = SearchTools(self.searchable_tools), CallTool()
+        there = [self._entries.get(tool.name) for tool in own]
+        if any(
+            each is not None and not isinstance(each.tool, type(tool))
+            for each, tool in zip(there, own, strict=True)
+        ):
+            for name in tuple(self._entries):
+                self.set_declared(name, declared=True)
+            return False
+        for tool in own if None in there else ():
+            self.register(tool)
+        self.search_descriptions = {**self.search_descriptions, **(descriptions or {})}
+        if not self.search_note:
+            self.search_note = describe_groups(
+                self.searchable_tools(), self.search_descriptions, waiting
+            )
+        return True
+
+    @property
+    def searches(self) -> bool:
+        """True while tools are found by search."""
+        return bool(self.search_note)
+
+    def searchable_tools(self) -> "list[SearchableTool]":
+        """The active tools that are not declared, for `search_tools`."""
+        from alhena.tools.tool_search import SearchableTool
+
+        return [
+            SearchableTool((entry.wire_name, *entry.names), _declaration(entry), entry.server or "")
+            for entry in self._list_offered()
+            if not entry.declared
+        ]
 
     def is_free(self, name: str) -> bool:
         """True if a discovered tool may be called `name` too: no tool and no agent is."""
@@ -236,8 +298,8 @@ class ToolRegistry:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The declared names of the active tools, in declaration order."""
-        return tuple(entry.wire_name for entry in self._list_declared())
+        """The names of the active tools in declaration order, also of those found by search."""
+        return tuple(entry.wire_name for entry in self._list_offered())
 
     @property
     def all_tools(self) -> tuple[Tool, ...]:
@@ -248,8 +310,9 @@ class ToolRegistry:
     def function_declarations(
         self, names: Collection[str] | None = None
     ) -> tuple[FunctionDeclaration, ...]:
-        """The declarations of all active tools, or of the tools called `names`."""
-        entries = self._list_declared()
+        """The declarations of the active tools that are declared, or of the tools called
+        `names`."""
+        entries = [entry for entry in self._list_offered() if entry.declared]
         if names is not None:
             wanted = {id(entry) for entry in map(self.find, names) if entry is not None}
             entries = [entry for entry in self._sort_active() if id(entry) in wanted]
@@ -283,7 +346,7 @@ class ToolRegistry:
         bare = {name.lstrip("_") for name in entry.names}
         return not bare.isdisjoint(self._excluded) or not bare.isdisjoint(self._hidden)
 
-    def _list_declared(self) -> list[RegisteredTool]:
+    def _list_offered(self) -> list[RegisteredTool]:
         """The active tools without those that others stand for."""
         active = self._sort_active()
         names = {entry.tool.name for entry in active}
@@ -335,7 +398,8 @@ def select_tools(session: ToolRegistry, patterns: Sequence[str], *own: Tool) -> 
 
     A pattern is a tool's name, `*`, or for an MCP server `server__tool`, `server__*` or their
     `mcp_server_` forms, or another program's name of one. A bare name never means a tool of a
-    server, whatever that calls its tools.
+    server, whatever that calls its tools. A tool that a pattern names exactly is declared; others
+    are found by search if the session's are.
     """
     patterns = [each for name in patterns for each in (name, *(meant_names(name) or ()))]
     registry = ToolRegistry()
@@ -343,13 +407,27 @@ def select_tools(session: ToolRegistry, patterns: Sequence[str], *own: Tool) -> 
         entry = session.find(name)
         if entry is None or entry.tool.name in NEVER:
             continue
-        if any(_means(pattern, entry) for pattern in patterns):
-            registry.register(
-                entry.tool, origin=entry.origin, server=entry.server, accepted=entry.names
-            )
+        if entry.tool.name in SEARCH_PAIR and session.searches:
+            continue
+        meaning = [pattern for pattern in patterns if _means(pattern, entry)]
+        if meaning:
+            copy_entry(registry, entry, declared=any("*" not in each for each in meaning))
     for tool in own:
         registry.register(tool)
+    if registry.searchable_tools():
+        registry.open_search(session.search_descriptions)
     return registry
+
+
+def copy_entry(registry: ToolRegistry, entry: RegisteredTool, *, declared: bool = False) -> None:
+    """Registers a tool of another registry; with `declared` it is declared in any case."""
+    registry.register(
+        entry.tool,
+        origin=entry.origin,
+        server=entry.server,
+        accepted=entry.names,
+        declared=declared or entry.declared,
+    )
 
 
 def _means(pattern: str, entry: RegisteredTool) -> bool:
