@@ -137,7 +137,7 @@ def open_chat(
             fallback=links.fallback,
             again=models.again,
             room=room,
-            searches=lambda: bench.registry.searches,
+            searches=lambda: bool(bench.registry.search.note),
         ),
     )
 

@@ -220,9 +220,9 @@ async def propose(session: Session, prompt_id: str) -> None:
     known = tuple(
         msgspec.json.decode(raw, type=Part) for answer in proposal.known for raw in answer.parts
     )
+    searching = bool(session.bench.registry.search.note)
     requests = [
-        request_info(call, call.id or "", prompt_id, searching=session.bench.registry.searches)
-        for call in proposal.calls
+        request_info(call, call.id or "", prompt_id, searching=searching) for call in proposal.calls
     ]
     with session.bench.authority.stricter(ASKED):
         done = await run_calls(chat, session.scheduler(), requests, known)

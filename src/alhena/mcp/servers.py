@@ -143,16 +143,16 @@ class Servers:
         new = tools.keys() - self._declared.keys()
         if not new:
             return
-        declared = self._registry.searches is False and not self._outlets.is_too_large(
+        declared = not self._registry.search.note and not self._outlets.is_too_large(
             [len(encode_value(tool.declaration())) for tool in tools.values()]
         )
         self._declared |= dict.fromkeys(new, declared)
         if declared:
             return
         for key in new:
-            self._registry.set_declared(tools[key].name, declared=False)
+            self._add_tool(key, tools[key])
         servers = self.servers.values()
-        self._registry.open_search(
+        self._registry.search.open(
             {each.name: exact(_describe(each)) for each in servers},
             [each.name for each in servers if not each.settled.is_set()],
         )
@@ -380,25 +380,27 @@ class Servers:
     def _register(self, key: Key, name: str, server: Server, listed: ListedTool) -> Iterator[str]:
         """Adds a tool to the registry; yields warnings for the person."""
         tool = McpTool(name, server, listed, self._changes, self._describe_server)
-        hashed = name == add_name_hash(valid_name(f"{key[0]}__{key[1]}"), key)
-        accepted = accepted_names(server.name, listed.name, alone=not hashed)
-        warning = self._registry.register(
-            tool,
-            origin=ToolOrigin.MCP,
-            server=server.name,
-            accepted=accepted,
-            declared=self._declared.get(key, True),
-        )
+        warning = self._add_tool(key, tool)
         if warning is not None:
             yield warning
         if name in self._registry.left_out:
             return
         self._registered[key] = tool
-        if hashed:
+        if _is_hashed(name, key):
             yield (
                 f"the tool '{escaped(listed.name)}' is called {name}, for its other names belong "
                 "to other tools."
             )
+
+    def _add_tool(self, key: Key, tool: McpTool) -> str | None:
+        """Registers a tool, declared or not; returns the registry's warning."""
+        return self._registry.register(
+            tool,
+            origin=ToolOrigin.MCP,
+            server=key[0],
+            accepted=accepted_names(*key, alone=not _is_hashed(tool.name, key)),
+            declared=self._declared.get(key, True),
+        )
 
     def _is_taken(self, name: str) -> bool:
         if name in BUILT_IN or name in ALIASES:
@@ -413,12 +415,16 @@ class Servers:
             self._outlets.warn(text)
 
 
+def _is_hashed(name: str, key: Key) -> bool:
+    return name == add_name_hash(valid_name(f"{key[0]}__{key[1]}"), key)
+
+
 def _is_always(tool: McpTool) -> bool:
     return tool.server.config.always_declares(tool.listed.name)
 
 
 def _describe(server: Server) -> str:
-    """What a server is, in its settings' words or the first line of its instructions."""
+    """Describes a server in its settings' words or the first line of its instructions."""
     first, _, _ = server.offer.instructions.strip().partition("\n")
     return server.config.description or first
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from enum import IntEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -147,8 +148,7 @@ class ToolRegistry:
         self._excluded: set[str] = set()
         self._hidden: frozenset[str] = frozenset()
         self._named = frozenset(map(resolve_name, declare))
-        self.search_note = ""
-        self.search_descriptions: Mapping[str, str] = {}
+        self.search = ToolSearch(self, self._list_searchable)
         self.exclude(exclude)
         for tool in tools:
             self.register(tool)
@@ -163,7 +163,7 @@ class ToolRegistry:
         declared: bool = True,
     ) -> str | None:
         """Adds a tool; `accepted` are further names for it; one that is not `declared` needs
-        `open_search`. Returns a warning when it replaces a tool of the same name, or is left out
+        `search`. Returns a warning when it replaces a tool of the same name, or is left out
         because its parameters cannot be declared.
 
         Raises ValueError for a name that cannot be declared to a model.
@@ -196,54 +196,6 @@ class ToolRegistry:
         if replaced is None or replaced.tool is tool:
             return None
         return f'Tool "{tool.name}" was registered twice; the later one is used.'
-
-    def set_declared(self, name: str, *, declared: bool) -> None:
-        """Declares the tool of exactly this name, or has it found by search."""
-        entry = self._entries[name]
-        if entry.declared != declared:
-            self._entries[name] = msgspec.structs.replace(entry, declared=declared)
-
-    def open_search(
-        self, descriptions: Mapping[str, str] | None = None, waiting: Iterable[str] = ()
-    ) -> bool:
-        """Declares the two tools that find and call those which are not declared, and fixes the
-        `search_note` for the system prompt: `descriptions` are those of servers, `waiting` those
-        without tools so far. False when the program has tools of these names: then all are
-        declared."""
-        from alhena.tools.tool_search import CallTool, SearchTools, describe_groups
-
-        own = SearchTools(self.searchable_tools), CallTool()
-        there = [self._entries.get(tool.name) for tool in own]
-        if any(
-            each is not None and not isinstance(each.tool, type(tool))
-            for each, tool in zip(there, own, strict=True)
-        ):
-            for name in tuple(self._entries):
-                self.set_declared(name, declared=True)
-            return False
-        for tool in own if None in there else ():
-            self.register(tool)
-        self.search_descriptions = {**self.search_descriptions, **(descriptions or {})}
-        if not self.search_note:
-            self.search_note = describe_groups(
-                self.searchable_tools(), self.search_descriptions, waiting
-            )
-        return True
-
-    @property
-    def searches(self) -> bool:
-        """True while tools are found by search."""
-        return bool(self.search_note)
-
-    def searchable_tools(self) -> "list[SearchableTool]":
-        """The active tools that are not declared, for `search_tools`."""
-        from alhena.tools.tool_search import SearchableTool
-
-        return [
-            SearchableTool((entry.wire_name, *entry.names), _declaration(entry), entry.server or "")
-            for entry in self._list_offered()
-            if not entry.declared
-        ]
 
     def is_free(self, name: str) -> bool:
         """True if a discovered tool may be called `name` too: no tool and no agent is."""
@@ -338,6 +290,15 @@ class ToolRegistry:
         how = "Did you mean one of: " if len(nearest) > 1 else "Did you mean "
         return f'Tool "{shown}" not found. {how}{listed}?'
 
+    def _list_searchable(self) -> "list[SearchableTool]":
+        from alhena.tools.tool_search import SearchableTool
+
+        return [
+            SearchableTool((entry.wire_name, *entry.names), _declaration(entry), entry.server or "")
+            for entry in self._list_offered()
+            if not entry.declared
+        ]
+
     def _meant(self, name: str) -> list[RegisteredTool]:
         """The tools for which an otherwise unused name is accepted."""
         return [each for each in self._entries.values() if name in each.names]
@@ -361,6 +322,33 @@ class ToolRegistry:
         whenever which of them came."""
         active = [entry for entry in self._entries.values() if not self._is_excluded(entry)]
         return sorted(active, key=_declared_order)
+
+
+class ToolSearch:
+    """The search for tools of a registry that are not declared. `note` is the text about them for
+    the system prompt, "" while all are declared; `descriptions` are those of servers."""
+
+    def __init__(
+        self, registry: ToolRegistry, list_tools: "Callable[[], list[SearchableTool]]"
+    ) -> None:
+        self.note = ""
+        self.descriptions: Mapping[str, str] = {}
+        self._registry = registry
+        self._list_tools = list_tools
+
+    def open(
+        self, descriptions: Mapping[str, str] = MappingProxyType({}), waiting: Iterable[str] = ()
+    ) -> None:
+        """Declares the two tools that find and call those which are not declared, and fixes the
+        note. `waiting` are servers without tools so far. A program's own tools of these names keep
+        them: then the model can only call tools by their own names."""
+        from alhena.tools.tool_search import CallTool, SearchTools, describe_groups
+
+        for tool in (SearchTools(self._list_tools), CallTool()):
+            if self._registry.find(tool.name, excluded=True) is None:
+                self._registry.register(tool)
+        self.descriptions = {**self.descriptions, **descriptions}
+        self.note = self.note or describe_groups(self._list_tools(), self.descriptions, waiting)
 
 
 def _declared_order(entry: RegisteredTool) -> tuple[int, str, str]:
@@ -403,19 +391,22 @@ def select_tools(session: ToolRegistry, patterns: Sequence[str], *own: Tool) -> 
     """
     patterns = [each for name in patterns for each in (name, *(meant_names(name) or ()))]
     registry = ToolRegistry()
+    any_found = False
     for name in dict.fromkeys((*session.names, *UNDECLARED)):
         entry = session.find(name)
         if entry is None or entry.tool.name in NEVER:
             continue
-        if entry.tool.name in SEARCH_PAIR and session.searches:
+        if entry.tool.name in SEARCH_PAIR and session.search.note:
             continue
         meaning = [pattern for pattern in patterns if _means(pattern, entry)]
         if meaning:
-            copy_entry(registry, entry, declared=any("*" not in each for each in meaning))
+            declared = any("*" not in each for each in meaning)
+            any_found = any_found or not (declared or entry.declared)
+            copy_entry(registry, entry, declared=declared)
     for tool in own:
         registry.register(tool)
-    if registry.searchable_tools():
-        registry.open_search(session.search_descriptions)
+    if any_found:
+        registry.search.open(session.search.descriptions)
     return registry
 
 

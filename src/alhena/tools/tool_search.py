@@ -93,7 +93,7 @@ def _split(text: str) -> list[str]:
 
 
 def _weigh_words(tool: SearchableTool) -> dict[str, float]:
-    """The words of a tool, each with the weight of the best place it stands in."""
+    """The words of a tool, each with the weight of the best of its places."""
     found: dict[str, float] = {}
     schema = tool.declaration.parameters_json_schema or tool.declaration.parameters or {}
     places = (
@@ -160,10 +160,10 @@ class SearchTools(DeclarativeTool):
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """Builds the call."""
-        return _Search(params, self._tools)
+        return _ToolSearchCall(params, self._tools)
 
 
-class _Search(BaseInvocation):
+class _ToolSearchCall(BaseInvocation):
     def __init__(
         self, params: dict[str, Any], tools: Callable[[], Sequence[SearchableTool]]
     ) -> None:

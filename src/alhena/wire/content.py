@@ -266,7 +266,7 @@ CALL_TOOL = "call_tool"
 
 
 def meant_call(call: FunctionCall) -> FunctionCall:
-    """The call that a call of `call_tool` stands for; others, and one that does not say a tool and
+    """The call that is meant by one of `call_tool`. Others, and one that does not say a tool and
     its arguments, as they are."""
     if call.name != CALL_TOOL or not isinstance(call.args, dict):
         return call

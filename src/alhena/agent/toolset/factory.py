@@ -384,7 +384,7 @@ def _register_own(bench: Toolset, rules: Sequence[PolicyRule]) -> None:
         warning = bench.registry.register(tool, declared=not spec.tools.search_own)
         bench.warnings.extend(filter(None, (warning,)))
     if spec.tools.own and spec.tools.search_own:
-        bench.registry.open_search()
+        bench.registry.search.open()
     discovers = spec.place.settings.tools.discovery_command or spec.place.extensions
     if not (_names_servers(spec) or discovers):
         bench.warnings.extend(unknown_tools(rules, partial(_is_tool, bench), _NAMES))
