@@ -180,9 +180,9 @@ def _prompt(argv: list[str]) -> int:
         if arguments.worktree is not None:
             _warn_of_submodules()
         return run_terminal(arguments)
-    from alhena.frontends.headless.run import run_headless
+    from alhena.frontends.headless.start import start_headless
 
-    return run_headless(arguments)
+    return start_headless(arguments)
 
 
 def _warn_of_submodules() -> None:

@@ -100,6 +100,11 @@ class HttpService:
         self._extra = dict(headers or {})
         self._transports = Transports(endpoint, environ or {}, timeouts or Timeouts())
 
+    @property
+    def endpoint(self) -> Endpoint:
+        """The address of requests."""
+        return self._endpoint
+
     async def ask(
         self,
         path: str,

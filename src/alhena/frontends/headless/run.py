@@ -42,7 +42,7 @@ from alhena.frontends.headless.output import (
     unknown,
 )
 from alhena.frontends.shared.arguments import RunArguments
-from alhena.frontends.shared.current_settings import place_here, session_options
+from alhena.frontends.shared.current_settings import session_options
 from alhena.frontends.shared.streams import (
     StreamError,
     is_terminal,
@@ -195,15 +195,14 @@ def join_prompt(piped: str, prompt: str) -> str:
     return "\n\n".join(parts)
 
 
-def run_headless(arguments: RunArguments) -> int:
-    """Carries out a prompt. stdout gets one complete result in the chosen form, of a failure too;
-    stderr gets the error. Returns the exit code."""
+def run_headless(arguments: RunArguments, place: Place | AlhenaError) -> int:
+    """Carries out a prompt in a place, or says why there is none. stdout gets one complete result
+    in the chosen form, of a failure too; stderr gets the error. Returns the exit code."""
     form, given, debug = arguments.output_format, arguments.session_id, arguments.debug
     result = RunResult(form or OutputFormat.TEXT, given, debug=debug)
     try:
-        place = place_here(
-            skip_trust=arguments.skip_trust, told=False, extensions=arguments.extensions
-        )
+        if isinstance(place, AlhenaError):
+            raise place
         settings = place.settings
         if form is None:
             result = RunResult(OutputFormat(settings.output.format), given, debug=debug)
