@@ -58,13 +58,13 @@ class Counted:
 async def prepare(url: str, **environ: str) -> None:
     """Has a connection opened and waits until that has ended."""
     prepare_connection(parse_endpoint(url, "url"), environ)
-    for attempt in early._attempts.values():  # noqa: SLF001
+    for attempt in early._attempts.values():
         await asyncio.wrap_future(attempt.done)
 
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:
-    early._attempts.clear()  # noqa: SLF001
+    early._attempts.clear()
 
 
 @pytest.mark.parametrize("secure", [False, True])
