@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.mcp.beside import Call, Story, beside
-from tests.mcp.kit import SERVED, rigged
+from tests.mcp.kit import SERVED, odd, rigged
 from tests.support.ports import reserved_port
 
 TRANSPORTS = ("stdio", "sse", "streamable-http")
@@ -75,6 +75,9 @@ KITCHEN: dict[str, tuple[str, dict[str, Any], str]] = {
     "a resource": ("read_mcp_resource", {"uri": "bad:kitchen://menu"}, r'"output":"soup\\n"'),
     "data": ("read_mcp_resource", {"uri": "bad:kitchen://scan"}, '"mimeType":"application/pdf"'),
     "resources": ("list_mcp_resources", {}, r"bad:kitchen://menu \| menu \| The menu"),
+    "a template": ("list_mcp_resources", {}, r"bad:kitchen://dish/\{name\} \| dish \| A dish"),
+    "one of it": ("read_mcp_resource", {"uri": "bad:kitchen://dish/soup"}, "a plate of soup"),
+    "by its URI": ("read_mcp_resource", {"uri": "kitchen://dish/rice"}, "a plate of rice"),
     "a list that changes": ("mcp_bad_grow", {}, "there is another tool"),
 }
 
@@ -100,6 +103,28 @@ async def test_all_that_a_kitchen_has_is_served(project: Path, how: str) -> None
     assert "Say please" in story.report.instructions
     assert [each.name for each in story.report.prompts] == ["review"]
     assert [each.uri for each in story.report.resources] == ["kitchen://menu", "kitchen://scan"]
+
+
+async def test_templates_alone_are_enough_for_resources(project: Path) -> None:
+    templates = [{"uriTemplate": "note://{id}", "name": "notes"}, {"uriTemplate": "{+any}"}]
+    script = {
+        "tools": [],
+        "resources": [],
+        "answers": {
+            "resources/templates/list": {"resourceTemplates": templates},
+            "resources/read": {"contents": [{"uri": "note://1", "text": "buy milk"}]},
+        },
+    }
+    story = await beside(
+        odd(project, script),
+        project,
+        ("list_mcp_resources", {}),
+        ("read_mcp_resource", {"uri": "note://1"}),
+        ("read_mcp_resource", {"uri": "other://1"}),
+    )
+    assert "bad:note://{id} | notes" in story.seen(0)
+    assert "buy milk" in story.seen(1)
+    assert "Resource not found" in story.seen(2)
 
 
 SHAPES: dict[str, tuple[str, dict[str, Any], str]] = {

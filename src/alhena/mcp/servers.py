@@ -61,6 +61,7 @@ class ServerReport(msgspec.Struct, frozen=True, kw_only=True):
     tools: dict[str, str] = {}
     prompts: tuple[ListedPrompt, ...] = ()
     resources: tuple[ListedResource, ...] = ()
+    templates: tuple[ListedResource, ...] = ()
     left_out: dict[str, str] = {}
     notes: tuple[str, ...] = ()
     instructions: str = ""
@@ -234,6 +235,7 @@ class Servers:
             },
             prompts=offer.prompts,
             resources=offer.resources,
+            templates=offer.templates,
             left_out=offer.left_out,
             notes=(*offer.problems, *server.notes),
             instructions=offer.instructions,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from alhena.config.environment import without_secrets
-from alhena.mcp.connection import McpConnectError
+from alhena.mcp.connection import McpConnectError, lost_body
 from alhena.mcp.message_guard import MAX_MESSAGE, understood
 from alhena.system.errors import ProcessStartError
 from alhena.system.processes import ProcessCommand, ProcessGroups
@@ -295,22 +295,30 @@ async def _streams(
     to_session, from_child = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
     to_child, from_session = anyio.create_memory_object_stream["SessionMessage"](0)
 
+    reporting = anyio.Lock()
+
     async def read() -> None:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             async with to_session:
                 async for line in talk.lines():
                     await to_session.send(_message(line))
                 await talk.last_words()
-                ended(talk.why("its output"))
+                async with reporting:  # the caller of what could not be written hears of it first
+                    ended(talk.why("its output"))
 
     async def write() -> None:
         async with from_session:
-            try:
-                async for item in from_session:
+            async for item in from_session:
+                try:
                     await talk.child.write(_encode_message(item))
-            except OSError:  # the next caller gets the reason
-                await talk.last_words()
-                ended(talk.why("its input"))
+                except OSError:
+                    async with reporting:
+                        await talk.last_words()
+                        why = talk.why("its input")
+                        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                            await to_session.send(_undelivered(item, why))
+                    ended(why)
+                    return
 
     try:
         async with anyio.create_task_group() as tasks:
@@ -394,6 +402,15 @@ def _message(line: bytes) -> "SessionMessage | Exception":
     except ValueError as error:
         return ValueError(f"a line that is no message: {_excerpt(line)} ({type(error).__name__})")
     return SessionMessage(message)
+
+
+def _undelivered(item: "SessionMessage", why: str) -> "SessionMessage | Exception":
+    """The error for a request that could not be written: it can be sent to a new process."""
+    number: object = getattr(item.message, "id", None)
+    if number is None:
+        return ValueError(why)
+    lost = msgspec.json.decode(lost_body(why))
+    return _message(msgspec.json.encode(lost | {"id": number}))
 
 
 def _excerpt(line: bytes) -> str:
