@@ -73,6 +73,8 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
 MAX_PAGES = 100
+TEMPLATES_S = 5.0
+"""Seconds for the list of resource templates, which many servers do not have."""
 
 MAX_ROUNDS = 20
 """Times that one call is sent, with what the server asks for in between."""
@@ -274,8 +276,14 @@ class SdkConnection:
         return await self._pages(_LISTS[subject], subject)
 
     async def template_pages(self) -> ListPages:
-        """Fetches all resource templates; none where the server does not know of any."""
-        return await self._pages(ListResourceTemplatesRequest, "resourceTemplates")
+        """Fetches all resource templates; none where the server gives none, whatever it says."""
+        try:
+            async with asyncio.timeout(TEMPLATES_S):
+                return await self._pages(ListResourceTemplatesRequest, "resourceTemplates")
+        except (McpRefusedError, TimeoutError) as error:
+            said = str(error) or f"it did not answer within {TEMPLATES_S:g} s"
+            self._events.note(f"its resource templates cannot be listed: {said}")
+            return ListPages()
 
     async def _pages(self, request: Any, key: str) -> ListPages:
         entries: list[object] = []
