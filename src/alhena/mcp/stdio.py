@@ -6,6 +6,7 @@ ends with them, and with this process, whatever happens to its client.
 """
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -377,7 +378,7 @@ class _Talk:
         """The reason why there are no more lines; `closed` names the closed stream."""
         if self._lines.problem:
             return self._lines.problem
-        text = without_secrets(self._harmless(self._errors.text))[-MAX_SAID:]
+        text = cause_in(without_secrets(self._harmless(self._errors.text)))
         said = f": {text}" if text else ""
         code = self.child.reap()
         if code is None:
@@ -390,6 +391,28 @@ class _Talk:
         if self._lines.held > HELD or self._lines.problem:
             self.child.pause()
         self._news.set()
+
+
+_FRAME = re.compile(r'^\s*File "[^"\n]*", line \d+')
+_GROUP = re.compile(r"^ *(?:\| )+|^ *\+[-+]*[ \d.-]*\+?-*$")
+_SCRIPT_ERROR = re.compile(r"^(?:Uncaught )?[A-Za-z]*Error\b")
+
+
+def cause_in(text: str) -> str:
+    """What a program said last: of a Python traceback what follows its frames, of a JavaScript
+    stack its error, of other text the end."""
+    lines = [_GROUP.sub("", line) for line in text.splitlines()]
+    frames = [at for at, line in enumerate(lines) if _FRAME.match(line)]
+    errors = [at for at, line in enumerate(lines) if _SCRIPT_ERROR.match(line)]
+    if frames:
+        rest = lines[frames[-1] + 1 :]
+        begins = (at for at, line in enumerate(rest) if line and not line[0].isspace())
+        first = next(begins, None)
+        if first is not None:
+            return "\n".join(line for line in rest[first:] if line)[:MAX_SAID]
+    elif errors and any(line.startswith("    at ") for line in lines):
+        return lines[errors[-1]][:MAX_SAID]
+    return text[-MAX_SAID:]
 
 
 def _message(line: bytes) -> "SessionMessage | Exception":
