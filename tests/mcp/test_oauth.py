@@ -210,7 +210,7 @@ async def test_issuers_that_differ_by_a_final_slash_are_one(
     guarded.iss = issuer(answered)
     for path in (f"{ASM}/tenant", f"{ASM}/tenant/"):
         guarded.answers(path, lambda: JSONResponse(guarded.metadata))
-    oauth = {} if not wanted else {"oauth": {"issuer": issuer(wanted.strip("-"))}}
+    oauth: dict[str, Any] = {} if not wanted else {"oauth": {"issuer": issuer(wanted.strip("-"))}}
     token = await sign(guarded, **oauth)
     assert token.access_token in guarded.tokens
 
