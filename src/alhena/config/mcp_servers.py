@@ -113,7 +113,8 @@ class _ServerTable(Value, frozen=True, kw_only=True, rename="camel"):
 
 
 class McpOAuth(_ServerTable, frozen=True, kw_only=True):
-    """`mcpServers.NAME.oauth.*`. The repr does not show the secret."""
+    """`mcpServers.NAME.oauth.*`. `resource`: requests name the server (RFC 8707). The repr does not
+    show the secret."""
 
     enabled: bool = False
     client_id: str | None = None
@@ -124,6 +125,7 @@ class McpOAuth(_ServerTable, frozen=True, kw_only=True):
     registration_url: str | None = None
     redirect_uri: str | None = None
     token_param_name: str | None = None
+    resource: bool = True
     scopes: tuple[str, ...] = ()
     audiences: tuple[str, ...] = ()
 

@@ -95,6 +95,7 @@ class DeclarativeTool(ABC):
     parameter_schema: dict[str, Any]
     is_output_markdown: bool = False
     can_update_output: bool = False
+    fills_defaults: bool = False
 
     def __init_subclass__(cls) -> None:
         if "name" not in vars(cls) or "kind" in vars(cls):
@@ -117,7 +118,7 @@ class DeclarativeTool(ABC):
 
     def build(self, params: dict[str, Any]) -> ToolInvocation | ToolFailure:
         """Applies aliases, the JSON Schema and the tool's own checks; a failure is a value."""
-        prepared = prepare(self.name, self.parameter_schema, params)
+        prepared = prepare(self.name, self.parameter_schema, params, defaults=self.fills_defaults)
         if isinstance(prepared, ToolFailure):
             return prepared
         return self.check(prepared) or self.invocation(prepared)
