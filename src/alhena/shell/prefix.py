@@ -378,12 +378,12 @@ class _Compared(msgspec.Struct, frozen=True):
 
     def option(self, wanted: _Wanted, words: tuple[Word, ...]) -> Match:
         """Are these options there, in any spelling, joined with others or apart?"""
-        text = wanted.text
-        arguments = self._arguments(words)
-        if not wanted.apart and any(w.literal and w.text == text for w in arguments):
+        spelled = (wanted.text, *(value for _, value in wanted.options[-1:] if wanted.apart))
+        given = [word.text if word.literal else None for word in self._arguments(words)]
+        if any(tuple(given[at : at + len(spelled)]) == spelled for at in range(len(given))):
             return Match.YES
         found = min(self._one_option(*each, words) for each in wanted.options)
-        vague = len(wanted.options) > 1 and not self.has_letters
+        vague = len(wanted.options) > 1 and not (self.has_letters or wanted.apart)
         return min(found, Match.MAYBE) if vague else found
 
     def _arguments(self, words: tuple[Word, ...]) -> tuple[Word, ...]:
