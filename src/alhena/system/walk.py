@@ -4,7 +4,7 @@ import os
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
@@ -45,8 +45,9 @@ class SkippedEntries(msgspec.Struct, frozen=True):
         """True when git's rules leave out something."""
         return bool(self.files or self.directories)
 
-    def describe(self, remedy: str) -> list[str]:
-        """Sentences for an empty result; the first ends with the `remedy`."""
+    def describe(self, remedy: str, closing: Sequence[str] = (".geminiignore",)) -> list[str]:
+        """Sentences for an empty result; the first ends with the `remedy`. `closing` are the names
+        of the ignore files that hold for named files, too."""
         counts = [(self.files, "file", "files"), (self.directories, "folder", "folders")]
         parts = [f"{count} ignored {one if count == 1 else many}" for count, one, many in counts
                  if count]  # fmt: skip
@@ -56,7 +57,7 @@ class SkippedEntries(msgspec.Struct, frozen=True):
             found.append(f"{' and '.join(parts)} {was} not looked at; {remedy}.")
         if self.closed:
             entry = "1 entry" if self.closed == 1 else f"{self.closed} entries"
-            found.append(f".geminiignore leaves out {entry}.")
+            found.append(f"{' or '.join(closing)} leaves out {entry}.")
         return found
 
 

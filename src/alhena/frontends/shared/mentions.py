@@ -265,13 +265,18 @@ def _is_filtered(bench: "Toolset", path: str, warn: Callable[[str], None]) -> bo
     filters, workspace = bench.settings.context.file_filtering, bench.workspace
     place = workspace.resolve(os.path.expanduser(path))
     root, is_dir = root_of(workspace, place), os.path.isdir(place)
-    for respects, git, who, key in (
-        (filters.respect_git_ignore, True, "git ignores it", "respectGitIgnore"),
-        (filters.respect_gemini_ignore, False, "a .geminiignore names it", "respectGeminiIgnore"),
-    ):
-        if respects and IgnoreRules(root, git=git, gemini=not git).is_ignored(place, is_dir):
+    for respects, git, custom, who, key in (
+        (filters.respect_git_ignore, True, (), "git ignores it", "respectGitIgnore: false"),
+        (filters.respect_gemini_ignore, False, (), "a .geminiignore names it",
+         "respectGeminiIgnore: false"),
+        (True, False, filters.custom_ignore_file_paths, "an ignore file of yours names it",
+         "customIgnoreFilePaths without that file"),
+    ):  # fmt: skip
+        gemini = key.startswith("respectGemini")
+        rules = IgnoreRules(root, git=git, gemini=gemini, custom=custom)
+        if respects and rules.is_ignored(place, is_dir):
             name = one_line(f"@{path}", 200)
-            warn(f"{name} is left out: {who}. Send it with context.fileFiltering.{key}: false.")
+            warn(f"{name} is left out: {who}. Send it with context.fileFiltering.{key}.")
             return True
     return False
 

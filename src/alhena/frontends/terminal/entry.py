@@ -335,7 +335,8 @@ def paths(cwd: Path, word: str, filtering: FileFilteringSettings | None = None) 
     folder, _, name = word.rpartition("/")
     usual = filtering or FileFilteringSettings()
     git, gemini = usual.respect_git_ignore, usual.respect_gemini_ignore
-    rules = IgnoreRules(cwd, git=git, gemini=gemini, environ=os.environ)
+    custom = usual.custom_ignore_file_paths
+    rules = IgnoreRules(cwd, git=git, gemini=gemini, environ=os.environ, custom=custom)
     count = 0
     for path in _beginning(cwd, folder, name, rules):
         yield path

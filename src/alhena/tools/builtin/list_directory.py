@@ -123,6 +123,7 @@ class ListDirectoryInvocation(BaseInvocation):
                 git=git and options.get("respect_git_ignore", usual.respect_git_ignore),
                 gemini=options.get("respect_gemini_ignore", usual.respect_gemini_ignore),
                 environ=self._tool.environ,
+                custom=usual.custom_ignore_file_paths,
             )
 
         rules = make_rules(git=True)
@@ -390,6 +391,7 @@ class GlobInvocation(BaseInvocation):
                 git=git,
                 gemini=self.params.get("respect_gemini_ignore", usual.respect_gemini_ignore),
                 environ=self._tool.environ,
+                custom=usual.custom_ignore_file_paths,
             )
             tally = WalkTally()
             limits = WalkLimits(excluded=excluded, cancellation=context.cancellation)
@@ -429,7 +431,8 @@ class GlobInvocation(BaseInvocation):
         shown = printable(self.params["pattern"])
         if not found:
             text = f'No files found matching pattern "{shown}" {where}'
-            notes = [*left_out.describe(_INCLUDE_IGNORED), *notes]
+            closing = self._workspace.filtering.closing
+            notes = [*left_out.describe(_INCLUDE_IGNORED, closing), *notes]
             return ToolResult(llm_content="\n".join([text, *notes]), display="No files found")
         ignored = left_out.files + left_out.closed
         text = f'Found {len(found)} file(s) matching "{shown}" {where}'

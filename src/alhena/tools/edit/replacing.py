@@ -325,7 +325,8 @@ def namesakes(workspace: Workspace, path: Path) -> str:
     found: list[str] = []
     limits = WalkLimits(most=_LOOKED_AT)
     for root in workspace.roots:
-        for entry in walk(root, IgnoreRules(root), limits=limits):
+        rules = IgnoreRules(root, custom=workspace.filtering.custom_ignore_file_paths)
+        for entry in walk(root, rules, limits=limits):
             if entry.name == path.name:
                 found.append(printable(workspace.relative(Path(entry.path))))
                 if len(found) == _NAMED_NAMESAKES:
