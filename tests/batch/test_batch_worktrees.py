@@ -82,6 +82,7 @@ KINDS = {
 }
 
 
+@pytest.mark.requirement("WORLD-01")
 @pytest.mark.requirement("RUN-05")
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_task_has_files_of_its_own_and_leaves_a_patch(project: Path, kind: str):

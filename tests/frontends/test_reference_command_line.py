@@ -19,6 +19,7 @@ def bundle(home: Path, name: str = "one") -> Path:
     ).parent
 
 
+@pytest.mark.requirement("WORLD-04")
 @pytest.mark.parametrize(
     ("argv", "told"),
     [
@@ -42,6 +43,7 @@ def test_words_of_a_prompt_behind_flags_stay_a_prompt(server: ScriptedServer) ->
         assert alhena(*argv, **keyed(server)).out == "fine\n"
 
 
+@pytest.mark.requirement("WORLD-04")
 @pytest.mark.parametrize(("typed", "there"), [(b"y\n", True), (b"YES\n", True), (b"n\n", False)])
 def test_consent_can_be_given_on_a_pipe(typed: bytes, there: bool, home: Path) -> None:
     ran = alhena_reads(typed, "extensions", "install", str(bundle(home)))
@@ -66,6 +68,7 @@ def test_a_pipe_without_an_answer_is_no_consent(home: Path) -> None:
     assert "no person can be asked" in ran.stderr
 
 
+@pytest.mark.requirement("WORLD-04")
 @pytest.mark.parametrize("words", [("-i", "a"), ("-i", "a", "b"), ("-i", "a", "-p", "b")])
 def test_an_interactive_prompt_with_piped_input_ends_with_42(words: tuple[str, ...]) -> None:
     ran = alhena_reads(b"piped", *words)

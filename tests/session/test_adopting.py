@@ -57,6 +57,7 @@ def typed(project: Path, prompt: str) -> None:
     PromptHistory(os.environ, project, pytest.fail).store_string(prompt)
 
 
+@pytest.mark.requirement("WORLD-03")
 def test_a_folder_that_was_used_adopts_beside_what_it_has(here: Path, gone: Path, third: Path):
     temp = project_temp(os.environ, here)
     journal = write(temp_folder(temp, "sessions") / "new.jsonl", header_of(here), *turns(1)[1:])
@@ -102,6 +103,7 @@ def test_two_of_one_name_are_named_and_everything_stays(here: Path, gone: Path, 
     assert project_temp(os.environ, here) == old
 
 
+@pytest.mark.requirement("WORLD-03")
 async def test_checkpoints_of_both_places_can_be_restored(
     gone: Path, third: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -246,6 +248,7 @@ def test_a_directory_that_a_person_has_moved_to_another_disk_is_adopted(
     assert len(project_store(os.environ, here).summaries()) == 1
 
 
+@pytest.mark.requirement("WORLD-03")
 @pytest.mark.parametrize("what", ["the folder", "the folder above"])
 def test_a_folder_that_moved_and_left_a_link_is_adopted(
     gone: Path, third: Path, tmp_path: Path, what: str

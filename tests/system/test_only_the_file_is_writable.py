@@ -110,6 +110,7 @@ KINDS: list[Any] = [
 ]
 
 
+@pytest.mark.requirement("WORLD-03")
 @pytest.mark.parametrize("make", KINDS)
 @pytest.mark.parametrize("way", WAYS)
 def test_the_file_is_written_in_place_and_keeps_what_it_is(

@@ -114,6 +114,7 @@ async def test_what_geminiignore_leaves_out_is_said_and_stays_closed(tree: Path)
     assert "src is left out by .geminiignore" in await search(tree, pattern="needle", path="src")
 
 
+@pytest.mark.requirement("WORLD-04")
 @pytest.mark.parametrize("name", ["list", ".geminiignore", "both"])
 async def test_files_that_settings_name_hide_from_all_tools_whatever_a_call_says(
     tree: Path, name: str

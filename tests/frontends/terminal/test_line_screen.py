@@ -120,6 +120,7 @@ async def test_what_was_written_before_the_question_could_be_read_is_a_prompt(
         assert not asking.done()
 
 
+@pytest.mark.requirement("WORLD-02")
 async def test_lines_that_come_together_are_one_draft_which_the_next_line_sends(
     pipe: tuple[int, int],
 ):

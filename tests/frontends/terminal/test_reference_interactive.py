@@ -177,6 +177,7 @@ def test_a_hook_that_asks_is_asked_about_even_in_yolo_mode(
     assert (project / "ask.txt").read_text(encoding="utf-8") == "Hello Ask"
 
 
+@pytest.mark.requirement("WORLD-04")
 def test_answers_to_the_question_of_a_hook_have_their_usual_numbers(
     server: ScriptedServer, home: Path, project: Path
 ):
