@@ -207,7 +207,8 @@ class Delegation:
             told = f"agent {definition.name}: there is no tool {', '.join(map(one_line, missing))}."
             outlets.emit(WarningEvent(message=told))
         approver = None if office.approver is None else self._stop_clock_for(office.approver)
-        self._scheduler = bench.scheduler(relay.emit, approver, registry, self._caller)
+        tools = definition.tools
+        self._scheduler = bench.scheduler(relay.emit, approver, registry, self._caller, tools)
         self._final = task_result(definition)
         self._turns = UntimedTurns(office.limits, self._clock)
         detects = not bench.settings.model.disable_loop_detection

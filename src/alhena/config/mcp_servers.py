@@ -236,6 +236,8 @@ def configured_servers(
     if turned is None:
         turned = enablement(environ) if entries else Enablement()
     for name, entry in entries.items():
+        if entry is None:  # there is none
+            continue
         why = _exclusion_reason(name, settings) or turned.why_off(name) or _why_lacking(entry)
         if why:
             disabled[name] = why

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from alhena.policy.model import is_shell_name
 from alhena.tools.catalogue import CATALOGUE
 from alhena.tools.contract import Tool
 from alhena.tools.params import task_by_name
@@ -337,7 +338,7 @@ def select_tools(session: ToolRegistry, patterns: Sequence[str], *own: Tool) -> 
     `mcp_server_` forms, or another program's name of one. A bare name never means a tool of a
     server, whatever that calls its tools.
     """
-    patterns = [each for name in patterns for each in (name, *(meant_names(name) or ()))]
+    patterns = [each for name in patterns for each in _names_meant(name)]
     registry = ToolRegistry()
     for name in dict.fromkeys((*session.names, *UNDECLARED)):
         entry = session.find(name)
@@ -350,6 +351,17 @@ def select_tools(session: ToolRegistry, patterns: Sequence[str], *own: Tool) -> 
     for tool in own:
         registry.register(tool)
     return registry
+
+
+def _names_meant(pattern: str) -> tuple[str, ...]:
+    """The pattern and what it means by the names of other programs; a shell command in brackets
+    means the shell."""
+    name, bracket, rest = pattern.partition("(")
+    found = (name, *(meant_names(name) or ()))
+    if not bracket:
+        return found
+    named = len(rest) > 1 and rest.endswith(")") and any(map(is_shell_name, found))
+    return found if named else (pattern,)
 
 
 def _means(pattern: str, entry: RegisteredTool) -> bool:
@@ -368,9 +380,9 @@ def unmatched_patterns(patterns: Iterable[str], names: Collection[str]) -> tuple
     known = fold_names(tuple(names))
 
     def is_known(pattern: str) -> bool:
-        meant = (pattern, *(meant_names(pattern) or ()))
         return any(
-            each.endswith("*") or each in names or fold_name(each) in known for each in meant
+            each.endswith("*") or each in names or fold_name(each) in known
+            for each in _names_meant(pattern)
         )
 
     return tuple(each for each in patterns if not is_known(each))
