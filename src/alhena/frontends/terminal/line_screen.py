@@ -291,7 +291,8 @@ class LineScreen:
         self._pasted += self._came if pasted else self._came[-1:]
         self._came.clear()
         if pasted:
-            self._write(f"{DRAFT.format(len(self._pasted))}\n{PROMPT}")
+            # The terminal may have shown the beginning of a further line.
+            self._write(f"\n{DRAFT.format(len(self._pasted))}\n{PROMPT}")
             self._prompted = True
             return
         text = "\n".join(self._pasted)
