@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from alhena.policy.model import is_shell_name
 from alhena.tools.catalogue import CATALOGUE
 from alhena.tools.contract import Tool
 from alhena.tools.params import task_by_name
@@ -360,7 +359,7 @@ def _names_meant(pattern: str) -> tuple[str, ...]:
     found = (name, *(meant_names(name) or ()))
     if not bracket:
         return found
-    named = len(rest) > 1 and rest.endswith(")") and any(map(is_shell_name, found))
+    named = len(rest) > 1 and rest.endswith(")") and "run_shell_command" in map(resolve_name, found)
     return found if named else (pattern,)
 
 
