@@ -389,7 +389,7 @@ def select_tools(session: ToolRegistry, patterns: Sequence[str], *own: Tool) -> 
     server, whatever that calls its tools. A tool that a pattern names exactly is declared; others
     are found by search if the session's are.
     """
-    patterns = [each for name in patterns for each in (name, *(meant_names(name) or ()))]
+    patterns = [each for name in patterns for each in _names_meant(name)]
     registry = ToolRegistry()
     any_found = False
     for name in dict.fromkeys((*session.names, *UNDECLARED)):
@@ -408,6 +408,17 @@ def select_tools(session: ToolRegistry, patterns: Sequence[str], *own: Tool) -> 
     if any_found:
         registry.search.open(session.search.descriptions)
     return registry
+
+
+def _names_meant(pattern: str) -> tuple[str, ...]:
+    """The pattern and what it means by the names of other programs; a shell command in brackets
+    means the shell."""
+    name, bracket, rest = pattern.partition("(")
+    found = (name, *(meant_names(name) or ()))
+    if not bracket:
+        return found
+    named = len(rest) > 1 and rest.endswith(")") and "run_shell_command" in map(resolve_name, found)
+    return found if named else (pattern,)
 
 
 def copy_entry(registry: ToolRegistry, entry: RegisteredTool, *, declared: bool = False) -> None:
@@ -437,9 +448,9 @@ def unmatched_patterns(patterns: Iterable[str], names: Collection[str]) -> tuple
     known = fold_names(tuple(names))
 
     def is_known(pattern: str) -> bool:
-        meant = (pattern, *(meant_names(pattern) or ()))
         return any(
-            each.endswith("*") or each in names or fold_name(each) in known for each in meant
+            each.endswith("*") or each in names or fold_name(each) in known
+            for each in _names_meant(pattern)
         )
 
     return tuple(each for each in patterns if not is_known(each))
