@@ -317,7 +317,7 @@ class Gateway:
         self, exchange: Exchange, asked: ClientRequest, question: UpstreamRequest
     ) -> None:
         entry = exchange.entry
-        exchange.headers = _left_out(asked.request.left_out)
+        exchange.headers = _left_out(question.left_out)
         if asked.counts:
             tokens = await exchange.within_time(self.upstream.count(question))
             entry.input_tokens = tokens
@@ -357,6 +357,7 @@ def gateway_app(
     google = gateway.posting(reads_google)
     asks_responses = reads_responses(gateway.store)
     routes = [
+        Route("/", _Asgi(_health), methods=get),
         Route("/healthz", _Asgi(_health), methods=get),
         Route("/v1/messages", gateway.posting(reads_anthropic), methods=post),
         Route("/v1/messages/count_tokens", gateway.posting(reads_anthropic), methods=post),

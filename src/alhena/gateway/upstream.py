@@ -36,6 +36,7 @@ from alhena.wire.content import (
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.dialects.results import beside_results, is_formed, with_form_in_words
+from alhena.wire.dialects.trimming import AnswerTrimmer
 from alhena.wire.request import (
     GenerateContentConfig,
     GenerateContentRequest,
@@ -57,7 +58,7 @@ def adapt_config(config: GenerateContentConfig, info: ModelInfo) -> GenerateCont
     bounds of its thinking, its sampling settings. If it supports no answer format beside tools, the
     format is described in words. A penalty of zero is dropped. Out-of-range numbers are reduced:
     limits to the maximum, a seed to another value, always the same."""
-    if config.function_names() and is_formed(config) and not info.forms_beside_functions:
+    if config.tools and is_formed(config) and not info.forms_beside_functions:
         config = with_form_in_words(config)
     given = config.generation_config
     if given is None:
@@ -229,11 +230,13 @@ def _is_gemini(name: str) -> bool:
 
 
 class UpstreamRequest(msgspec.Struct):
-    """A client's request and the one that is sent for it. `own`: in Gemini's own dialect."""
+    """A client's request and the one that is sent for it. `own`: in Gemini's own dialect.
+    `left_out` are the names or types of tools that the model does not get."""
 
     asked: DialectRequest
     request: GenerateContentRequest
     own: bool
+    left_out: tuple[str, ...] = ()
 
 
 _CUT = "the model's answer ended without a finish reason."
@@ -264,10 +267,22 @@ class Upstream:
         model = self.names.model(asked.model)
         while self.names.is_chosen(asked.model) and model in self._successors:
             model = self._successors[model]
-        return UpstreamRequest(asked, self._request(asked, model, own=own), own)
+        left_out = asked.left_out
+        if asked.server_tools and not self._can_search(asked, model):
+            left_out = (*left_out, *asked.server_tools.values())
+        return UpstreamRequest(asked, self._request(asked, model, own=own), own, left_out)
+
+    def _can_search(self, asked: DialectRequest, model: str) -> bool:
+        """True if the model may use Gemini's search for a request of another dialect: only without
+        functions, since older models take one or the other, and newer ones want their own calls
+        back, which other dialects cannot carry."""
+        is_able = self.names.gemini and model.startswith("gemini-")
+        return is_able and not asked.config.function_names()
 
     def _request(self, asked: DialectRequest, model: str, *, own: bool) -> GenerateContentRequest:
         config = asked.config.with_tier(self._tier)
+        if asked.server_tools and not self._can_search(asked, model):
+            config = _without_server_tools(config)
         config, left_out = with_form(config, SchemaForm.JSON_SCHEMA)
         if left_out:
             first = left_out[0]
@@ -299,7 +314,7 @@ class Upstream:
                 mended = await self._mend(question, error, mended=mended)
         if not _is_end(response):
             raise StreamCutError(_CUT)
-        return _add_response_id(response)
+        return _add_response_id(AnswerTrimmer(question.asked).feed(response))
 
     async def stream(
         self, question: UpstreamRequest
@@ -307,6 +322,7 @@ class Upstream:
         """Yields the answer in chunks; closing it closes the upstream connection. Raises
         StreamCutError also without a finish reason."""
         ended = begun = mended = False
+        trimmer = AnswerTrimmer(question.asked)
         while True:
             chunks = self._generator.stream(question.request)
             try:
@@ -314,8 +330,11 @@ class Upstream:
                     if not begun:
                         chunk = _add_response_id(chunk)
                         begun = True
+                    chunk = trimmer.feed(chunk)
                     yield chunk  # before anything that might delay it
                     ended = ended or _is_end(chunk)
+                    if trimmer.ended:
+                        break
                 break
             except ModelError as error:
                 if begun:
@@ -376,6 +395,12 @@ def _own_settings(config: GenerateContentConfig, info: ModelInfo) -> GenerateCon
             raise DialectError(f"{info.name} does not take {name} ({reason}).", name)
     made = without_refused(info.name, given)
     return config if made == given else replace(config, generation_config=made)
+
+
+def _without_server_tools(config: GenerateContentConfig) -> GenerateContentConfig:
+    """The config with functions only."""
+    kept = tuple(tool for tool in config.tools or () if tool.function_declarations)
+    return replace(config, tools=kept or None)
 
 
 def _callable(config: GenerateContentConfig) -> GenerateContentConfig:

@@ -24,7 +24,7 @@ from alhena.wire.dialects.fields import (
     redacted_data,
 )
 from alhena.wire.dialects.results import sole_text, words_for
-from alhena.wire.response import GenerateContentResponse, UsageMetadata
+from alhena.wire.response import STOPPED_AT, GenerateContentResponse, UsageMetadata
 
 Event = dict[str, Any]
 
@@ -179,7 +179,7 @@ def write_response(
     return {
         **_message(response, model),
         "content": blocks,
-        "stop_reason": stop_reason(response, has_calls=has_calls),
+        **describe_stop(response, has_calls=has_calls),
         "usage": usage_of(response.usage_metadata),
     }
 
@@ -225,8 +225,7 @@ class EventWriter:
         """The final events. Raises InexpressibleAnswerError like `write_response`."""
         events = [] if self._started else self.feed(GenerateContentResponse())
         events += self._blocks.close()
-        reason = stop_reason(self._last, has_calls=self._blocks.has_calls)
-        delta = {"stop_reason": reason, "stop_sequence": None}
+        delta = describe_stop(self._last, has_calls=self._blocks.has_calls)
         usage = usage_of(self._usage)
         return [
             *events,
@@ -244,6 +243,15 @@ def stop_reason(last: GenerateContentResponse, *, has_calls: bool) -> str:
             return "max_tokens"
         case AnswerEnd.DONE:
             return "tool_use" if has_calls else "end_turn"
+
+
+def describe_stop(last: GenerateContentResponse, *, has_calls: bool) -> dict[str, str | None]:
+    """The fields about the end of an answer."""
+    reason = stop_reason(last, has_calls=has_calls)
+    message = (last.candidates[0].finish_message if last.candidates else None) or ""
+    if not message.startswith(STOPPED_AT):
+        return {"stop_reason": reason, "stop_sequence": None}
+    return {"stop_reason": "stop_sequence", "stop_sequence": message.removeprefix(STOPPED_AT)}
 
 
 def usage_of(usage: UsageMetadata | None) -> dict[str, Any]:
