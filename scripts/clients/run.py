@@ -37,7 +37,7 @@ class Place(NamedTuple):
 
     def filled(self, text: str) -> str:
         """The text with the address and the home directory."""
-        return text.replace("URL", self.url).replace("HOME", str(self.home))
+        return text.replace("@URL@", self.url).replace("@HOME@", str(self.home))
 
     def write(self, name: str, text: str) -> None:
         """Writes a file below the home directory."""
@@ -62,32 +62,32 @@ class Client(NamedTuple):
 _CODEX = """model_provider = "alhena"
 [model_providers.alhena]
 name = "alhena"
-base_url = "URL/v1"
+base_url = "@URL@/v1"
 wire_api = "responses"
 """
 _GEMINI = '{"security": {"auth": {"selectedType": "gemini-api-key"}}}'
 _OPENCODE = """{
   "provider": {
-    "anthropic": {"npm": "@ai-sdk/anthropic", "options": {"baseURL": "URL/v1", "apiKey": "unused"},
+    "anthropic": {"npm": "@ai-sdk/anthropic", "options": {"baseURL": "@URL@/v1", "apiKey": "unused"},
       "models": {"flash": {"name": "flash", "tool_call": true}}},
-    "openai": {"npm": "@ai-sdk/openai", "options": {"baseURL": "URL/v1", "apiKey": "unused"},
+    "openai": {"npm": "@ai-sdk/openai", "options": {"baseURL": "@URL@/v1", "apiKey": "unused"},
       "models": {"flash": {"name": "flash", "tool_call": true}}},
-    "google": {"npm": "@ai-sdk/google", "options": {"baseURL": "URL/v1beta", "apiKey": "unused"},
+    "google": {"npm": "@ai-sdk/google", "options": {"baseURL": "@URL@/v1beta", "apiKey": "unused"},
       "models": {"gemini-3.8-flash": {"name": "flash", "tool_call": true}}},
     "alhena": {"npm": "@ai-sdk/openai-compatible", "name": "alhena",
-      "options": {"baseURL": "URL/v1", "apiKey": "unused"},
+      "options": {"baseURL": "@URL@/v1", "apiKey": "unused"},
       "models": {"flash": {"name": "flash", "tool_call": true}}}
   }
 }
 """
 _PI = """{"providers": {
-  "alhena": {"baseUrl": "URL/v1", "api": "openai-completions", "apiKey": "unused",
+  "alhena": {"baseUrl": "@URL@/v1", "api": "openai-completions", "apiKey": "unused",
     "models": [{"id": "flash"}]},
-  "alhena-responses": {"baseUrl": "URL/v1", "api": "openai-responses", "apiKey": "unused",
+  "alhena-responses": {"baseUrl": "@URL@/v1", "api": "openai-responses", "apiKey": "unused",
     "models": [{"id": "flash"}]},
-  "alhena-messages": {"baseUrl": "URL", "api": "anthropic-messages", "apiKey": "unused",
+  "alhena-messages": {"baseUrl": "@URL@", "api": "anthropic-messages", "apiKey": "unused",
     "models": [{"id": "flash"}]},
-  "alhena-gemini": {"baseUrl": "URL/v1beta", "api": "google-generative-ai", "apiKey": "unused",
+  "alhena-gemini": {"baseUrl": "@URL@/v1beta", "api": "google-generative-ai", "apiKey": "unused",
     "models": [{"id": "gemini-3.8-flash"}]}
 }}
 """
@@ -98,14 +98,14 @@ models:
   - name: alhena
     provider: openai
     model: flash
-    apiBase: URL/v1
+    apiBase: @URL@/v1
     apiKey: unused
     roles: [chat]
     capabilities: [tool_use]
 """
 _LLM = """- model_id: alhena
   model_name: flash
-  api_base: URL/v1
+  api_base: @URL@/v1
   api_key_name: none
   supports_tools: true
 """
@@ -144,19 +144,19 @@ CHAT, RESPONSES, MESSAGES, GEMINI = "chat completions", "Responses", "Messages",
 CLIENTS: tuple[Client, ...] = (
     Client("Claude Code", MESSAGES, "@anthropic-ai/claude-code",
            ("claude", "-p", ASK, "--allowedTools", "Read"),
-           {"ANTHROPIC_BASE_URL": "URL", "ANTHROPIC_API_KEY": KEY, **_QUIET}),
+           {"ANTHROPIC_BASE_URL": "@URL@", "ANTHROPIC_API_KEY": KEY, **_QUIET}),
     Client("Codex", RESPONSES, "@openai/codex",
            ("codex", "exec", "--skip-git-repo-check",
             "--dangerously-bypass-approvals-and-sandbox", ASK),
            {}, {".codex/config.toml": _CODEX}),
     Client("Gemini CLI", GEMINI, "@google/gemini-cli",
            ("gemini", "-m", "gemini-3.8-flash", "--yolo", "-p", ASK),
-           {"GOOGLE_GEMINI_BASE_URL": "URL", "GEMINI_API_KEY": KEY,
+           {"GOOGLE_GEMINI_BASE_URL": "@URL@", "GEMINI_API_KEY": KEY,
             "GEMINI_CLI_TRUST_WORKSPACE": "true"},
            {".gemini/settings.json": _GEMINI}),
     Client("qwen-code", CHAT, "@qwen-code/qwen-code",
            ("qwen", "--auth-type", "openai", "--yolo", "-p", ASK),
-           {"OPENAI_BASE_URL": "URL/v1", "OPENAI_API_KEY": KEY, "OPENAI_MODEL": "flash"}),
+           {"OPENAI_BASE_URL": "@URL@/v1", "OPENAI_API_KEY": KEY, "OPENAI_MODEL": "flash"}),
     _opencode("anthropic", "flash", MESSAGES),
     _opencode("openai", "flash", RESPONSES),
     _opencode("google", "gemini-3.8-flash", GEMINI),
@@ -166,7 +166,7 @@ CLIENTS: tuple[Client, ...] = (
     _pi("alhena-messages", MESSAGES),
     _pi("alhena-gemini", GEMINI, "gemini-3.8-flash"),
     Client("Continue (cn)", CHAT, "@continuedev/cli",
-           ("cn", "-p", "--auto", "--config", "HOME/continue.yaml", ASK),
+           ("cn", "-p", "--auto", "--config", "@HOME@/continue.yaml", ASK),
            {}, {"continue.yaml": _CONTINUE}),
     Client("crush", CHAT, "@charmland/crush", ("crush", "run", ASK)),
     _ai_sdk("openai", RESPONSES, "@ai-sdk/openai"),
@@ -176,10 +176,10 @@ CLIENTS: tuple[Client, ...] = (
     Client("aider", CHAT, "aider-chat",
            ("aider", "--model", "openai/flash", "--yes-always", "--no-git", "--no-show-model-warnings",
             "--no-check-update", "--analytics-disable", "--message", ASK, "one.txt", "two.txt"),
-           {"OPENAI_API_BASE": "URL/v1", "OPENAI_API_KEY": KEY}, python=True),
+           {"OPENAI_API_BASE": "@URL@/v1", "OPENAI_API_KEY": KEY}, python=True),
     Client("llm", CHAT, "llm",
            ("llm", "-m", "alhena", "--functions", _LLM_TOOL, ASK),
-           {"LLM_USER_PATH": "HOME/llm"}, {"llm/extra-openai-models.yaml": _LLM}, python=True),
+           {"LLM_USER_PATH": "@HOME@/llm"}, {"llm/extra-openai-models.yaml": _LLM}, python=True),
     _python("LangChain ChatOpenAI", CHAT, "langchain-openai", "langchain_chat"),
     _python("LangChain ChatOpenAI, Responses", RESPONSES, "langchain-openai", "langchain_responses"),
     _python("LangChain ChatAnthropic", MESSAGES, "langchain-anthropic", "langchain_anthropic"),

@@ -19,6 +19,8 @@ _PREFERRED = (
     *("read_word", "read_file", "read", "view", "exec_command", "shell", "bash"),
     *("run_shell_command", "shell_command"),
 )
+_SCRIPTS = "functions__exec"
+"""The tool of Codex that runs JavaScript, by which its default model reaches all others."""
 _COMMANDS = ("cmd", "command")
 _PATHS = ("file_path", "filepath", "absolute_path", "path", "filename")
 
@@ -26,6 +28,9 @@ _PATHS = ("file_path", "filepath", "absolute_path", "path", "filename")
 def choose_call(declarations: list[dict[str, Any]], file: Path) -> dict[str, Any] | None:
     """A call that reads a file with one of the declared tools; None without such a tool."""
     named = {each["name"].lower(): each for each in declarations}
+    if _SCRIPTS in named:
+        script = f"text(await tools.exec_command({{cmd: 'cat {file}'}}));"
+        return {"name": _SCRIPTS, "args": {"input": script}}
     for name in _PREFERRED:
         tool = named.get(name)
         if tool is not None:
@@ -125,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     service: ScriptedService
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+    def log_message(self, format: str, *args: object) -> None:
         del format, args
 
     def do_GET(self) -> None:

@@ -377,15 +377,6 @@ async def test_an_answer_that_breaks_off_fails_in_its_last_event(failure: Except
         ({"reasoning": {"effort": "endless"}}, "reasoning.effort"),
         ({"text": {"format": {"type": "json_schema", "name": "a"}}}, "text.format.schema"),
         (
-            {
-                "input": [
-                    {"role": "user", "content": "hi"},
-                    {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{"},
-                ]
-            },
-            "input[1].arguments",
-        ),
-        (
             {"input": [{"role": "user", "content": [{"type": "input_image", "file_id": "f"}]}]},
             "input[0].content[0].file_id",
         ),

@@ -1,12 +1,13 @@
 """The model service behind the gateway: maps model names, adapts requests."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from alhena.errors import ModelError, StreamCutError
 from alhena.gateway.dialects import answer_id
+from alhena.gateway.embeddings import BATCH, EMBEDDING_MODEL
 from alhena.models.catalogue import (
     ALIASES,
     ModelInfo,
@@ -37,13 +38,20 @@ from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.dialects.results import beside_results, is_formed, with_form_in_words
 from alhena.wire.dialects.trimming import AnswerTrimmer
+from alhena.wire.encode import ContentToEmbed
+from alhena.wire.errors import DecodeError
 from alhena.wire.request import (
     GenerateContentConfig,
     GenerateContentRequest,
     GenerationConfig,
     ThinkingConfig,
 )
-from alhena.wire.response import FinishReason, GenerateContentResponse
+from alhena.wire.response import (
+    EmbedContentResponse,
+    Embedding,
+    FinishReason,
+    GenerateContentResponse,
+)
 from alhena.wire.schema.adapt import SchemaForm, with_form
 
 _LOW, _MEDIUM = 1024, 8192
@@ -190,6 +198,12 @@ class ModelNames:
             return resolved_name(bare)
         return self.configured
 
+    def embedding_model(self, name: str) -> str:
+        """The model that makes vectors for a name."""
+        bare = name.removeprefix("models/")
+        mapped = self._given.get(name) or self._given.get(bare)
+        return mapped or (bare if bare.startswith("gemini-embedding") else EMBEDDING_MODEL)
+
     def is_chosen(self, name: str) -> bool:
         """True for a name whose model we choose, so that another one may take its place."""
         bare = name.removeprefix("models/")
@@ -259,6 +273,11 @@ class Upstream:
         self._renewal = renewal
         self._successors: dict[str, str] = {}
         self.names = names
+
+    def prepare_embedding(self, asked: DialectRequest) -> UpstreamRequest:
+        """The question that names the model for vectors."""
+        model = self.names.embedding_model(asked.model)
+        return UpstreamRequest(asked, GenerateContentRequest(model=model, contents=()), own=False)
 
     def prepare(self, asked: DialectRequest, *, own: bool) -> UpstreamRequest:
         """The question with the request to send; checked and repaired for a Gemini model, only
@@ -355,6 +374,19 @@ class Upstream:
                 return await self._generator.count_tokens(contents, model=request.model)
             except ModelError as error:
                 await self._mend(question, error, mended=True)
+
+    async def embed(self, model: str, contents: Sequence[ContentToEmbed]) -> EmbedContentResponse:
+        """Returns one vector per content, over as many requests as the service needs."""
+        vectors: list[Embedding] = []
+        for start in range(0, len(contents), BATCH):
+            some = contents[start : start + BATCH]
+            answer = await self._generator.embed(some, model=model)
+            if len(answer.embeddings) != len(some):
+                raise DecodeError(
+                    f"{len(answer.embeddings)} vectors came for {len(some)} contents."
+                )
+            vectors += answer.embeddings
+        return EmbedContentResponse(embeddings=tuple(vectors))
 
     async def _mend(self, question: UpstreamRequest, error: ModelError, *, mended: bool) -> bool:
         """Changes the request that failed so that it can be sent once more: without signatures,

@@ -62,13 +62,13 @@ def form_of(names: ToolNameMap, sent: str) -> ToolForm:
 
 
 def declare_tool(
-    tool: Fields, names: ClientTools, space: str = "", *, custom: bool
+    tool: Fields, names: ToolNameMap, space: str = "", *, custom: bool = False
 ) -> FunctionDeclaration:
     """The declaration of a function or a custom tool."""
     form = ToolForm(tool.required_text("name"), space, custom)
     schema = _CUSTOM_SCHEMA if custom else tool.plain("parameters")
     return FunctionDeclaration(
-        name=names.declare(form),
+        name=names.declare(form) if isinstance(names, ClientTools) else names.wire(form.name),
         description=(tool.text("description") or "") + (_describe_grammar(tool) if custom else ""),
         parameters_json_schema=schema if schema is not None else {"type": "object"},
     )

@@ -30,14 +30,14 @@ class DeclaredTools:
     def __init__(self, names: ToolNameMap) -> None:
         self._names = names
         self._schemas: dict[str, Any] = {}
-        self.functions: dict[str, FunctionDeclaration] = {}
+        self.functions: list[FunctionDeclaration] = []
         self.server: dict[str, str] = {}
         self.left_out: list[str] = []
         self.wishes: list[str] = []
 
     def declarations(self) -> tuple[ToolDeclarations, ...] | None:
         """The elements of `tools`; None without any."""
-        functions = tuple(self.functions.values())
+        functions = tuple(self.functions)
         made = [ToolDeclarations(function_declarations=functions)] if functions else []
         made += [msgspec.convert({field: {}}, ToolDeclarations) for field in self.server]
         return tuple(made) or None
@@ -66,8 +66,9 @@ class DeclaredTools:
             raise block.fail("tool", "is missing.")
         definition = tool.object("definition")
         if block.text("type") == "tool_removal":
-            self.functions.pop(self._names.wire(tool.text("name") or ""), None)
+            self._remove(tool.text("name"))
         elif definition is not None:
+            self._remove(definition.text("name"))
             self.add(definition)
         return True
 
@@ -94,17 +95,22 @@ class DeclaredTools:
         config = FunctionCallingConfig(mode=modes[kind], allowed_function_names=allowed)
         return ToolConfig(function_calling_config=config)
 
+    def _remove(self, name: str | None) -> None:
+        kept = [each for each in self.functions if self._names.original(each.name) != name]
+        self.functions = kept
+
     def _add_function(self, tool: Fields, known: dict[str, Any]) -> None:
         name = self._names.wire(tool.required_text("name"))
         description = tool.text("description") or known.get("description", "")
         width, height = tool.integer("display_width_px"), tool.integer("display_height_px")
         if width and height:
             description += f" The screen is {width} pixels wide and {height} high."
-        self.functions[name] = FunctionDeclaration(
+        declared = FunctionDeclaration(
             name=name,
             description=description,
             parameters_json_schema=known.get("schema") or {"type": "object"},
         )
+        self.functions.append(declared)
 
     def _add_wishes(self, tool: Fields) -> None:
         """Notes the restrictions of a search, which Gemini takes in words only."""
