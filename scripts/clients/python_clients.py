@@ -155,7 +155,9 @@ def pydantic_google() -> str:
     from pydantic_ai.models.google import GoogleModel
     from pydantic_ai.providers.google import GoogleProvider
 
-    return talk_by_pydantic_ai(GoogleModel(FLASH, provider=GoogleProvider(api_key=KEY, base_url=URL)))
+    return talk_by_pydantic_ai(
+        GoogleModel(FLASH, provider=GoogleProvider(api_key=KEY, base_url=URL))
+    )
 
 
 def talk_by_agents(model_type: str) -> str:

@@ -68,7 +68,8 @@ wire_api = "responses"
 _GEMINI = '{"security": {"auth": {"selectedType": "gemini-api-key"}}}'
 _OPENCODE = """{
   "provider": {
-    "anthropic": {"npm": "@ai-sdk/anthropic", "options": {"baseURL": "@URL@/v1", "apiKey": "unused"},
+    "anthropic": {"npm": "@ai-sdk/anthropic",
+      "options": {"baseURL": "@URL@/v1", "apiKey": "unused"},
       "models": {"flash": {"name": "flash", "tool_call": true}}},
     "openai": {"npm": "@ai-sdk/openai", "options": {"baseURL": "@URL@/v1", "apiKey": "unused"},
       "models": {"flash": {"name": "flash", "tool_call": true}}},
@@ -121,7 +122,8 @@ _QUIET = {"DISABLE_TELEMETRY": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": 
 
 def _opencode(provider: str, model: str, form: str) -> Client:
     command = ("opencode", "run", "-m", f"{provider}/{model}", ASK)
-    return Client(f"opencode, {provider}", form, "opencode-ai", command, {}, _OPENCODE_FILE)
+    name = f"opencode, {provider.replace('alhena', 'openai-compatible')}"
+    return Client(name, form, "opencode-ai", command, {}, _OPENCODE_FILE)
 
 
 def _pi(provider: str, form: str, model: str = "flash") -> Client:
@@ -174,16 +176,19 @@ CLIENTS: tuple[Client, ...] = (
     _ai_sdk("anthropic", MESSAGES, "@ai-sdk/anthropic"),
     _ai_sdk("google", GEMINI, "@ai-sdk/google"),
     Client("aider", CHAT, "aider-chat",
-           ("aider", "--model", "openai/flash", "--yes-always", "--no-git", "--no-show-model-warnings",
+           ("aider", "--model", "openai/flash", "--yes-always", "--no-git",
+            "--no-show-model-warnings",
             "--no-check-update", "--analytics-disable", "--message", ASK, "one.txt", "two.txt"),
            {"OPENAI_API_BASE": "@URL@/v1", "OPENAI_API_KEY": KEY}, python=True),
     Client("llm", CHAT, "llm",
            ("llm", "-m", "alhena", "--functions", _LLM_TOOL, ASK),
            {"LLM_USER_PATH": "@HOME@/llm"}, {"llm/extra-openai-models.yaml": _LLM}, python=True),
     _python("LangChain ChatOpenAI", CHAT, "langchain-openai", "langchain_chat"),
-    _python("LangChain ChatOpenAI, Responses", RESPONSES, "langchain-openai", "langchain_responses"),
+    _python("LangChain ChatOpenAI, Responses", RESPONSES, "langchain-openai",
+            "langchain_responses"),
     _python("LangChain ChatAnthropic", MESSAGES, "langchain-anthropic", "langchain_anthropic"),
-    _python("LangChain ChatGoogleGenerativeAI", GEMINI, "langchain-google-genai", "langchain_google"),
+    _python("LangChain ChatGoogleGenerativeAI", GEMINI, "langchain-google-genai",
+            "langchain_google"),
     _python("LlamaIndex OpenAILike", CHAT, "llama-index-llms-openai-like", "llama_openai"),
     _python("LlamaIndex Anthropic", MESSAGES, "llama-index-llms-anthropic", "llama_anthropic"),
     _python("LlamaIndex GoogleGenAI", GEMINI, "llama-index-llms-google-genai", "llama_google"),

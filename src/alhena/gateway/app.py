@@ -238,7 +238,7 @@ class Gateway:
         return _Asgi(endpoint)
 
     async def serve_stored(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The endpoint that shows or removes a stored answer."""
+        """The endpoint that shows or removes a stored answer, or lists the items before it."""
         request = Request(scope, receive)
         exchange = self._exchange(request, send, dialect_for(request, self.store))
 
@@ -248,7 +248,10 @@ class Gateway:
             if answer is None:
                 message = f"there is no answer {answer_id[:100]!r} here (any more)."
                 raise refusal_error(FaultKind.NOT_FOUND, message)
-            if request.method == "DELETE":
+            if request.url.path.endswith("/input_items"):
+                newest_first = request.query_params.get("order") != "asc"
+                answer = _list_items(self.store.input_items(answer_id) or [], newest_first)
+            elif request.method == "DELETE":
                 self.store.drop(answer_id)
                 answer = {"id": answer_id, "object": "response", "deleted": True}
             await exchange.reply(200, answer)
@@ -348,6 +351,13 @@ class Gateway:
             await exchange.reply(200, exchange.speech.whole(response, asked.request))
 
 
+def _list_items(items: list[dict[str, Any]], newest_first: bool) -> dict[str, Any]:
+    """The items in one page."""
+    data = items[::-1] if newest_first else items
+    first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
+    return {"object": "list", "data": data, "has_more": False, "first_id": first, "last_id": last}
+
+
 def _left_out(kinds: tuple[str, ...]) -> Headers:
     """The header that names tools which could not be declared to the model."""
     names = ", ".join(re.sub(r"[^\w.-]", "_", kind, flags=re.ASCII)[:60] for kind in kinds[:20])
@@ -383,6 +393,7 @@ def gateway_app(
         Route("/v1/responses", gateway.posting(asks_responses), methods=post),
         Route("/v1/responses/input_tokens", gateway.posting(asks_responses), methods=post),
         Route("/v1/responses/{id}", _Asgi(gateway.serve_stored), methods=["GET", "DELETE"]),
+        Route("/v1/responses/{id}/input_items", _Asgi(gateway.serve_stored), methods=get),
         Route("/v1/models", gateway.telling(list_models), methods=get),
         Route("/v1/models/{name:path}", gateway.telling(describe_model), methods=get),
         Route("/v1/models/{name:path}", google, methods=post),

@@ -213,13 +213,14 @@ class ModelNames:
         return self._chosen
 
     def list_models(self) -> tuple[ModelInfo, ...]:
-        """The models listed for clients: the configured one, the given names, and Gemini's known
+        """The models that answer clients: the configured one, the given names, and Gemini's known
         ones."""
         found = {self.configured: model_info(self.configured)}
         for name in self._given:
             found.setdefault(name, _named_model(name, self.model(name)))
         for info in served_models(today()) if self.gemini else ():
-            found.setdefault(info.name, info)
+            if info.name != EMBEDDING_MODEL:
+                found.setdefault(info.name, info)
         return tuple(found.values())
 
     def find_model(self, name: str) -> ModelInfo | None:

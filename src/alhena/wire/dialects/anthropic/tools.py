@@ -18,7 +18,7 @@ from alhena.wire.request import (
 
 _PUBLIC = Path(__file__).with_name("client_tools.json")
 """Descriptions and schemas of clients' tools, by the type without its date."""
-_GEMINI_TOOLS = {"web_search": "google_search", "web_fetch": "url_context"}
+_GEMINI_TOOLS = {"web_search": "googleSearch", "web_fetch": "urlContext"}
 """Tools of the service that Gemini has too -> their fields in `ToolDeclarations`."""
 _CHANGES = frozenset({"tool_addition", "tool_removal"})
 

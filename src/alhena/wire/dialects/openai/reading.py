@@ -7,6 +7,7 @@ from alhena.wire.dialects.conversation import ConversationBuilder, DialectReques
 from alhena.wire.dialects.fields import (
     DialectError,
     Fields,
+    describe_value,
     limit_of,
     old_arguments,
     read_effort,
@@ -74,7 +75,8 @@ def _read_generation(fields: Fields, stops: tuple[str, ...]) -> GenerationConfig
     for key, why in _REFUSED.items():
         refuse(fields, key, why)
     if fields.value("web_search_options") is not None:
-        raise fields.fail("web_search_options", "is not supported: no tools run here.")
+        asked = describe_value(fields.value("web_search_options"))
+        raise fields.fail("web_search_options", f"{asked} is not supported: no tools run here.")
     for item in strings(fields, "modalities") or ():
         if item != "text":
             raise unknown(fields, "modalities", item, "answers are text")
