@@ -66,7 +66,7 @@ def langchain_google() -> str:
 
 def talk_by_llama_index(model: Any) -> str:
     """Asks with tools and runs calls until there are none."""
-    from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
+    from llama_index.core.base.llms.types import ChatMessage
     from llama_index.core.tools import FunctionTool
 
     tools = [FunctionTool.from_defaults(read_word)]
@@ -77,7 +77,6 @@ def talk_by_llama_index(model: Any) -> str:
         calls = model.get_tool_calls_from_response(answer, error_on_no_tool_call=False)
         if not calls:
             return str(answer.message.content)
-        del ToolCallBlock
         for call in calls:
             result = read_word(**call.tool_kwargs)
             more = {"tool_call_id": call.tool_id, "name": call.tool_name}
@@ -113,14 +112,17 @@ def llama_google() -> str:
 
 
 def talk_by_pydantic_ai(model: Any) -> str:
-    """Runs an agent with a stream."""
+    """Runs an agent, whose answers are streamed because their events are followed."""
     from pydantic_ai import Agent
 
     agent = Agent(model, tools=[read_word])
 
+    async def follow(_context: Any, events: Any) -> None:
+        async for _ in events:
+            pass
+
     async def ask() -> str:
-        async with agent.run_stream(ASK) as result:
-            return str(await result.get_output())
+        return str((await agent.run(ASK, event_stream_handler=follow)).output)
 
     return asyncio.run(ask())
 
