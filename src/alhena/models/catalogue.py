@@ -36,9 +36,11 @@ ALIASES = {
 """Alias -> model name. The names of series are the reference's; they mean the newest served."""
 
 OPENAI, OPENAI_RESPONSES, ANTHROPIC = "openai:", "openai-responses:", "anthropic:"
+OLLAMA = "ollama:"
 """Prefixes of model names of other services, which use their own dialects. The second one asks
-OpenAI's Responses API, the first one the API that the model answers to."""
-FOREIGN = (OPENAI, OPENAI_RESPONSES, ANTHROPIC)
+OpenAI's Responses API, the first one the API that the model answers to; Ollama's has the form of
+OpenAI's."""
+FOREIGN = (OPENAI, OPENAI_RESPONSES, ANTHROPIC, OLLAMA)
 _RESPONSES_ONLY = re.compile(
     r"(?:gpt-\d[\w.]*|o\d+)(?:-[a-z\d.]+)*?-(?:codex|pro|deep-research)(?:-.+)?"
     r"|codex-.+|computer-use-preview(?:-.+)?"
@@ -206,9 +208,14 @@ _FOREIGN_LIMITS = (
     (f"{OPENAI}o3", 200_000),
     (f"{OPENAI}o4", 200_000),
     (OPENAI, 128_000),
+    (OLLAMA, 128_000),
 )
 """Input limits of other services by prefix of the model name, as documented. For a private server
-it is a guess, which `model.contextWindow` corrects."""
+it is a guess, which its own word (`set_window`) or `model.contextWindow` corrects."""
+_WINDOWS: dict[str, int] = {}
+"""Windows that servers have told this process, by model name with its prefix."""
+SMALL_WINDOW = 16_384
+"""Tokens of a window below which a session of another server's model has a small prompt."""
 _GEMMA_LIMITS = {"3": 131_072, "4": 256_000}
 
 
@@ -290,12 +297,20 @@ def add_served(models: Iterable[ServedModel]) -> None:
         )
 
 
+def set_window(name: str, tokens: int | None) -> None:
+    """Takes over the window of another service's model from its server; None: it does not say."""
+    if tokens is None:
+        _WINDOWS.pop(with_usual_prefix(name), None)
+    else:
+        _WINDOWS[with_usual_prefix(name)] = tokens
+
+
 def model_info(name: str) -> ModelInfo:
     """The properties of a model by any of its names (`models/…`, `publishers/google/models/…`),
     derived from its series if it is not listed."""
     for begins, limit in _FOREIGN_LIMITS:
         if with_usual_prefix(name).startswith(begins):
-            return ModelInfo(name=name, input_limit=limit)
+            return ModelInfo(name=name, input_limit=_WINDOWS.get(with_usual_prefix(name), limit))
     bare = resolved_name(name).rpartition("/")[2]
     if (known := _BY_NAME.get(bare) or _SERVED.get(bare)) is not None:
         return known

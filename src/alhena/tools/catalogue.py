@@ -190,3 +190,11 @@ CATALOGUE: dict[str, BuiltIn] = {
     "read_mcp_resource": BuiltIn(),
 }
 """The tools by their declared names, in the order they are declared."""
+
+SMALL_TOOLS = frozenset(
+    {
+        *("list_directory", "read_file", "search_file_content", "replace", "write_file"),
+        "run_shell_command",
+    }
+)
+"""The built-in tools of a session with the small prompt."""

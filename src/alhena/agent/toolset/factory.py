@@ -39,7 +39,7 @@ from alhena.policy.settings_rules import unknown_tools
 from alhena.system.workspace import Workspace
 from alhena.tools.base import LazyTool
 from alhena.tools.builtin.subagents import DelegateToAgent
-from alhena.tools.catalogue import ModelTools, ToolHost, builtin_tools
+from alhena.tools.catalogue import SMALL_TOOLS, ModelTools, ToolHost, builtin_tools
 from alhena.tools.contract import ExecutionContext, Tool, ToolResult
 from alhena.tools.registry import (
     ALIASES,
@@ -240,7 +240,7 @@ def open_folders(spec: SessionSpec, session_id: str) -> Folders:
     outputs = OutputStore(
         temp / "tool-outputs",
         session_id,
-        threshold=spec.place.settings.tools.truncate_tool_output_threshold,
+        threshold=_result_characters(spec),
         lines=spec.place.settings.tools.truncate_tool_output_lines or 0,
         prepare=lambda: claim_project_temp(temp, spec.place.cwd),
     )
@@ -254,6 +254,18 @@ def open_folders(spec: SessionSpec, session_id: str) -> Folders:
     )
     workspace.follow_filtering(spec.place.settings.context.file_filtering)
     return Folders(workspace, outputs, plans)
+
+
+def _result_characters(spec: SessionSpec) -> int:
+    """Characters of the longest result that goes to the model whole."""
+    settings = spec.place.settings
+    if not settings.model.is_small:
+        return settings.tools.truncate_tool_output_threshold
+    from alhena.agent.chat import SessionModels
+    from alhena.agent.prompt_size import result_characters
+
+    model = SessionModels(spec.model.name, spec.place.environ, settings).name
+    return result_characters(settings, model)
 
 
 def open_host(
@@ -297,10 +309,13 @@ def open_toolset(
     trusted = policy.trusted
     host, about_sandbox = open_host(spec, links, folders, groups)
     engine = open_engine(spec, policy)
+    small = spec.place.settings.model.is_small
     wanted = BUILT_IN if spec.tools.builtin is None else frozenset(spec.tools.builtin)
+    wanted = wanted & SMALL_TOOLS if small else wanted
     registry = ToolRegistry(
         (tool for tool in builtin_tools(host) if tool.name in wanted),
         declare=(*(spec.tools.builtin or ()), *(spec.place.settings.tools.core or ())),
+        short=small,
     )
     hooks, warned, noted = _open_hooks(spec, links, folders.plans, groups, registry)
     agents = _open_agents(spec, wanted, groups, links.ask, trusted=trusted)

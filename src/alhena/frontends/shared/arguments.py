@@ -62,6 +62,7 @@ class RunArguments(msgspec.Struct, frozen=True, kw_only=True):
     prompt_interactive: str | None = None
     model: str | None = None
     service_tier: Literal["flex", "standard", "priority"] | None = None
+    small: bool = False
     output_format: OutputFormat | None = None
     approval_mode: ApprovalMode | None = None
     include_directories: tuple[str, ...] = ()
@@ -255,6 +256,11 @@ def _add_prompt_options(parser: Parser) -> None:
         "--service-tier",
         choices=["flex", "standard", "priority"],
         help="flex costs half and may wait, priority costs more and is served first",
+    )
+    add(
+        "--small",
+        action="store_true",
+        help="a short prompt and six tools, for models with a small window",
     )
     add(
         "-o",
