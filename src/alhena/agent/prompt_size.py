@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from alhena.agent.chat import SessionModels
 from alhena.agent.toolset.options import SessionSpec
-from alhena.config.settings import Settings, with_small_prompt
+from alhena.config.settings import Settings, with_model
 from alhena.errors import AlhenaError
 from alhena.models.catalogue import SMALL_WINDOW, model_info, set_window
 from alhena.models.providers.select import (
@@ -39,7 +39,7 @@ async def fit_prompt_size(spec: SessionSpec) -> SessionSpec:
             window = settings.model.context_window or await _ask_window(chosen, name)
             small = window is not None and window < SMALL_WINDOW
             if small and settings.model.prompt_size is None:
-                settings = with_small_prompt(settings)
+                settings = with_model(settings, prompt_size="small")
         if chosen is not None and chosen.owned:
             await chosen.generator.aclose()
     place = replace(spec.place, settings=settings)

@@ -394,17 +394,12 @@ class ModelSettings(Section, frozen=True, kw_only=True):
 
 def with_tier(settings: "Settings", tier: str | None) -> "Settings":
     """These settings with `model.serviceTier`, if one is given."""
-    if tier is None:
-        return settings
-    model = msgspec.structs.replace(settings.model, service_tier=tier)
-    return msgspec.structs.replace(settings, model=model)
+    return settings if tier is None else with_model(settings, service_tier=tier)
 
 
-def with_small_prompt(settings: "Settings", *, small: bool = True) -> "Settings":
-    """These settings with the small prompt, if it is wanted."""
-    if not small:
-        return settings
-    model = msgspec.structs.replace(settings.model, prompt_size="small")
+def with_model(settings: "Settings", **changes: Any) -> "Settings":
+    """These settings with other values in `model`."""
+    model = msgspec.structs.replace(settings.model, **changes)
     return msgspec.structs.replace(settings, model=model)
 
 

@@ -347,6 +347,16 @@ def foreign_service(name: str) -> str:
     return with_usual_prefix(name).partition(":")[0] if is_foreign_model(name) else ""
 
 
+PROVIDERS = {"openai": "openai", "anthropic": "anthropic", "ollama": "ollama"}
+"""Service (`foreign_service`) -> its name in OpenTelemetry's conventions."""
+GOOGLE = "gcp.gen_ai"
+
+
+def provider_name(model: str) -> str:
+    """The provider of a model, by OpenTelemetry's conventions."""
+    return PROVIDERS.get(foreign_service(model), GOOGLE)
+
+
 def foreign_name(name: str) -> str:
     """The name of another service's model without its prefix."""
     return name.partition(":")[2] if is_foreign_model(name) else name

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from alhena.config.effective_settings import Place
 from alhena.display_text import one_line
@@ -25,6 +25,7 @@ from alhena.models.catalogue import (
 from alhena.models.prices import Prices
 
 if TYPE_CHECKING:
+    from alhena.models.providers.openai_compatible import OpenAiCompatible
     from alhena.models.providers.select import ChosenGenerator
 
 USAGE = """\
@@ -130,7 +131,6 @@ async def _ask(chosen: "ChosenGenerator", environ: Mapping[str, str]) -> tuple[S
     from itertools import zip_longest
 
     from alhena.agent.toolset.model_access import SessionModelList
-    from alhena.models.providers.openai_compatible import OpenAiCompatible
 
     listing = SessionModelList(chosen.generator, environ, lambda _event: None)
     try:
@@ -140,8 +140,7 @@ async def _ask(chosen: "ChosenGenerator", environ: Mapping[str, str]) -> tuple[S
         prefix = chosen.model.partition(":")[0] + ":"
         if not chosen.private:
             return tuple(ServedModel(name=f"{prefix}{name}") for name in await listing.names())
-        server = chosen.generator
-        assert isinstance(server, OpenAiCompatible)
+        server = cast("OpenAiCompatible", chosen.generator)
         names = [f"{prefix}{name}" for name in await server.models()]
         windows = [await server.window(name) for name in names[:MOST_WINDOWS]]
         return tuple(

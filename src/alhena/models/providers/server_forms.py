@@ -18,7 +18,9 @@ def reduce_schemas(config: GenerateContentConfig) -> GenerateContentConfig:
     """The settings with the schemas of functions and of the answer reduced to what grammar engines
     take."""
     tools = tuple(
-        replace(tool, function_declarations=tuple(map(_reduce, tool.function_declarations)))
+        replace(
+            tool, function_declarations=tuple(map(_reduce_declaration, tool.function_declarations))
+        )
         if tool.function_declarations
         else tool
         for tool in config.tools or ()
@@ -29,7 +31,9 @@ def reduce_schemas(config: GenerateContentConfig) -> GenerateContentConfig:
     schema = None if generation is None else answer_schema(generation)
     if generation is None or schema is None:
         return config
-    generation = replace(generation, response_json_schema=_reduced(schema), response_schema=None)
+    generation = replace(
+        generation, response_json_schema=_reduce_schema(schema), response_schema=None
+    )
     return replace(config, generation_config=generation)
 
 
@@ -50,14 +54,14 @@ def describe_form(config: GenerateContentConfig) -> GenerateContentConfig:
     return replace(config, system_instruction=Content(role=USER, parts=(whole,)))
 
 
-def _reduce(declaration: FunctionDeclaration) -> FunctionDeclaration:
+def _reduce_declaration(declaration: FunctionDeclaration) -> FunctionDeclaration:
     schema = declaration.parameters_json_schema
     if schema is None:
         schema = to_json_schema(declaration.parameters or {"type": "object"})
-    return replace(declaration, parameters=None, parameters_json_schema=_reduced(schema))
+    return replace(declaration, parameters=None, parameters_json_schema=_reduce_schema(schema))
 
 
-def _reduced(schema: dict[str, Any]) -> dict[str, Any]:
+def _reduce_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """The reduced schema; one that cannot be reduced is sent as it is, for the server to judge."""
     try:
         return grammar_schema(schema)
