@@ -115,6 +115,8 @@ class ModelInfo(Value, frozen=True, kw_only=True):
         return not self.ends or today < self.ends
 
 
+EMBEDDING = "embedding"
+"""The tier of models that compute vectors."""
 _QUICK = ("MINIMAL", "LOW", "MEDIUM", "HIGH")
 _SLOW = _QUICK[1:]
 
@@ -195,7 +197,7 @@ MODELS = (
     _listed_model("gemini-2.5-pro", "pro", ends="2026-12-01"),
     _listed_model("gemini-2.5-flash", "flash", ends="2026-12-01"),
     _listed_model("gemini-2.5-flash-lite", "flash-lite"),
-    _listed_model("gemini-embedding-001", "embedding", input_limit=2048),
+    _listed_model("gemini-embedding-001", EMBEDDING, input_limit=2048),
 )
 """The listed models, as the service documents them (2026-11-29)."""
 
@@ -259,6 +261,11 @@ def is_alias(name: str) -> bool:
 def served_models(today: str) -> tuple[ModelInfo, ...]:
     """The listed models that are served on `today` (YYYY-MM-DD)."""
     return tuple(model for model in MODELS if model.is_served(today))
+
+
+def conversing_models(today: str) -> tuple[ModelInfo, ...]:
+    """The listed models that are served on `today` and answer prompts."""
+    return tuple(model for model in served_models(today) if model.tier != EMBEDDING)
 
 
 def is_unknown(name: str) -> bool:

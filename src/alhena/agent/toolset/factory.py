@@ -47,6 +47,7 @@ from alhena.tools.registry import (
     DELEGATE,
     ToolRegistry,
     ToolSources,
+    all_names,
     resolve_name,
 )
 from alhena.values import Value
@@ -113,7 +114,10 @@ def register_session_tools(bench: Toolset, plans: Path, wanted: Collection[str])
         async def run(name: str, objective: str, context: ExecutionContext) -> ToolResult:
             return await running()(name, objective, context)
 
-        bench.registry.register(DelegateToAgent(summaries, run))
+        delegate = DelegateToAgent(summaries, run)
+        bench.registry.register(delegate)
+        if remote and bench.host.groups is not None:
+            bench.sources.add(lambda: _describe_remote(bench, delegate))
 
 
 def _builtin_agents(spec: SessionSpec) -> "tuple[AgentDefinition, ...]":
@@ -128,6 +132,20 @@ def _builtin_agents(spec: SessionSpec) -> "tuple[AgentDefinition, ...]":
         for agent in builtin_agents()
         if agent.name not in overrides or overrides[agent.name].enabled is not False
     )
+
+
+async def _describe_remote(bench: Toolset, tool: DelegateToAgent) -> None:
+    """Has the model told what the cards of remote agents say."""
+    from alhena.agent.subagents.cards import describe_by_cards
+
+    context = bench.authority.context
+
+    def may_be_called(name: str) -> bool:
+        names = (*all_names(DELEGATE), name)
+        return not bench.authority.excludes(names, None, context)
+
+    environ = bench.spec.place.environ
+    await describe_by_cards(tool, bench.agents.remote, environ, may_be_called)
 
 
 def _open_remote(bench: Toolset, agents: "tuple[RemoteAgent, ...]") -> "RemoteAgents":
