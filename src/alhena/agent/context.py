@@ -56,7 +56,7 @@ def first_contents(
     environ = place.environ
     roots = workspace.roots
     trees: list[str] = []
-    if place.settings.context.include_directory_tree:
+    if place.settings.context.include_directory_tree and not place.settings.model.is_small:
         items = min(MAX_ITEMS, max(1, _MOST_ITEMS // len(roots)))
         usual = place.settings.context.file_filtering
         git, gemini = usual.respect_git_ignore, usual.respect_gemini_ignore
@@ -143,6 +143,7 @@ def open_prompt(
     cwd = bench.workspace.cwd
     facts = PromptFacts(
         headless=headless,
+        small=bench.settings.model.is_small,
         sandbox=bench.sandbox,
         contained=printable(environ.get("SANDBOX", ""))[:_MOST_NAMED],
         repository=any(os.path.lexists(each / ".git") for each in (cwd, *cwd.parents)),

@@ -8,6 +8,7 @@ from weakref import ref
 
 import msgspec
 
+from alhena.agent.chat import SessionModels
 from alhena.agent.limits import REASONS, BusyError
 from alhena.agent.loop import run_prompt
 from alhena.agent.run import (
@@ -39,6 +40,7 @@ from alhena.events import (
     UserMessageEvent,
     WarningEvent,
 )
+from alhena.models.catalogue import is_foreign_model
 from alhena.wire.content import USER, Content, Part, ToolCallRequestInfo
 from alhena.wire.json_values import scrub
 
@@ -271,7 +273,8 @@ def _find_unanswered(
 
 def _begin(session: Session, prompt_id: str, prompt: Prompt, *, turns: int = 0) -> None:
     if prompt.final is not None:
-        prompt.final.ask_by_tool(always=not session.access.chosen.speaks_gemini)
+        chosen = session.access.chosen
+        prompt.final.ask_by_tool(always=not chosen.speaks_gemini, by_form=chosen.private)
     session.limits.new_prompt(turns)
     session.guard.new_prompt(prompt_id, prompt.final)
 
@@ -350,7 +353,7 @@ class SessionRunner:
         if self._session is not None:
             raise BusyError("this agent is open already.", remedy="Use a second Agent.")
         self._channel = EventChannel()  # lives as long as the session, and its listeners with it
-        self._session = open_session(self._read_options(), self._channel)
+        self._session = open_session(await self._read_options(), self._channel)
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
@@ -502,7 +505,7 @@ class SessionRunner:
         with `resume` (as in `__init__`) one that another run left. Raises SessionError, and then
         the session continues."""
         session = await self._idle()
-        options = self._read_options()
+        options = await self._read_options()
         options = msgspec.structs.replace(
             options,
             permissions=msgspec.structs.replace(
@@ -549,11 +552,16 @@ class SessionRunner:
         if driver is self._driver:
             self._channel.close()
 
-    def _read_options(self) -> SessionSpec:
+    async def _read_options(self) -> SessionSpec:
         given = self._options
         options = given if isinstance(given, SessionSpec) else given()
         for adapt in self.adaptations:
             options = adapt(options)
+        place = options.place
+        if is_foreign_model(SessionModels(options.model.name, place.environ, place.settings).name):
+            from alhena.agent.prompt_size import fit_prompt_size
+
+            options = await fit_prompt_size(options)
         return options
 
     def _require_session(self) -> Session:

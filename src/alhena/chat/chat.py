@@ -78,6 +78,7 @@ class RequestEvents:
             contents=len(request.contents),
             role=self._role,
             text=None if self._pieces is None else _contents(request),
+            system=None if self._pieces is None else _system(request),
             continues=self._continues,
         )
 
@@ -130,6 +131,11 @@ class RequestEvents:
 
     def _elapsed_ms(self) -> float:
         return round((time.perf_counter() - self._start) * 1000, 3)
+
+
+def _system(request: GenerateContentRequest) -> str | None:
+    instruction = request.config.system_instruction
+    return None if instruction is None else msgspec.json.encode(instruction).decode("utf-8")
 
 
 def _contents(request: GenerateContentRequest) -> str:

@@ -363,7 +363,9 @@ class ModelSettings(Section, frozen=True, kw_only=True):
     """`model.*`. `max_session_turns` -1 means no limit. `fallback`: use a smaller model when this
     one is out of quota or capacity: after confirmation, always, or never. `compression_threshold`:
     share of the context window at which a conversation is compressed, 0 for never;
-    `context_window`: its size in tokens, None for the known size of the model. `loop_check_turns`:
+    `context_window`: its size in tokens, None for the known size of the model. `prompt_size`: a
+    "small" system prompt with six tools, or the "full" one; None: by the window of a private
+    server's model. `loop_check_turns`:
     number of turns of a prompt after which a model checks for loops, 0 for never. `prices` are by
     model name, which may end in `*`. `service_tier`: the class of service of all requests.
     `prompt_cache`: how long Anthropic's service keeps prompts for the next request. Unless
@@ -384,13 +386,22 @@ class ModelSettings(Section, frozen=True, kw_only=True):
     )
     service_tier: Literal["flex", "standard", "priority"] | None = None
     prompt_cache: Literal["5m", "1h", "off"] = "5m"
+    prompt_size: Literal["small", "full"] | None = None
+
+    @property
+    def is_small(self) -> bool:
+        """True for the small prompt, short results and early compression."""
+        return self.prompt_size == "small"
 
 
 def with_tier(settings: "Settings", tier: str | None) -> "Settings":
     """These settings with `model.serviceTier`, if one is given."""
-    if tier is None:
-        return settings
-    model = msgspec.structs.replace(settings.model, service_tier=tier)
+    return settings if tier is None else with_model(settings, service_tier=tier)
+
+
+def with_model(settings: "Settings", **changes: Any) -> "Settings":
+    """These settings with other values in `model`."""
+    model = msgspec.structs.replace(settings.model, **changes)
     return msgspec.structs.replace(settings, model=model)
 
 

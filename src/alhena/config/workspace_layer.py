@@ -29,7 +29,7 @@ FREE = frozenset(
         *("context.loadMemoryFromIncludeDirectories", "context.includeDirectoryTree"),
         *("tools.truncateToolOutputThreshold", "tools.shell.inactivityTimeout"),
         *("tools.shell.enableInteractiveShell", "tools.shell.pty"),
-        *("model.compressionThreshold", "model.contextWindow"),
+        *("model.compressionThreshold", "model.contextWindow", "model.promptSize"),
         *("tools.shell.pager", "tools.shell.showColor", "tools.useRipgrep"),
         *("tools.truncateToolOutputLines", "model.summarizeToolOutput"),
         *("context.fileFiltering.enableRecursiveFileSearch", "advanced.dnsResolutionOrder"),

@@ -5,6 +5,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -140,13 +141,14 @@ class CallServices(Value, frozen=True, kw_only=True):
     successful call is added as a part after its result. A call that may change something, or that
     a person approved, starts only after `keep` has taken a snapshot and `durable` has returned, so
     that everything before it is on disk. `program` serves the tools that it wrote; `traceparent`
-    gives the trace context of a call."""
+    gives the trace context of a call, `enter_span` makes it the current one."""
 
     discover: "Discover | None" = None
     durable: Durable | None = None
     keep: Keep | None = None
     program: HostProgram | None = None
     traceparent: Callable[[str], str] = lambda _call_id: ""
+    enter_span: Callable[[str], AbstractContextManager[object]] = lambda _call_id: nullcontext()
 
 
 NO_SERVICES = CallServices()
@@ -180,6 +182,7 @@ class Executor:
         self.keep = services.keep
         self.program = services.program
         self.traceparent = services.traceparent
+        self.enter_span = services.enter_span
         self.leash = Leash(grace_s)
 
     async def run(self, call: TrackedCall) -> None:
@@ -269,7 +272,8 @@ class Executor:
     ) -> Execution | ToolFailure:
         boundary = Boundary()
         with boundary:
-            result = cast("object", await scheduled.invocation.execute(context))
+            with self.enter_span(context.call_id):
+                result = cast("object", await scheduled.invocation.execute(context))
             if not isinstance(result, ToolResult):
                 kind = type(result).__name__
                 raise TypeError(f"the tool returned {kind} instead of a ToolResult")

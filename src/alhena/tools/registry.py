@@ -9,6 +9,7 @@ import msgspec
 
 from alhena.tools.catalogue import CATALOGUE
 from alhena.tools.contract import Tool
+from alhena.tools.params import BUILT_IN as BUILT_IN_FOLDER
 from alhena.tools.params import task_by_name
 from alhena.values import Value, fold_name, fold_names, meant_names
 from alhena.wire.content import CALL_TOOL
@@ -133,7 +134,8 @@ class RegisteredTool(Value, frozen=True, kw_only=True):
 
 class ToolRegistry:
     """The tools of a session. `exclude` hides tools by any of their names;
-    those that `declare` names are declared even beside others that do the same. `left_out` maps
+    those that `declare` names are declared even beside others that do the same. With `short` the
+    only built-in tools are those of `SMALL_TOOLS`, with short declarations. `left_out` maps
     names of tools that cannot be declared to the reasons."""
 
     def __init__(
@@ -142,6 +144,7 @@ class ToolRegistry:
         *,
         exclude: Collection[str] = (),
         declare: Collection[str] = (),
+        short: bool = False,
     ) -> None:
         self.left_out: dict[str, str] = {}
         self._entries: dict[str, RegisteredTool] = {}
@@ -149,6 +152,7 @@ class ToolRegistry:
         self._hidden: frozenset[str] = frozenset()
         self._named = frozenset(map(resolve_name, declare))
         self.search = ToolSearch(self, self._list_searchable)
+        self._short = read_short_declarations() if short else {}
         self.exclude(exclude)
         for tool in tools:
             self.register(tool)
@@ -168,6 +172,9 @@ class ToolRegistry:
 
         Raises ValueError for a name that cannot be declared to a model.
         """
+        built_in = origin is ToolOrigin.BUILT_IN and tool.name in BUILT_IN
+        if self._short and built_in and tool.name not in self._short:
+            return None
         wire_name = tool.name if is_declarable(tool.name) else f"_{tool.name}"
         if not tool.name or not is_declarable(wire_name):
             raise ValueError(
@@ -268,7 +275,7 @@ class ToolRegistry:
         if names is not None:
             wanted = {id(entry) for entry in map(self.find, names) if entry is not None}
             entries = [entry for entry in self._sort_active() if id(entry) in wanted]
-        return tuple(map(_declaration, entries))
+        return tuple(map(self._declare, entries))
 
     def suggestions(self, name: str) -> str:
         """The error message for a call to an unknown or ambiguous tool, with suggestions."""
@@ -298,6 +305,12 @@ class ToolRegistry:
             for entry in self._list_offered()
             if not entry.declared
         ]
+
+    def _declare(self, entry: RegisteredTool) -> FunctionDeclaration:
+        short = self._short.get(entry.tool.name)
+        if short is None or entry.origin is not ToolOrigin.BUILT_IN:
+            return _declaration(entry)
+        return msgspec.structs.replace(short, name=entry.wire_name)
 
     def _meant(self, name: str) -> list[RegisteredTool]:
         """The tools for which an otherwise unused name is accepted."""
@@ -373,6 +386,23 @@ def adapt_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
 
     told = local_schema(schema)
     return None if told == schema else told
+
+
+class _ShortDeclaration(msgspec.Struct):
+    description: str
+    parameters: dict[str, Any]
+
+
+def read_short_declarations() -> dict[str, FunctionDeclaration]:
+    """The declarations of `SMALL_TOOLS` for models with a small window, by name."""
+    data = (BUILT_IN_FOLDER / "small_declarations.json").read_bytes()
+    found = msgspec.json.decode(data, type=dict[str, _ShortDeclaration])
+    return {
+        name: FunctionDeclaration(
+            name=name, description=each.description, parameters_json_schema=each.parameters
+        )
+        for name, each in found.items()
+    }
 
 
 NEVER = frozenset(

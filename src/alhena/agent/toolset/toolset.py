@@ -2,6 +2,7 @@
 conversation."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from alhena.scheduler.question import Approver
     from alhena.scheduler.scheduler import Caller, Scheduler
     from alhena.skills.files import Skills
+    from alhena.telemetry.spans import Spans
     from alhena.tools.builtin.ask_user import Ask
 
 
@@ -103,7 +105,7 @@ class Toolset(msgspec.Struct, kw_only=True, eq=False):
     """The tools of a session, over the services of `host`; `authority` decides on their calls.
 
     `warnings` are for people, `notes` for those who look closer. `spending` is what the session's
-    requests took. The last of `tracers` gives the trace context of a call.
+    requests took. The last of `tracers` knows the span of a call.
     """
 
     spec: SessionSpec
@@ -120,7 +122,7 @@ class Toolset(msgspec.Struct, kw_only=True, eq=False):
     warnings: list[str]
     notes: tuple[str, ...] = ()
     when_closed: list[Callable[[], object]] = []
-    tracers: list[Callable[[str], str]] = []
+    tracers: "list[Spans]" = []
     around_calls: "ToolHooks | None" = None
 
     @property
@@ -151,7 +153,11 @@ class Toolset(msgspec.Struct, kw_only=True, eq=False):
 
     def trace_of(self, call_id: str) -> str:
         """The W3C trace context of a running call, "" where none is kept."""
-        return self.tracers[-1](call_id) if self.tracers else ""
+        return self.tracers[-1].traceparent(call_id) if self.tracers else ""
+
+    def enter_span(self, call_id: str) -> AbstractContextManager[object]:
+        """Makes the span of a running call the current one, where spans are made."""
+        return self.tracers[-1].inside_call(call_id) if self.tracers else nullcontext()
 
     def scheduler(
         self,
@@ -186,6 +192,7 @@ class Toolset(msgspec.Struct, kw_only=True, eq=False):
             keep=self.links.keep,
             program=self.spec.client.program,
             traceparent=lambda call_id: self.trace_of(known_as(call_id)),
+            enter_span=lambda call_id: self.enter_span(known_as(call_id)),
             discover=None if self.memory is None else self.memory.conversation(),
         )
         executor = Executor(
