@@ -88,6 +88,7 @@ class Agent(OpensInThread, ResumesRuns[DepsT], BranchesOff[DepsT], Generic[DepsT
         instructions: str | None = None,
         tools: Sequence[Tool | Callable[..., Any]] = (),
         builtin_tools: Sequence[str] | None = None,
+        search_tools: bool = False,
         approve: Approver | Literal["always", "never", "defer"] | None = None,
         approval_mode: ApprovalMode | str = ApprovalMode.DEFAULT,
         policy: Sequence[PolicySource] = (),
@@ -114,6 +115,8 @@ class Agent(OpensInThread, ResumesRuns[DepsT], BranchesOff[DepsT], Generic[DepsT
             tools: functions and tools of the program. They run without approval, unless they are
                 made by `@tool(confirm=True)`.
             builtin_tools: the names of the only built-in tools to declare; None: all.
+            search_tools: `tools` are not declared: the model finds them by `search_tools` and calls
+                them by `call_tool`. For hundreds of tools.
             approve: called for each call that needs approval, or "always" or "never"; with "defer"
                 a run waits for the answers, which `resume` takes. Without it such calls are
                 denied, and tools that need it are not declared.
@@ -145,6 +148,7 @@ class Agent(OpensInThread, ResumesRuns[DepsT], BranchesOff[DepsT], Generic[DepsT
             instructions=instructions,
             tools=tools_of(tools),
             builtin_tools=builtin_names(builtin_tools),
+            search_tools=bool(search_tools),
             agents=local,
             remote_agents=remote,
             approve=approver_of(approve),
