@@ -58,7 +58,7 @@ from alhena.wire.encode import EncodedContent
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from alhena.agent.run_model import RunModel
+    from alhena.agent.toolset.run_model import RunModel
     from alhena.agent.saved_conversations import SavedConversations
     from alhena.agent.subagents import AgentDefinition
     from alhena.agent.subagents.remote_agents import RemoteAgents
@@ -204,7 +204,7 @@ def _open_run_model(
     spec: SessionSpec, channel: EventChannel, access: SessionAccess, chat: Chat
 ) -> "RunModel":
     """The model of the session's runs, where they name one, or its model is a Fallback."""
-    from alhena.agent.run_model import RunModel, wrap_with
+    from alhena.agent.toolset.run_model import RunModel, wrap_with
 
     settings = spec.place.settings
 

@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from threading import Lock
 from typing import Any, Self, TypeVar, cast
 
@@ -225,17 +226,14 @@ class Limited(NamedModel):
 
 
 class _Request:
-    """A request of the last minute, and its tokens."""
+    """A request and its tokens; `recent`: it is one of the last minute."""
 
-    __slots__ = ("at", "tokens")
+    __slots__ = ("at", "recent", "tokens")
 
-    def __init__(self, at: float, tokens: int) -> None:
+    def __init__(self, at: float, tokens: int, *, recent: bool = False) -> None:
         self.at = at
         self.tokens = tokens
-
-    def charge(self, tokens: int) -> None:
-        """Sets the tokens that it came to."""
-        self.tokens = tokens
+        self.recent = recent
 
 
 class RequestLimits:
@@ -260,6 +258,7 @@ class RequestLimits:
         self._sleep = sleep
         self._lock = Lock()
         self._recent: deque[_Request] = deque()
+        self._tokens = 0
         self._places = None if concurrency is None else Places(concurrency)
 
     @asynccontextmanager
@@ -273,10 +272,17 @@ class RequestLimits:
             while entry is None:
                 await self._sleep(min(max(wait, 0.01), _LONGEST_S))
                 entry, wait = self._reserve(tokens)
-            yield entry.charge
+            yield partial(self._charge, entry)
         finally:
             if self._places is not None:
                 self._places.leave()
+
+    def _charge(self, entry: _Request, tokens: int) -> None:
+        """Sets the tokens that a request came to."""
+        with self._lock:
+            if entry.recent:
+                self._tokens += tokens - entry.tokens
+                entry.tokens = tokens
 
     def _reserve(self, tokens: int) -> tuple[_Request | None, float]:
         """The entry of a request that may start now; None, and the seconds until one may."""
@@ -286,12 +292,14 @@ class RequestLimits:
             now = self._clock()
             recent = self._recent
             while recent and recent[0].at <= now - WINDOW_S:
-                recent.popleft()
+                gone = recent.popleft()
+                gone.recent = False
+                self._tokens -= gone.tokens
             wait = 0.0
             if self._rpm is not None and len(recent) >= self._rpm:
                 wait = recent[-self._rpm].at + WINDOW_S - now
             if self._tpm is not None:
-                over = sum(each.tokens for each in recent) + tokens - self._tpm
+                over = self._tokens + tokens - self._tpm
                 for each in recent:  # one above the limit alone waits for an empty minute
                     if over <= 0:
                         break
@@ -299,8 +307,9 @@ class RequestLimits:
                     over -= each.tokens
             if wait > 0:
                 return None, wait
-            entry = _Request(now, tokens)
+            entry = _Request(now, tokens, recent=True)
             recent.append(entry)
+            self._tokens += tokens
             return entry, 0.0
 
 
