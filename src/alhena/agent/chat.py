@@ -137,6 +137,7 @@ def open_chat(
             fallback=links.fallback,
             again=models.again,
             room=room,
+            searches=lambda: bool(bench.registry.search.note),
         ),
     )
 

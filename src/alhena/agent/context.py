@@ -96,7 +96,7 @@ class SessionPrompt:
     def instruction(self, bench: Toolset) -> Content:
         """The system instruction of now, with what the user wants every session to know."""
         memory = "" if bench.memory is None else bench.memory.user_text
-        servers = _of_servers(bench)
+        servers = "\n\n".join(filter(None, (_of_servers(bench), bench.registry.search.note)))
         if self.own is None:
             prompt = f"{self.compose(bench)}\n\n{_of_skills(bench)}"
         else:

@@ -395,6 +395,7 @@ def _open_chat(
             fallback=model.fallback and model.fallback.giving(settings, chosen),
             again=again,
             room=ConversationRoom(bench, model.generator, outlets, len(opening)),
+            searches=lambda: bool(registry.search.note),
         ),
     )
 
@@ -406,6 +407,8 @@ def _config(
         "${directories}", ", ".join(str(root) for root in bench.workspace.roots)
     )
     text = f"{definition.system_prompt.strip()}\n{rules.rstrip()}"
+    if registry.search.note:
+        text = f"{text}\n\n{registry.search.note}"
     memory = "" if bench.memory is None else bench.memory.user_text
     return GenerateContentConfig(
         system_instruction=system_instruction(text, memory),

@@ -155,7 +155,7 @@ class FinalAnswer:
         elif not self.given:
             self._refuse(text, reason)
         made = error_parts if reason else response_parts
-        (part,) = made(call.name, call.call_id, reason or _ACCEPTED)
+        (part,) = made(call.answered_name, call.call_id, reason or _ACCEPTED)
         event = ToolCallResponseEvent(
             call_id=call.call_id,
             name=call.name,

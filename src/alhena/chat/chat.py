@@ -168,12 +168,14 @@ class Room(Protocol):
 
 class ChatServices(msgspec.Struct, frozen=True, kw_only=True):
     """The optional parts of a chat. `interposer` sees every request and response; `fallback` may
-    switch to another model; `again` gives a model's different settings for retries."""
+    switch to another model; `again` gives a model's different settings for retries. `searches` is
+    true while tools are found by search."""
 
     interposer: "Interposer | None" = None
     fallback: "Fallback | None" = None
     again: Callable[[str], GenerateContentConfig] | None = None
     room: Room | None = None
+    searches: Callable[[], bool] = bool
 
 
 ALONE = ChatServices()
@@ -275,7 +277,11 @@ class Chat:
         try:
             while True:
                 turn = turn or AnswerCollector(
-                    prompt_id, self._ids, emit, hears_chanting=hears_chanting
+                    prompt_id,
+                    self._ids,
+                    emit,
+                    hears_chanting=hears_chanting,
+                    searching=self.services.searches(),
                 )
                 request = self._request((prompt_id, session_id), adapt)
                 try:

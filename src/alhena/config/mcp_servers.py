@@ -142,7 +142,8 @@ class McpTransport(StrEnum):
 
 class McpServer(_ServerTable, frozen=True, kw_only=True):
     """`mcpServers.NAME.*`. `timeout` is in milliseconds, None for the default. Tools of a server
-    with `trust` need no approval. `include_tools` None means all. `of_workspace`: the entry comes
+    with `trust` need no approval. `include_tools` None means all. `always_declare`: its tools, or
+    those it names, are declared however many there are. `of_workspace`: the entry comes
     from a workspace; set when its layer is read. `skip_untyped` is `mcp.skipUntyped`. The repr
     shows no headers and no variables, which may be secret."""
 
@@ -164,6 +165,7 @@ class McpServer(_ServerTable, frozen=True, kw_only=True):
     description: str = ""
     include_tools: tuple[str, ...] | None = None
     exclude_tools: tuple[str, ...] = ()
+    always_declare: bool | tuple[str, ...] = False
     oauth: McpOAuth | None = None
     auth_provider_type: (
         Literal["dynamic_discovery", "google_credentials", "service_account_impersonation"] | None
@@ -189,6 +191,11 @@ class McpServer(_ServerTable, frozen=True, kw_only=True):
                 return McpTransport.SSE
             return McpTransport.HTTP_OR_SSE if self.type in (None, "stdio") else McpTransport.HTTP
         return McpTransport.STDIO
+
+    def always_declares(self, tool: str) -> bool:
+        """True for a tool, by its own name, that is declared however many there are."""
+        always = self.always_declare
+        return always if isinstance(always, bool) else tool in always
 
     def takes(self, tool: str, others: Iterable[str] = ()) -> bool:
         """True when the tool is included: listed by its own name, and not excluded by that or one

@@ -59,7 +59,9 @@ CODE = frozenset(
         *(".rb", ".pl", ".php", ".lua", ".jar", ".go", ".rs", ".exe"),
     }
 )
-_HARMLESS = frozenset({"description", "timeout", "trust", "includeTools", "excludeTools"})
+_HARMLESS = frozenset(
+    {"description", "timeout", "trust", "includeTools", "excludeTools", "alwaysDeclare"}
+)
 """Members of a server entry that do not affect its identity."""
 
 

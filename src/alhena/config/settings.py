@@ -195,7 +195,8 @@ class McpSettings(Section, frozen=True, kw_only=True):
     """`mcp.*`: names of servers, `*` for all. `allowed` None means all that are configured.
     `auto_allow_in_headless`: calls need no approval if no person can be asked. `server_command` is
     the command line of an additional server. `skip_untyped`: tools whose schemas do not say all
-    types are left out. `startup_wait`: seconds that the first prompt waits for servers."""
+    types are left out. `startup_wait`: seconds that the first prompt waits for servers.
+    `tool_search`: tools are declared, or found by search; "auto": found when there are many."""
 
     allowed: tuple[str, ...] | None = None
     excluded: tuple[str, ...] = ()
@@ -203,6 +204,7 @@ class McpSettings(Section, frozen=True, kw_only=True):
     server_command: str | None = None
     skip_untyped: bool = False
     startup_wait: float = 10
+    tool_search: Literal["auto", "on", "off"] = "auto"
 
 
 class SandboxSettings(Section, frozen=True, kw_only=True):

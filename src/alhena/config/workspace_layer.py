@@ -22,6 +22,7 @@ FREE = frozenset(
             "general.retryFetchErrors",
             "general.stdinTimeout",
             "mcp.startupWait",
+            "mcp.toolSearch",
             "output.format",
         ),
         *("context.importFormat", "context.maxImportDepth", "context.discoveryMaxDirs"),

@@ -313,7 +313,7 @@ class Executor:
         """The result of a call that a hook replaced: the model never gets it."""
         request = call.request
         result = msgspec.structs.replace(result, display=bounded_display(result.display))
-        parts = response_parts(request.name, request.call_id, result.llm_content)
+        parts = response_parts(request.answered_name, request.call_id, result.llm_content)
         plain(result.display)
         return Execution(result, parts, plain(result.data), tail=tail)
 
@@ -333,7 +333,7 @@ class Executor:
             from alhena.scheduler.hooks import with_notice
 
             result = with_notice(with_notice(result, call.input_notice), said)
-        parts = response_parts(request.name, request.call_id, result.llm_content)
+        parts = response_parts(request.answered_name, request.call_id, result.llm_content)
         plain(result.display)
         return Execution(result, parts, plain(result.data), truncation)
 

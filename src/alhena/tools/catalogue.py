@@ -188,6 +188,8 @@ CATALOGUE: dict[str, BuiltIn] = {
     "complete_task": BuiltIn(),
     "list_mcp_resources": BuiltIn(),
     "read_mcp_resource": BuiltIn(),
+    "search_tools": BuiltIn(),
+    "call_tool": BuiltIn(),
 }
 """The tools by their declared names, in the order they are declared."""
 

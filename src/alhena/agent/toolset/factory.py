@@ -414,7 +414,10 @@ def _register_own(bench: Toolset, rules: Sequence[PolicyRule]) -> None:
     spec = bench.spec
     for tool in spec.tools.own:
         require_own_name(tool.name)
-        bench.warnings.extend(filter(None, (bench.registry.register(tool),)))
+        warning = bench.registry.register(tool, declared=not spec.tools.search_own)
+        bench.warnings.extend(filter(None, (warning,)))
+    if spec.tools.own and spec.tools.search_own:
+        bench.registry.search.open()
     discovers = spec.place.settings.tools.discovery_command or spec.place.extensions
     if not (_names_servers(spec) or discovers):
         bench.warnings.extend(unknown_tools(rules, partial(_is_tool, bench), _NAMES))

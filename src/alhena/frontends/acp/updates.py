@@ -31,7 +31,7 @@ from alhena.tools.contract import (
 )
 from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 from alhena.tools.registry import ToolRegistry
-from alhena.wire.content import MODEL, Content, Part
+from alhena.wire.content import MODEL, Content, Part, meant_call
 
 Update = dict[str, Any]
 
@@ -213,7 +213,7 @@ class CallUpdates:
 
     def _replay_part(self, content: Content, part: Part) -> Iterator[Update]:
         if part.function_call is not None:
-            call = part.function_call
+            call = meant_call(part.function_call)
             yield self._announce_call(call.id or call.name, call.name, call.args or {})
         elif part.function_response is not None:
             response = part.function_response
