@@ -1,5 +1,6 @@
 """Plain JSON values and texts, safe to send and display."""
 
+import re
 from typing import Any, cast
 
 from alhena.display_text import ELLIPSIS, escaped
@@ -30,6 +31,19 @@ def scrub(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+_ESCAPE = (
+    rb"(?s)\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
+)
+"""An escape in JSON; its group matches that of a lone surrogate."""
+
+
+def scrub_escapes(data: bytes) -> bytes:
+    """JSON with the escape of each lone surrogate as that of U+FFFD. Programs that cut their texts
+    in the middle of a character write such escapes, which strict readers refuse."""
+    return re.sub(_ESCAPE, lambda found: rb"\ufffd" if found[1] else found[0], data)
 
 
 def excerpt(data: bytes | str, limit: int = 160) -> str:

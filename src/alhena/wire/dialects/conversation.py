@@ -233,6 +233,11 @@ class ConversationBuilder:
             )
         return tuple(Content(role=turn.role, parts=tuple(turn.parts)) for turn in self._turns)
 
+    @property
+    def unanswered(self) -> str:
+        """The id of the first call without a result; "" for none."""
+        return next((call_id for call_id in self._open if call_id not in self._given), "")
+
     def call(self, call_id: str, name: str, args: dict[str, Any]) -> FunctionCall:
         """A call with the tool's sent name."""
         return FunctionCall(id=call_id, name=self._names.wire(name), args=args)

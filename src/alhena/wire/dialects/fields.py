@@ -11,7 +11,7 @@ import msgspec
 
 from alhena.wire.content import encode_value
 from alhena.wire.errors import WireError
-from alhena.wire.json_values import as_array, as_object, excerpt, scrub
+from alhena.wire.json_values import as_array, as_object, excerpt, scrub, scrub_escapes
 
 _MOST_OBJECTS = 4
 
@@ -70,6 +70,7 @@ def old_arguments(value: object) -> dict[str, Any]:
     for _ in range(_MOST_OBJECTS):
         if not isinstance(value, str):
             break
+        value = scrub_escapes(scrub(value).encode()).decode()
         found = answered_arguments(value)
         if found is not None:
             return found
@@ -82,7 +83,7 @@ def old_arguments(value: object) -> dict[str, Any]:
     found = as_object(value)
     if found is not None:
         return found
-    return {"arguments": scrub(value) if isinstance(value, str) else value}
+    return {"arguments": value}
 
 
 def write_arguments(args: dict[str, Any] | None) -> str:

@@ -234,7 +234,7 @@ def _about(block: Fields) -> Iterator[str]:
     """Title and context of a document as text."""
     citations = block.object("citations")
     if citations is not None and citations.flag("enabled"):
-        raise block.fail("citations", "is not supported: answers bear no citations.")
+        raise block.fail("citations", "enabled is not supported: answers bear no citations.")
     for key in ("title", "context"):
         text = block.text(key)
         if text:

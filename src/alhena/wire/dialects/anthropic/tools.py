@@ -92,6 +92,8 @@ class DeclaredTools:
         if others and (not self.functions or only in others):
             return None
         allowed = None if only is None else (self._names.wire(only),)
+        if allowed and self.functions and allowed[0] not in {each.name for each in self.functions}:
+            raise choice.fail("name", f'"{only}" is none of the tools.')
         config = FunctionCallingConfig(mode=modes[kind], allowed_function_names=allowed)
         return ToolConfig(function_calling_config=config)
 
