@@ -1,4 +1,4 @@
-"""What today's clients of OpenAI's APIs send beside plain conversations, and embeddings."""
+"""Requests of today's clients of OpenAI's APIs beside plain conversations, and embeddings."""
 
 import json
 from typing import Any

@@ -161,7 +161,7 @@ class ConversationBuilder:
         self._asked_at = ""
         self._asides: list[Part] = []
 
-    def aside(self, parts: Sequence[Part]) -> None:
+    def add_aside(self, parts: Sequence[Part]) -> None:
         """Adds text that may stand anywhere, even between calls and their results, which it then
         follows."""
         if self._open:
@@ -218,7 +218,7 @@ class ConversationBuilder:
             self._open, self._given = {}, {}
             self._turns.append(_Turn(USER, ordered, results=True))
             asides, self._asides = self._asides, []
-            self.aside(asides)
+            self.add_aside(asides)
 
     def finish(self, path: str) -> tuple[Content, ...]:
         """All contents. The last one must be the user's."""

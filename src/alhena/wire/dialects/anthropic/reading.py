@@ -131,7 +131,7 @@ class _Messages:
 
     def _add_system(self, texts: list[str], *, begun: bool) -> None:
         if begun:
-            self._conversation.aside([Part(text=text) for text in texts])
+            self._conversation.add_aside([Part(text=text) for text in texts])
         else:
             self.system += texts
 

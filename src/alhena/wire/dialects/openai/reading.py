@@ -192,7 +192,7 @@ def _read_messages(
             continue
         begun = True
         if role in _SYSTEM:
-            conversation.aside(_texts(message))
+            conversation.add_aside(_texts(message))
         elif role == "user":
             conversation.user(list(_user_parts(message)), message.path)
         elif role == "assistant":

@@ -265,7 +265,7 @@ class _Items:
             self._flush()
             # The API takes messages between calls and their outputs, too.
             parts = _texts_of(item) if role in _SYSTEM else list(_user_parts(item))
-            self._conversation.aside(parts)
+            self._conversation.add_aside(parts)
         else:
             raise unknown(item, "role", role, "there are system, developer, user and assistant")
 
