@@ -12,7 +12,7 @@ from starlette.requests import Request
 from alhena.errors import AlhenaError
 from alhena.gateway.faults import FaultKind, GatewayRefusalError, refusal_error
 from alhena.wire.dialects.fields import DialectError
-from alhena.wire.json_values import scrub_escapes
+from alhena.wire.json_values import decode_json
 
 
 class Closing:
@@ -184,20 +184,10 @@ def _too_many() -> Exception:
     return refusal_error(FaultKind.TOO_LARGE, "the body contains too many values.")
 
 
-def _decode_json(body: bytes) -> Any:
-    try:
-        return msgspec.json.decode(body)
-    except msgspec.DecodeError:
-        scrubbed = scrub_escapes(body)
-        if scrubbed == body:
-            raise
-        return msgspec.json.decode(scrubbed)
-
-
 def read_json(body: bytes) -> Any:
     """Parses the JSON of a body; half a character in a text becomes U+FFFD. Raises DialectError."""
     try:
-        return _decode_json(body)
+        return decode_json(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DialectError(f"the body is not valid JSON: {error}.") from error
     except RecursionError as error:

@@ -21,7 +21,7 @@ from alhena.wire.content import (
     needs_mending,
 )
 from alhena.wire.errors import ApiStatus, DecodeError, EncodeError
-from alhena.wire.json_values import as_array, as_object, excerpt, scrub
+from alhena.wire.json_values import as_array, as_object, decode_json, excerpt, scrub, scrub_json
 from alhena.wire.request import (
     GenerateContentConfig,
     GenerateContentRequest,
@@ -276,13 +276,17 @@ def _decode(payload: bytes, kind: type[T]) -> T:
         return _decoder(kind).decode(payload)
     except msgspec.ValidationError as error:
         return _decode_leniently(payload, kind, error)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if (clean := scrub_json(payload)) != payload:
+            return _decode(clean, kind)
+        raise _decode_error(payload, error) from error
+    except RecursionError as error:
         raise _decode_error(payload, error) from error
 
 
 def _decode_leniently(payload: bytes, kind: type[T], refusal: msgspec.ValidationError) -> T:
     try:
-        plain = _without_nulls(msgspec.json.decode(payload), frozenset())
+        plain = _without_nulls(decode_json(payload), frozenset())
         return msgspec.convert(plain, kind, strict=False)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _decode_error(payload, refusal) from error
@@ -323,7 +327,7 @@ def _refuse_error(payload: bytes) -> None:
 
 def _parse(text: bytes | str) -> Any:
     try:
-        return msgspec.json.decode(text)
+        return decode_json(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
 

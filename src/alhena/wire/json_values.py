@@ -3,6 +3,8 @@
 import re
 from typing import Any, cast
 
+import msgspec
+
 from alhena.display_text import ELLIPSIS, escaped
 
 
@@ -33,17 +35,30 @@ def scrub(text: str) -> str:
     return text
 
 
-_ESCAPE = (
-    rb"(?s)\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-    rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
 )
-"""An escape in JSON; its group matches that of a lone surrogate."""
+"""An escape of a JSON text: a pair of surrogates, a lone one (in the group), or another."""
 
 
-def scrub_escapes(data: bytes) -> bytes:
-    """JSON with the escape of each lone surrogate as that of U+FFFD. Programs that cut their texts
-    in the middle of a character write such escapes, which strict readers refuse."""
-    return re.sub(_ESCAPE, lambda found: rb"\ufffd" if found[1] else found[0], data)
+def scrub_json(data: bytes) -> bytes:
+    """JSON text that strict readers take: lone surrogate escapes become U+FFFD. Services cut texts
+    within an emoji."""
+    return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], data)
+
+
+def decode_json(data: bytes | str) -> Any:
+    """Decodes a JSON text of a service, scrubbed if need be. Raises msgspec.DecodeError,
+    UnicodeError or RecursionError."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeError):
+        raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+        if (clean := scrub_json(raw)) == raw:
+            raise
+        return msgspec.json.decode(clean)
 
 
 def excerpt(data: bytes | str, limit: int = 160) -> str:

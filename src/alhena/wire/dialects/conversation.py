@@ -27,6 +27,7 @@ from alhena.wire.response import (
     Candidate,
     FinishReason,
     GenerateContentResponse,
+    UsageMetadata,
 )
 from alhena.wire.schema.adapt import to_json_schema
 
@@ -402,6 +403,20 @@ def words_without_reason() -> Candidate:
     """The end of a text-only stream that ended regularly without a finish reason. Some services
     never send one, so the text counts as complete."""
     return Candidate(finish_reason=FinishReason.STOP, finish_message=NO_REASON)
+
+
+def count_tokens(prompt: int, output: int, thoughts: int, cached: int, total: int) -> UsageMetadata:
+    """Token counts. Most services count thoughts within the output, some beside it: then there are
+    more of them, or the total says so."""
+    beside = thoughts > output or (thoughts > 0 and total - prompt >= output + thoughts)
+    text = output if beside else output - thoughts
+    return UsageMetadata(
+        prompt_token_count=prompt,
+        candidates_token_count=text,
+        thoughts_token_count=thoughts,
+        cached_content_token_count=cached,
+        total_token_count=total or prompt + text + thoughts,
+    )
 
 
 def answer_chunk(

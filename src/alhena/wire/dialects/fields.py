@@ -11,7 +11,7 @@ import msgspec
 
 from alhena.wire.content import encode_value
 from alhena.wire.errors import WireError
-from alhena.wire.json_values import as_array, as_object, excerpt, scrub, scrub_escapes
+from alhena.wire.json_values import as_array, as_object, decode_json, excerpt, scrub
 
 _MOST_OBJECTS = 4
 
@@ -21,7 +21,7 @@ def read_arguments(text: str) -> dict[str, Any] | None:
     if not text.strip():
         return {}
     try:
-        return as_object(msgspec.json.decode(text))
+        return as_object(decode_json(text))
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
 
@@ -33,7 +33,7 @@ def answered_arguments(text: str) -> dict[str, Any] | None:
     if found is not None:
         return found
     try:
-        value = msgspec.json.decode(text)
+        value = decode_json(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return _last_of(text)
     if value is None:
@@ -70,12 +70,12 @@ def old_arguments(value: object) -> dict[str, Any]:
     for _ in range(_MOST_OBJECTS):
         if not isinstance(value, str):
             break
-        value = scrub_escapes(scrub(value).encode()).decode()
+        value = scrub(value)
         found = answered_arguments(value)
         if found is not None:
             return found
         try:
-            value = msgspec.json.decode(value)
+            value = decode_json(value)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             break
     if value is None:

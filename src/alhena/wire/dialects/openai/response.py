@@ -13,6 +13,7 @@ from alhena.wire.dialects.conversation import (
     NewId,
     ToolNameMap,
     answer_chunk,
+    count_tokens,
     cut_call,
     ending_of,
     malformed_call,
@@ -87,6 +88,11 @@ class CallAssembler:
         self._calls: list[_PendingCall] = []
         self._at: dict[int, _PendingCall] = {}
         self._by_id: dict[str, _PendingCall] = {}
+
+    @property
+    def begun(self) -> bool:
+        """True once a piece of a call has come."""
+        return bool(self._calls)
 
     def feed(self, elements: Iterable[Fields]) -> None:
         """Adds the pieces of a chunk, or complete calls. Raises DialectError for arguments that are
@@ -308,14 +314,15 @@ def usage_from(fields: Fields, key: str = "usage") -> UsageMetadata | None:
     if not fields.value(key):
         return None
     usage = inner(fields, key)
-    prompt, completion = count(usage, "prompt_tokens"), count(usage, "completion_tokens")
+    cached = count(inner(usage, "prompt_tokens_details"), "cached_tokens")
     thoughts = count(inner(usage, "completion_tokens_details"), "reasoning_tokens")
-    return UsageMetadata(
-        prompt_token_count=prompt,
-        candidates_token_count=max(completion - thoughts, 0),
-        thoughts_token_count=thoughts,
-        cached_content_token_count=count(inner(usage, "prompt_tokens_details"), "cached_tokens"),
-        total_token_count=count(usage, "total_tokens") or prompt + completion,
+    return count_tokens(
+        count(usage, "prompt_tokens"),
+        count(usage, "completion_tokens"),
+        thoughts or count(usage, "reasoning_tokens"),
+        # DeepSeek's and Moonshot's services have names of their own.
+        cached or count(usage, "prompt_cache_hit_tokens") or count(usage, "cached_tokens"),
+        count(usage, "total_tokens"),
     )
 
 
@@ -502,6 +509,11 @@ class EventReader:
             self._finish = read_finish(word(choice, "finish_reason")) or self._finish
         self._said = self._said or any(part.text and not part.thought for part in parts)
         return [self._chunk(parts)] if parts else []
+
+    @property
+    def is_counted(self) -> bool:
+        """True when text and the tokens of the answer have come, and no call."""
+        return self._said and self._usage is not None and not self._calls.begun
 
     def finish(self) -> list[GenerateContentResponse]:
         """The last chunk of a finished answer: the calls, the finish reason, and the token counts.
