@@ -187,6 +187,13 @@ class TurnGuard:
         return self.said[-1] if self.said else ""
 
     @property
+    def reason(self) -> str:
+        """The reason of a prompt's end that was in good order."""
+        if self.cancelled:
+            return "cancelled"
+        return "pending" if self.waiting else "done"
+
+    @property
     def cancelled(self) -> bool:
         """True when a person refused a call, which ended the prompt."""
         given = self.final is not None and self.final.given

@@ -46,7 +46,7 @@ from alhena.wire.json_values import scrub
 
 if TYPE_CHECKING:
     from alhena.agent.final_answer import FinalAnswer
-    from alhena.agent.limits.budget import Ledger, TimeWatch
+    from alhena.agent.limits.budget import TimeWatch
     from alhena.agent.restoring import AgentCheckpoints
     from alhena.agent.waiting import WaitingRun
     from alhena.models.generator import ContentGenerator
@@ -91,21 +91,18 @@ class LastTurn:
                 pass
 
 
-def watch_time(ledger: "Ledger | None") -> "TimeWatch | None":
-    """Cancels the current task when the run's time limit, if any, is reached."""
+def watch_time(session: Session, resumes: "WaitingRun | None" = None) -> "TimeWatch | None":
+    """Cancels the current task when the run's time limit, if any, is reached; a run that is resumed
+    has taken some of it before."""
+    ledger = session.access.ledger
+    if resumes is not None:
+        resumes.count_earlier(session)
     driver = asyncio.current_task()
     if ledger is None or not ledger.times or driver is None:
         return None
     from alhena.agent.limits.budget import TimeWatch
 
     return TimeWatch(ledger, driver)
-
-
-def _watch_run(session: Session, prompt: Prompt | None) -> "TimeWatch | None":
-    """As `watch_time`, with what a resumed run took before."""
-    if prompt is not None and prompt.resumes is not None:
-        prompt.resumes.count_earlier(session)
-    return watch_time(session.access.ledger)
 
 
 async def drive_prompt(
@@ -122,7 +119,7 @@ async def drive_prompt(
     listeners = [last.feed] if listen is None else [listen(session), last.feed]
     leave = [channel.subscribe(listener) for listener in listeners]
     reason = "error"
-    watch = _watch_run(session, prompt)
+    watch = watch_time(session, None if prompt is None else prompt.resumes)
     try:
         proceeds = await _start(session, channel, prompt_id, prompt)
         await session.ready()
@@ -134,15 +131,13 @@ async def drive_prompt(
             parts = await _first_parts(session, channel, prompt_id, prompt, proceeds=proceeds)
             while parts:
                 turn = await run_prompt(session.chat, session.scheduler, session.guard, parts)
-                parts = ()
-                if not (proceeds or session.guard.waiting):
-                    parts = await _ask_hooks(session, channel, prompt_id, turn)
+                ends = proceeds or session.guard.waiting
+                parts = () if ends else await _ask_hooks(session, channel, prompt_id, turn)
         if watch is not None:
             watch.stop()
         await session.checkpoints.turn_over()
         await session.settle()
-        reason = "pending" if session.guard.waiting else "done"
-        reason = "cancelled" if session.guard.cancelled else reason
+        reason = session.guard.reason
     except asyncio.CancelledError:
         error = watch and watch.error
         error = error or InterruptedRunError("the run was interrupted.")
@@ -175,7 +170,7 @@ async def drive_prompt(
 async def _first_parts(
     session: Session, channel: EventChannel, prompt_id: str, prompt: Prompt, *, proceeds: bool
 ) -> tuple[Part, ...]:
-    """The parts to send first; none for a prompt that is over, or waits."""
+    """The parts to send first; none for a prompt that is over."""
     if prompt.resumes is not None:
         _begin(session, prompt_id, prompt, turns=prompt.resumes.turns)
         return await prompt.resumes.answer_calls(session, prompt_id)

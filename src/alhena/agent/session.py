@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from alhena.agent.chat import ConversationRoom, SessionModels
     from alhena.agent.checkpointing import Checkpoints
     from alhena.agent.limits.budget import Ledger
-    from alhena.agent.toolset.run_model import RunModel
     from alhena.agent.saved_conversations import SavedConversations
     from alhena.agent.toolset.model_access import SessionModelList
     from alhena.agent.toolset.prompt_hooks import PromptHooks
+    from alhena.agent.toolset.run_model import RunModel
     from alhena.events import CompressedEvent
     from alhena.models.generator import ContentGenerator
     from alhena.scheduler.question import Approver

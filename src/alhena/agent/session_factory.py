@@ -58,13 +58,13 @@ from alhena.wire.encode import EncodedContent
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from alhena.agent.toolset.run_model import RunModel
     from alhena.agent.saved_conversations import SavedConversations
     from alhena.agent.subagents import AgentDefinition
     from alhena.agent.subagents.remote_agents import RemoteAgents
     from alhena.agent.telemetry import Providers
     from alhena.agent.toolset.memory import SessionMemory
     from alhena.agent.toolset.prompt_hooks import PromptHooks
+    from alhena.agent.toolset.run_model import RunModel
     from alhena.chat.recovery import Substitute
     from alhena.models.generator import ContentGenerator
     from alhena.models.settings import ModelSettings

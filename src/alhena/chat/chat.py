@@ -33,7 +33,7 @@ from alhena.events import (
 from alhena.models.catalogue import bare_name
 from alhena.models.errors import SignatureError
 from alhena.models.generator import ContentGenerator, ContinuedAnswer
-from alhena.models.retry import RetryingGenerator
+from alhena.models.retry import split_retries
 from alhena.wire.conformance.check import RequestGate
 from alhena.wire.content import (
     MODEL,
@@ -200,12 +200,10 @@ class Chat:
         services: ChatServices = ALONE,
     ) -> None:
         self._history = history
-        self.config = config
-        self.model = model
-        self.services = services
+        self.config, self.model, self.services = config, model, services
         self.measured: tuple[int, int] | None = None
         self.last_request: GenerateContentRequest | None = None
-        self._answer_by(generator)
+        self._retrying, self._generator = split_retries(generator)
         self._outlets = outlets
         self._ids = CallIds(os.urandom(4).hex())
         self._gate = RequestGate(history.checker)
@@ -213,8 +211,7 @@ class Chat:
         self.signers: frozenset[str] = frozenset()
         self.signed_by(model.name)
         self._cut_call: str | None = None  # behind others, at the end of the history
-        # While a content is sent:
-        self._to_tell_of: str | None = None
+        self._to_tell_of: str | None = None  # this and the rest: while a content is sent
         self._recovery: Recovery | None = None
         self._answer = ContinuedAnswer()
         self._sent: tuple[GenerateContentRequest, GenerateContentRequest] | None = None
@@ -319,18 +316,12 @@ class Chat:
         """Notes how many contents the service has counted, and as how many tokens."""
         self.measured = measured
 
-    def _answer_by(self, generator: ContentGenerator) -> None:
-        self._retrying = generator if isinstance(generator, RetryingGenerator) else None
-        self._generator = generator if self._retrying is None else self._retrying.inner
-
     def take_over(self, substitute: "Substitute") -> None:
-        """Switches to another model with the same history, including pending calls. Removes
-        signatures that it cannot verify."""
+        """Switches to another model with the same history. Removes signatures it cannot verify."""
         if substitute.generator is not None:
-            self._answer_by(substitute.generator)
+            self._retrying, self._generator = split_retries(substitute.generator)
         if substitute.fallback is not None:
-            (fallback,) = substitute.fallback
-            self.services = msgspec.structs.replace(self.services, fallback=fallback)
+            self.services = msgspec.structs.replace(self.services, fallback=substitute.fallback[0])
         self.model = substitute.traits
         if bare_name(self.model.name) not in self.signers:
             self.drop_signatures()
@@ -467,10 +458,10 @@ class Chat:
         """The request of the next attempt. It may hold a message to the model that is not part of
         the history: about a failed attempt, or about a call that was cut off after others."""
         contents, recovery = self.history.contents, self._recovery
-        config = self.config
-        if recovery is not None and recovery.again and self.services.again is not None:
-            config = config.with_settings(self.services.again(self.model.name))
-        config = config if adapt is None else adapt(config)
+        config, again = self.config, self.services.again
+        if again is not None and recovery is not None and recovery.again:
+            config = config.with_settings(again(self.model.name))
+        config = adapt(config) if adapt else config
         nudge = None if recovery is None else recovery.nudge
         if nudge is not None or self._to_tell_of is not None:
             from alhena.chat.recovery import NUDGE_CUT_BEHIND, with_word

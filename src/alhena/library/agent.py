@@ -190,7 +190,7 @@ class Agent(OpensInThread, ResumesRuns[DepsT], BranchesOff[DepsT], Generic[DepsT
 
     def _copy(self, given: AgentArguments, place: ConversationPlace) -> Self:
         made = object.__new__(type(self))
-        made._deps, made._given, made._place = self._deps, given, place
+        vars(made).update(_deps=self._deps, _given=given, _place=place)
         made._begin()
         return made
 
