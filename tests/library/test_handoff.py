@@ -79,4 +79,4 @@ async def test_a_subagent_has_a_model_and_settings_of_its_own(
     assert (await afar.run("x")).handed_over == Refund(9)
     assert server.requests[0].json["model"] == "qwen3"
     with pytest.raises(TypeError, match="model"):
-        clerk(model=5).definition()
+        clerk(model=5)

@@ -22,6 +22,7 @@ from alhena.models import (
 )
 from alhena.models.combined import Places, RequestLimits
 from alhena.testing import TestModel
+from alhena.wire.content import EncodedContent, text_content
 from tests.support.server import Reply, ScriptedServer, json_reply, sse, text
 
 pytestmark = pytest.mark.requirement("LIB-11")
@@ -71,10 +72,11 @@ async def test_settings_headers_and_extra_fields_reach_the_gemini_api(server: Sc
 
 
 async def test_a_service_is_not_sent_what_it_does_not_have(server: ScriptedServer):
-    message = {"index": 0, "delta": {"content": "ok"}, "finish_reason": "stop"}
-    server.reply(sse({"id": "1", "choices": [message]}))
+    message = {"role": "assistant", "content": "ok"}
+    server.reply(json_reply({"choices": [{"message": message, "finish_reason": "stop"}]}))
     async with OpenAICompatible("qwen3", base_url=server.url, settings=SETTINGS) as model:
-        await Agent(model, **ALONE).ask("go")
+        hello = EncodedContent(text_content("user", "Hello."))
+        await model.generate(GenerateContentRequest(model=model.name, contents=(hello,)))
     body = server.requests[0].json
     assert (body["temperature"], body["seed"], body["max_tokens"]) == (0.2, 7, 500)
     assert (body["stop"], body["labels"]) == (["END"], {"team": "a"})

@@ -178,6 +178,14 @@ class Subagent(Value, frozen=True, kw_only=True):
     model_settings: "ModelSettings | None" = None
     handoff: bool = False
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        model = cast("object", self.model)
+        if isinstance(model, type) or not (
+            isinstance(model, str | None) or hasattr(model, "stream")
+        ):
+            raise TypeError(f"Subagent.model cannot be {model!r:.60}: it is a name or a model")
+
     def definition(self) -> AgentDefinition:
         """The agent for a session. Raises ConfigError, TypeError."""
         where = f"Subagent {self.name!r}"
@@ -186,7 +194,7 @@ class Subagent(Value, frozen=True, kw_only=True):
         for field in ("description", "instructions"):
             if not getattr(self, field).strip():
                 raise ConfigError(f"{where}: its {field} is empty.", remedy="Give it a text.")
-        model = model_of(f"{where}: model", self.model)
+        model = self.model
         settings = settings_of(f"{where}: model_settings", self.model_settings)
         limits = self.limits or Limits()
         if limits.tokens is not None or limits.cost is not None:
