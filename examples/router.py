@@ -1,7 +1,7 @@
 """Routes a question to one of three specialists, whose answer ends the run."""
 
-import asyncio
 from dataclasses import dataclass
+from typing import Any
 
 from alhena import Agent, Subagent
 from alhena.testing import Call, TestModel
@@ -18,18 +18,12 @@ def order(number: int) -> str:
     return f"Order {number}: a kettle, 39 EUR, delivered broken."
 
 
-def specialist(name: str, work: str, output: type = str) -> Subagent:
-    about = f"Handles {work}."
-    return Subagent(
-        name=name, description=about, instructions=about, tools=[order], output=output, handoff=True
-    )
+def specialist(name: str, about: str, **more: Any) -> Subagent:
+    return Subagent(name=name, description=about, instructions=about, handoff=True, **more)
 
 
-team = [
-    specialist("refunds", "refunds", Refund),
-    specialist("shipping", "deliveries"),
-    specialist("sales", "offers"),
-]
+refunds = specialist("refunds", "Refunds orders.", tools=[order], output=Refund)
+team = [refunds, specialist("shipping", "Tracks parcels."), specialist("sales", "Makes offers.")]
 model = TestModel(
     Call("delegate_to_agent", agent_name="refunds", objective="Order 7 came broken."),
     Call("order", number=7),
@@ -37,10 +31,6 @@ model = TestModel(
 )
 
 
-async def main() -> None:
-    async with Agent(model, agents=team, builtin_tools=()) as router:
-        result = await router.run("My kettle of order 7 came broken.")
-    print(result.handed_over, result.usage.requests, "requests")
-
-
-asyncio.run(main())
+router = Agent(model, agents=team, builtin_tools=())
+result = router.run_sync("My kettle of order 7 came broken.")
+print(result.handed_over, result.usage.requests, "requests")

@@ -1,6 +1,5 @@
 """Customers share a process and a model; each has conversations, deps and rules of its own."""
 
-import asyncio
 from dataclasses import dataclass
 
 from alhena import Agent, Rule, SQLiteStore, ToolContext, tool
@@ -16,7 +15,7 @@ class Tenant:
 @tool
 def invoice(number: int, context: ToolContext[Tenant]) -> str:
     """Reads an invoice of the customer."""
-    return context.deps.invoices.get(number, "There is none.")
+    return context.deps.invoices[number]
 
 
 model = TestModel(Call("invoice", number=1), "One.", Call("invoice", number=1), "Other.")
@@ -34,11 +33,6 @@ def agent(tenant: Tenant) -> Agent[Tenant]:
     )
 
 
-async def main() -> None:
-    for tenant in (Tenant("acme", {1: "5 EUR"}), Tenant("blue", {1: "9 EUR"})):
-        async with agent(tenant) as own:
-            await own.run("What is on invoice 1?")
-            print(tenant.name, own.history[-2].parts[0].function_response)
-
-
-asyncio.run(main())
+for tenant in (Tenant("acme", {1: "5 EUR"}), Tenant("blue", {1: "9 EUR"})):
+    result = agent(tenant).run_sync("What is on invoice 1?")
+    print(tenant.name, result.new_contents[-2].parts[0].function_response)

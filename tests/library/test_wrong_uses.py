@@ -137,7 +137,7 @@ USES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (subagent(instructions=""), ConfigError, "its instructions is empty"),
     (subagent(tools="read_file"), TypeError, "tools has to be a sequence"),
     (subagent(tools=[5]), TypeError, "tools: 5 is neither a tool nor a function"),
-    (subagent(model=TestModel("x")), TypeError, "Subagent.model cannot be"),
+    (subagent(model=5), TypeError, "Subagent.model cannot be"),
     (subagent(output=complex), TypeError, "complex"),
     (subagent(limits=Limits(cost=1)), ConfigError, "limits of tokens and cost"),
     (run(5), TypeError, "prompt has to be text, Parts and Images, not 5"),
