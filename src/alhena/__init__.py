@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from alhena.scheduler.question import Answer, Approver, ConfirmationRequest
     from alhena.session.stored import Store
     from alhena.session.stores import FileStore, SQLiteStore
-    from alhena.tools.contract import Kind, Tool, ToolResult
-    from alhena.tools.deferred import Deferred
+    from alhena.tools.contract import Deferred, Kind, Tool, ToolResult
     from alhena.tools.function import Image, ToolContext, call_tool, tool
     from alhena.values import Limits
     from alhena.wire.content import Content, Part
@@ -105,7 +104,7 @@ _HOMES = {
     "ConfigError": "alhena.errors",
     "ConfirmationRequest": "alhena.scheduler.question",
     "Content": "alhena.wire.content",
-    "Deferred": "alhena.tools.deferred",
+    "Deferred": "alhena.tools.contract",
     "DeniedCall": "alhena.library.result",
     "FileStore": "alhena.session.stores",
     "Hook": "alhena.library.options",

@@ -373,7 +373,7 @@ def _group(event: str, hook: Any) -> Mapping[str, Any]:
 
 
 def _defer(_request: ConfirmationRequest) -> bool:
-    from alhena.tools.deferred import Deferred
+    from alhena.tools.contract import Deferred
 
     raise Deferred
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 from alhena.errors import ProgramError
 from alhena.scheduler.confirmation import call_approver
 from alhena.scheduler.question import Answer, Approver, ConfirmationRequest, Verdict
-from alhena.tools.contract import ToolConfirmationOutcome
-from alhena.tools.deferred import Deferred
+from alhena.tools.contract import Deferred, ToolConfirmationOutcome
 
 if TYPE_CHECKING:
     from alhena.agent.runner import SessionRunner

@@ -24,6 +24,7 @@ from alhena.scheduler.tracked_call import TrackedCall
 from alhena.tools.contract import (
     AskUserConfirmation,
     ConfirmationDetails,
+    Deferred,
     EditConfirmation,
     ExecConfirmation,
     ExitPlanModeConfirmation,
@@ -33,7 +34,6 @@ from alhena.tools.contract import (
     ToolErrorType,
     ToolFailure,
 )
-from alhena.tools.deferred import Deferred
 from alhena.tools.edit.proposal import EditInvocation, ProposedContents
 from alhena.tools.registry import RegisteredTool
 from alhena.tools.threads import Boundary, in_daemon_thread, one_line

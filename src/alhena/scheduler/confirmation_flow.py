@@ -35,6 +35,7 @@ from alhena.scheduler.tracked_call import TrackedCall, deny, describe_denial
 from alhena.tools.contract import (
     ApprovableInvocation,
     ConfirmationDetails,
+    Deferred,
     EditConfirmation,
     ExecutionContext,
     PlanningInvocation,
@@ -44,7 +45,6 @@ from alhena.tools.contract import (
     ToolInvocation,
     ToolResult,
 )
-from alhena.tools.deferred import Deferred
 from alhena.tools.edit.proposal import EditInvocation, ProposedContents
 from alhena.tools.registry import RegisteredTool
 from alhena.tools.threads import Boundary, one_line

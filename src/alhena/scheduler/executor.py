@@ -22,6 +22,7 @@ from alhena.scheduler.states import (
 )
 from alhena.scheduler.tracked_call import Clock, TrackedCall
 from alhena.tools.contract import (
+    Deferred,
     Discover,
     ExecutionContext,
     HostProgram,
@@ -31,7 +32,6 @@ from alhena.tools.contract import (
     ToolLocation,
     ToolResult,
 )
-from alhena.tools.deferred import Deferred
 from alhena.tools.output_store import OutputStore, Truncation, bounded_display, limit_result
 from alhena.tools.response import response_parts
 from alhena.tools.threads import Boundary, one_line

@@ -233,6 +233,15 @@ MUTATOR_KINDS = frozenset({Kind.EDIT, Kind.DELETE, Kind.MOVE, Kind.EXECUTE})
 """Kinds with side effects; their calls run alone."""
 
 
+class Deferred(Exception):  # noqa: N818  it is no error: the call waits
+    """Raised by a tool, or by `approve`, to make the call wait: the run ends with `stop_reason`
+    "pending", and `Agent.resume` takes the answer. `reason` is shown to whoever answers."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 class ToolErrorType(StrEnum):
     """Machine-readable reasons of a tool failure."""
 

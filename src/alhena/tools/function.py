@@ -18,6 +18,7 @@ from alhena.errors import ProgramError
 from alhena.tools.base import declaration_of
 from alhena.tools.contract import (
     ConfirmationDetails,
+    Deferred,
     ExecutionContext,
     InfoConfirmation,
     Kind,
@@ -29,7 +30,6 @@ from alhena.tools.contract import (
     ToolLocation,
     ToolResult,
 )
-from alhena.tools.deferred import Deferred
 from alhena.tools.docstring import read_docstring
 from alhena.tools.params import convert_spellings, validate
 from alhena.tools.registry import is_declarable
