@@ -152,7 +152,7 @@ def sole_text(chunk: GenerateContentResponse) -> str:
 
 
 class FoundPages(msgspec.Struct, frozen=True):
-    """What Gemini's search did for an answer: its queries, and address and title of each page."""
+    """The search behind an answer: its queries, and the address and title of each page."""
 
     queries: tuple[str, ...] = ()
     pages: tuple[tuple[str, str], ...] = ()
