@@ -3,6 +3,7 @@
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -194,11 +195,15 @@ async def http_transport(
     timeout = httpx2.Timeout(OPERATION_S, read=SILENCE_S)
     async with (
         _client(access, answers, access.headers, timeout) as client,
-        streamable_http_client(
-            access.url, http_client=client, max_sse_event_size=MAX_MESSAGE
-        ) as streams,
+        streamable_http_client(access.url, http_client=client, **_limits()) as streams,
     ):
         yield streams
+
+
+def _limits() -> dict[str, Any]:
+    """The limit of an event, which `_Events` keeps, for versions of the SDK that have one."""
+    name = "max_sse_event_size"
+    return {name: MAX_MESSAGE} if name in signature(streamable_http_client).parameters else {}
 
 
 @asynccontextmanager

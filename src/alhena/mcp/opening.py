@@ -120,6 +120,15 @@ def _import_client() -> None:
     gc.disable()  # thousands of new classes, no garbage
     try:
         importlib.import_module("alhena.mcp.sdk")
+    except ImportError as error:
+        from alhena.distribution import require_mcp
+        from alhena.errors import ConfigError
+
+        try:
+            require_mcp()
+        except ConfigError as problem:
+            raise McpConnectError(problem.message, remedy=problem.remedy) from error
+        raise
     finally:
         if collects:
             gc.enable()
