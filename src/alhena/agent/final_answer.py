@@ -56,7 +56,10 @@ class FinalAnswer:
     """`read` makes the value of the JSON that the model gives for `schema`, or raises ValueError
     with the reason, which the model gets at most `corrections` times. `name` and `description` are
     those of the tool by which it gives the value. With `only_by_tool` it has to be a call,
-    and an answer as text ends the prompt without a value."""
+    and an answer as text ends the prompt without a value.
+
+    With `by_form` the value is text in the form of the schema, also where there are tools: the
+    first text that is no value has the model asked for it once more, then without the tools."""
 
     def __init__(
         self,
@@ -84,13 +87,19 @@ class FinalAnswer:
         self._reasons: list[str] = []
         self._text = ""
         self.by_tool = only_by_tool
+        self.by_form = self._formal = False
         self.value: Any = None
         self.given = False
         self.error: OutputError | None = None
 
     def adapt_config(self, config: GenerateContentConfig) -> GenerateContentConfig:
         """The settings of a request that asks for the value: where there are tools, by a tool."""
-        self.by_tool = self.by_tool or bool(config.tools)
+        if self.by_form:
+            if config.tools and not self._formal:
+                return config
+            self._formal = True
+            config = replace(config, tools=None, tool_config=None)
+        self.by_tool = not self.by_form and (self.by_tool or bool(config.tools))
         if not self.by_tool:
             wanted = replace(
                 config.generation_config or GenerationConfig(),
@@ -108,9 +117,11 @@ class FinalAnswer:
         declared = (*kept, declaration)
         return replace(config, tools=(*others, replace(last, function_declarations=declared)))
 
-    def ask_by_tool(self, *, always: bool) -> None:
-        """Asks for the value by a tool: `always`, or where there are tools."""
-        self.by_tool = always
+    def ask_by_tool(self, *, always: bool, by_form: bool = False) -> None:
+        """Asks for the value by a tool: `always`, or where there are tools; or never, where
+        `by_form` is set and the value may be text."""
+        self.by_form = by_form and self._asks_again
+        self.by_tool = always and not self.by_form
 
     @property
     def over(self) -> bool:
@@ -131,6 +142,9 @@ class FinalAnswer:
         reason = self._read_values(text)
         if not reason:
             return None
+        if self.by_form and not self._formal:
+            self._formal = True
+            return Part(text="Now give the answer as one JSON value of the form that is asked for.")
         if self.by_tool and reason != _SEVERAL:
             reason = f"Give the answer by calling {self.name}, not as text."
         self._refuse(text, reason)
@@ -148,7 +162,7 @@ class FinalAnswer:
         elif not self.given:
             self._refuse(text, reason)
         made = error_parts if reason else response_parts
-        (part,) = made(call.name, call.call_id, reason or _ACCEPTED)
+        (part,) = made(call.answered_name, call.call_id, reason or _ACCEPTED)
         event = ToolCallResponseEvent(
             call_id=call.call_id,
             name=call.name,

@@ -146,7 +146,8 @@ def _cited_addresses(metadata: dict[str, Any] | None) -> Iterator[str]:
 
 class AnswerCollector:
     """Collects a streamed answer. `parts` are what came, thoughts included; `calls` are ready to be
-    scheduled; ids the model did not give are set on the parts too, so they match everywhere."""
+    scheduled; ids the model did not give are set on the parts too, so they match everywhere. With
+    `searching` a call of `call_tool` is one of the tool that it names."""
 
     def __init__(
         self,
@@ -155,6 +156,7 @@ class AnswerCollector:
         emit: Callable[[Event], None],
         *,
         hears_chanting: bool = False,
+        searching: bool = False,
     ) -> None:
         self.parts: list[Part] = []
         self.calls: list[ToolCallRequestInfo] = []
@@ -177,6 +179,7 @@ class AnswerCollector:
         self._before: GenerateContentResponse | None = None
         self._has_pieces = False
         self._hears_chanting = hears_chanting
+        self._searching = searching
         self._chanting: Chanting | None = None
         self._heard = 0
 
@@ -239,7 +242,11 @@ class AnswerCollector:
         self._seen[call_id] = call, self._chunk
         call = msgspec.structs.replace(call, id=call_id, name=name, args=call.args or {})
         self.parts.append(msgspec.structs.replace(part, function_call=call))
-        self.calls.append(request_info(call, call_id, self._prompt_id, self._trace_id))
+        self.calls.append(self._request_info(call, call_id))
+
+    def _request_info(self, call: FunctionCall, call_id: str) -> ToolCallRequestInfo:
+        place = self._prompt_id, self._trace_id
+        return request_info(call, call_id, *place, searching=self._searching)
 
     def _require_variety(self) -> None:
         """Raises ChantingError if the text so far repeats itself."""

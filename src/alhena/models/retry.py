@@ -5,7 +5,14 @@ from enum import StrEnum
 from typing import TypeVar, assert_never
 
 from alhena.config.settings import GeneralSettings
-from alhena.errors import AlhenaError, ModelError, NetworkError, ServerFaultError, StreamCutError
+from alhena.errors import (
+    AlhenaError,
+    ModelError,
+    NetworkError,
+    NoServerError,
+    ServerFaultError,
+    StreamCutError,
+)
 from alhena.events import RetryEvent
 from alhena.models.errors import CapacityError, QuotaError, RequestRejectedError, SpentQuotaError
 from alhena.models.generator import ContentGenerator, ContinuedAnswer, whole_answer
@@ -76,7 +83,7 @@ def manner_of(error: AlhenaError, *, fetch_errors: bool = True) -> RetryClass:
     """Classifies a generator's error. `fetch_errors`: unknown network errors count as transient."""
     found = RetryClass.NEVER
     match error:
-        case SpentQuotaError():
+        case SpentQuotaError() | NoServerError():
             pass
         case CapacityError():
             found = RetryClass.CAPACITY

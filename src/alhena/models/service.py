@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Protocol, TypeVar
 from urllib.parse import quote
 
-from alhena.errors import ConfigError, ModelError, StreamCutError
+from alhena.errors import ConfigError, ModelError, NetworkError, NoServerError, StreamCutError
 from alhena.http.client import BodyReader, Response, Timeouts, Transports
 from alhena.http.connect import Endpoint
 from alhena.http.exchange import Body
@@ -99,6 +99,12 @@ class HttpService:
         self._access = access
         self._extra = dict(headers or {})
         self._transports = Transports(endpoint, environ or {}, timeouts or Timeouts())
+        self._answered = False
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The address of requests."""
+        return self._endpoint
 
     async def ask(
         self,
@@ -170,14 +176,7 @@ class HttpService:
         credentials = await self._access.headers()
         renewed = False
         while True:
-            transport = await self._transports.here()
-            response = await transport.send(
-                "GET" if body is None else "POST",
-                f"{self._endpoint.prefix}{path}",
-                self._headers(model, credentials),
-                body or b"",
-                idle,
-            )
+            response = await self._send(path, self._headers(model, credentials), body, idle)
             asked = self._describe_request(model, credentials)
             if 200 <= response.status < 300:
                 if pause is not None and (seconds := _renewal(response)):
@@ -196,6 +195,22 @@ class HttpService:
             from alhena.models.status import refusal
 
             raise refusal(response.status, start, asked, retry_after_s=_requested_wait(response))
+
+    async def _send(
+        self, path: str, headers: list[tuple[str, str]], body: Body | None, idle: float | None
+    ) -> Response:
+        transport = await self._transports.here()
+        method = "GET" if body is None else "POST"
+        target = f"{self._endpoint.prefix}{path}"
+        try:
+            response = await transport.send(method, target, headers, body or b"", idle)
+        except NoServerError as error:
+            if not self._answered:
+                raise
+            # It was there before, so it restarts: that is worth a retry.
+            raise NetworkError(error.message, remedy=error.remedy) from error.__cause__
+        self._answered = True
+        return response
 
     def _headers(self, model: str, credentials: Mapping[str, str]) -> list[tuple[str, str]]:
         headers = {

@@ -44,6 +44,7 @@ from alhena.tools.contract import (
     McpConfirmation,
     ToolConfirmationOutcome,
 )
+from alhena.tools.registry import SEARCH_PAIR
 from alhena.tools.threads import Boundary
 from alhena.version import __version__
 from alhena.wire.content import Blob, Part, ToolCallRequestInfo
@@ -273,7 +274,8 @@ class ToolServer:
     ) -> ListToolsResult:
         bench = self._toolset(context)
         await bench.sources.gather()
-        declared = {each.name: each for each in bench.registry.function_declarations()}
+        names = [name for name in bench.registry.names if name not in SEARCH_PAIR]
+        declared = {each.name: each for each in bench.registry.function_declarations(names)}
         tools: list[Tool] = []
         for tool in bench.registry.all_tools:
             found = declared.get(tool.name)

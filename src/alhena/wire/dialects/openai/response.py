@@ -31,6 +31,7 @@ from alhena.wire.dialects.fields import (
     write_arguments,
 )
 from alhena.wire.dialects.results import sole_text, words_for
+from alhena.wire.dialects.tool_forms import custom_input, form_of
 from alhena.wire.json_values import as_array, as_object, scrub
 from alhena.wire.response import Candidate, FinishReason, GenerateContentResponse, UsageMetadata
 
@@ -269,8 +270,12 @@ def tool_call(
     call: FunctionCall, signature: str | None, names: ToolNameMap, call_id: str
 ) -> dict[str, Any]:
     """One element of `tool_calls`."""
-    function = {"name": names.original(call.name), "arguments": write_arguments(call.args)}
-    made = {"id": call_id, "type": "function", "function": function}
+    form = form_of(names, call.name)
+    made: dict[str, Any] = {"id": call_id, "type": "custom" if form.custom else "function"}
+    if form.custom:
+        made["custom"] = {"name": form.name, "input": custom_input(call.args or {})}
+    else:
+        made["function"] = {"name": form.name, "arguments": write_arguments(call.args)}
     return made | (signature_field(signature) if signature else {})
 
 

@@ -30,13 +30,13 @@ from alhena.wire.dialects.fields import (
     word,
 )
 from alhena.wire.dialects.responses.items import (
-    INPUT,
     Item,
     carried_item,
     item_texts,
     seal_reasoning,
     summary_texts,
 )
+from alhena.wire.dialects.tool_forms import INPUT
 from alhena.wire.json_values import as_array, as_object, scrub
 from alhena.wire.response import Candidate, FinishReason, GenerateContentResponse, UsageMetadata
 
