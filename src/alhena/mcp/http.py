@@ -104,7 +104,7 @@ def _is_request(request: httpx2.Request) -> bool:
 
 
 class _Sent(msgspec.Struct):
-    """What a message is."""
+    """The kind of a message: without an id it is a notification."""
 
     id: int | str | None = None
     method: str = ""
