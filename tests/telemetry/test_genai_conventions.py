@@ -28,7 +28,7 @@ KEY = "k-0123456789"
 
 
 class Seen:
-    """What the exporters of a program got."""
+    """The exporters of a program, and what they got."""
 
     def __init__(self) -> None:
         self.spans, self.logs = InMemorySpanExporter(), InMemoryLogRecordExporter()
