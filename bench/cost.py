@@ -167,7 +167,7 @@ SERVICES = {
 
 
 def measure_session(model: str, cwd: Path) -> tuple[float, float]:
-    """What the session costs with a model and the least possible, in US dollars."""
+    """The cost of the session with a model, and the least possible, in US dollars."""
     answer, make, count = SERVICES[model]
     for at in range(30):
         lines = "".join(f"value_{at}_{line} = {line}\n" for line in range(80))

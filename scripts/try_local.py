@@ -31,7 +31,7 @@ SETTINGS = {
                 "modelConfig": {
                     "generateContentConfig": {
                         "temperature": 0,
-                        "maxOutputTokens": 48,
+                        "maxOutputTokens": 32,
                         "stopSequences": ["<|im_end|>"],
                     }
                 },
@@ -119,7 +119,8 @@ def run_agent(
             options=AgentOptions(environ=environ, record=False),
         )
         async with agent:
-            result = await agent.run("What is the capital of France?", output=output)
+            asked = {} if output is None else {"output": output}
+            result = await agent.run("What is the capital of France?", **asked)
         usage = result.usage
         return bool(show(result)), [
             show(result),

@@ -310,6 +310,7 @@ async def test_tls_to_a_server_without_it_is_told_so():
 MORE = ("NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
+@pytest.mark.requirement("WORLD-03")
 @pytest.mark.parametrize("variable", MORE)
 async def test_certificates_that_other_programs_trust_are_trusted_too(
     tmp_path: Path, variable: str
@@ -325,6 +326,7 @@ async def test_certificates_that_other_programs_trust_are_trusted_too(
             await trusting.aclose()
 
 
+@pytest.mark.requirement("WORLD-03")
 async def test_a_named_file_and_a_named_directory_both_count(tmp_path: Path):
     public, context = certificate(tmp_path)
     (tmp_path / "another").mkdir()

@@ -61,7 +61,14 @@ def first_contents(
         usual = place.settings.context.file_filtering
         git, gemini = usual.respect_git_ignore, usual.respect_gemini_ignore
         rules = (
-            IgnoreRules(each, git=git, gemini=gemini, tracked=False, environ=environ)
+            IgnoreRules(
+                each,
+                git=git,
+                gemini=gemini,
+                tracked=False,
+                environ=environ,
+                custom=usual.custom_ignore_file_paths,
+            )
             for each in roots
         )
         trees = [folder_structure(each, its, items) for each, its in zip(roots, rules, strict=True)]

@@ -202,12 +202,12 @@ class Delegation:
         self._clock = AgentClock()
         self._limits = office.limits
         relay = EventRelay(self._caller, outlets.emit, context.update_output)
-        registry = select_tools(bench.registry, definition.tools, *definition.own_tools)
-        if missing := missing_tools(bench.registry, definition.tools):
+        registry = select_tools(bench.registry, tools := definition.tools, *definition.own_tools)
+        if missing := missing_tools(bench.registry, tools):
             told = f"agent {definition.name}: there is no tool {', '.join(map(one_line, missing))}."
             outlets.emit(WarningEvent(message=told))
         approver = None if office.approver is None else self._stop_clock_for(office.approver)
-        self._scheduler = bench.scheduler(relay.emit, approver, registry, self._caller)
+        self._scheduler = bench.scheduler(relay.emit, approver, registry, self._caller, tools)
         self._final = task_result(definition)
         self._turns = UntimedTurns(office.limits, self._clock)
         detects = not bench.settings.model.disable_loop_detection

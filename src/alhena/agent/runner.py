@@ -52,9 +52,11 @@ if TYPE_CHECKING:
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
-    """A prompt: its text, the parts sent before and after it, and the value it asks for, if any."""
+    """A prompt: its text, the parts sent before and after it, and the value it asks for, if any.
+    `within` are parts that stand in the text, each with the number of characters before it."""
 
     text: str
+    within: tuple[tuple[int, Part], ...] = ()
     before: tuple[Part, ...] = ()
     attached: tuple[Part, ...] = ()
     final: "FinalAnswer | None" = None
@@ -229,7 +231,21 @@ async def _build_parts(session: Session, prompt_id: str, prompt: Prompt) -> tupl
     parts: tuple[Part, ...] = (Part(text=prompt.text),)
     if session.prompt_hooks is not None:
         parts = await session.prompt_hooks.begin(prompt.text, session.chat)
+    if prompt.within:
+        first, *rest = parts
+        parts = (*_split_text(first.text or "", prompt.within), *rest)
     return (*before, *parts, *prompt.attached)
+
+
+def _split_text(text: str, within: tuple[tuple[int, Part], ...]) -> list[Part]:
+    """The text in pieces, with other parts between them."""
+    made: list[Part] = []
+    start = 0
+    for place, part in within:
+        made += [Part(text=text[start:place])] if place > start else []
+        made.append(part)
+        start = place
+    return [*made, Part(text=text[start:])] if text[start:] else made
 
 
 def _find_unanswered(
@@ -390,12 +406,14 @@ class SessionRunner:
         *,
         before: Sequence[Part] = (),
         attached: Sequence[Part] = (),
+        within: Sequence[tuple[int, Part]] = (),
         final: "FinalAnswer | None" = None,
         listen: Listen | None = None,
     ) -> EventStream:
         """Carries a prompt to its answer, event by event; the last one is a RunFinishedEvent.
 
-        `before` and `attached` are sent with the prompt, around its text; hooks see the text only.
+        `before` and `attached` are sent with the prompt, around its text, and each part of `within`
+        behind so many of its characters; hooks see the text only.
         `final` is the value the run has to end with.
         When the run fails, its ErrorEvent and RunFinishedEvent come first, then the AlhenaError is
         raised. Leaving the iteration early stops the run and its tools. `listen` is called when it
@@ -404,7 +422,11 @@ class SessionRunner:
         """
         require_text(prompt)
         given = Prompt(
-            text=scrub(prompt), before=tuple(before), attached=tuple(attached), final=final
+            text=scrub(prompt),
+            within=tuple(within),
+            before=tuple(before),
+            attached=tuple(attached),
+            final=final,
         )
 
         async def answer(session: Session, channel: EventChannel) -> None:

@@ -326,8 +326,9 @@ class AnswerCollector:
         A turn whose only call was cut off at the output limit is unusable. Any other turn with
         calls is usable, unless the service calls it malformed or withheld. Without a finish reason
         a further call may be missing; some services omit the reason after calls, so the turn is
-        accepted if `reason_needed` is false. An empty answer is accepted only after tool results,
-        where the model may have nothing to add, and only without thoughts.
+        accepted if `reason_needed` is false. A text whose tokens were counted needs none. An empty
+        answer is accepted only after tool results, where the model may have nothing to add, and
+        only without thoughts.
         """
         if self.block_reason:
             raise InvalidResponseError(
@@ -343,6 +344,8 @@ class AnswerCollector:
                 remedy="Run the prompt again.",
             )
         self._require_no_cut_call()
+        if self.finish_reason is None and self.text.strip() and not self.calls and self._is_counted:
+            self.finish_reason, self.finish_message = FinishReason.STOP, NO_REASON
         self.silent = bool(self.calls) and self.finish_reason is None
         holds = self._ends_as_answer()
         if self.calls and holds and not (self.silent and reason_needed):
@@ -363,6 +366,13 @@ class AnswerCollector:
                 remedy="Run the prompt again, or rephrase it.",
             )
         raise self._unusable("blocked")
+
+    @property
+    def _is_counted(self) -> bool:
+        """True if the service has counted the tokens of the answer."""
+        usage = self.usage
+        spent = usage.total_token_count > usage.prompt_token_count
+        return usage.candidates_token_count > 0 or spent
 
     def _ends_as_answer(self) -> bool:
         """False if the calls of the turn were withheld. Raises InvalidResponseError for an end that

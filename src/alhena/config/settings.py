@@ -438,13 +438,21 @@ class BillingSettings(Section, frozen=True, kw_only=True):
 
 class FileFilteringSettings(Section, frozen=True, kw_only=True):
     """`context.fileFiltering.*`: leave out what git, or .geminiignore, ignores, unless a call says
-    otherwise. A path after @ is completed with paths below other directories
-    (`enable_recursive_file_search`), by letters in order (`enable_fuzzy_search`)."""
+    otherwise; and, whatever a call says, what the files `custom_ignore_file_paths` name. A path
+    after @ is completed with paths below other directories (`enable_recursive_file_search`), by
+    letters in order (`enable_fuzzy_search`)."""
 
     respect_git_ignore: bool = True
     respect_gemini_ignore: bool = True
+    custom_ignore_file_paths: tuple[str, ...] = ()
     enable_recursive_file_search: bool = True
     enable_fuzzy_search: bool = True
+
+    @property
+    def closing(self) -> tuple[str, ...]:
+        """Paths of the ignore files that keep files from the model also when they are named."""
+        own = (".geminiignore",) if self.respect_gemini_ignore else ()
+        return (*self.custom_ignore_file_paths, *own)
 
 
 DEFAULT_NAMES = ("GEMINI.md", "AGENTS.md")

@@ -315,6 +315,7 @@ RULES: dict[str, Rule] = {
     "context.fileName": _memory_names,
     "context.fileFiltering.respectGitIgnore": _order_rule(True, False),
     "context.fileFiltering.respectGeminiIgnore": _order_rule(True, False),
+    "context.fileFiltering.customIgnoreFilePaths": _all,
     "tools.core": _some,
     "tools.confirmationRequired": _all,
     "tools.exclude": _all,

@@ -329,6 +329,11 @@ def order_addresses(*, ipv4_first: bool) -> None:
     _families[:] = [socket.AF_INET] if ipv4_first else []
 
 
+def preferred_families() -> tuple[socket.AddressFamily, ...]:
+    """The families of addresses that are tried first."""
+    return tuple(_families)
+
+
 forbidden = 0
 """Greater than zero while a program's test lets no request leave."""
 

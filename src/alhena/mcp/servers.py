@@ -62,6 +62,7 @@ class ServerReport(msgspec.Struct, frozen=True, kw_only=True):
     tools: dict[str, str] = {}
     prompts: tuple[ListedPrompt, ...] = ()
     resources: tuple[ListedResource, ...] = ()
+    templates: tuple[ListedResource, ...] = ()
     left_out: dict[str, str] = {}
     notes: tuple[str, ...] = ()
     instructions: str = ""
@@ -260,6 +261,7 @@ class Servers:
             },
             prompts=offer.prompts,
             resources=offer.resources,
+            templates=offer.templates,
             left_out=offer.left_out,
             notes=(*offer.problems, *server.notes),
             instructions=offer.instructions,

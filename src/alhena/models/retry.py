@@ -63,6 +63,9 @@ def retry_policy(settings: GeneralSettings) -> RetryPolicy:
 
 MAX_CAUSES = 5
 REQUEST_TIMEOUT = 408
+PASSING = frozenset({REQUEST_TIMEOUT, 409, 425, 499})
+"""Statuses below 500 of requests that the service gave up: timeout, conflict, too early,
+cancelled."""
 TOO_MANY = 429
 
 
@@ -93,7 +96,7 @@ def manner_of(error: AlhenaError, *, fetch_errors: bool = True) -> RetryClass:
         case NetworkError():
             found = _network(error, fetch_errors=fetch_errors)
         case RequestRejectedError():
-            found = RetryClass.BACKOFF if error.status == REQUEST_TIMEOUT else RetryClass.NEVER
+            found = RetryClass.BACKOFF if error.status in PASSING else RetryClass.NEVER
         case _:
             pass
     return found

@@ -14,7 +14,7 @@ from alhena.models.errors import RequestDetails, RequestRejectedError
 from alhena.version import __version__
 from alhena.wire.errors import DecodeError, SseError
 from alhena.wire.request import GenerateContentRequest, ServiceTier
-from alhena.wire.sse import SseDecoder
+from alhena.wire.sse import END_MARKER, SseDecoder
 
 T = TypeVar("T")
 Pause = Callable[[float], None]
@@ -101,6 +101,11 @@ class HttpService:
         self._transports = Transports(endpoint, environ or {}, timeouts or Timeouts())
         self._answered = False
 
+    @property
+    def endpoint(self) -> Endpoint:
+        """The address of requests."""
+        return self._endpoint
+
     async def ask(
         self,
         path: str,
@@ -132,7 +137,8 @@ class HttpService:
         pause: Pause | None = None,
         idle: float | None = None,
     ) -> AsyncGenerator[T, None]:
-        """Posts a request and yields the events of its stream, each decoded by `decode`.
+        """Posts a request and yields the events of its stream, each decoded by `decode`. The end
+        marker `[DONE]` ends the stream, unless it is an event to `decode`.
 
         `encode` builds the body when the stream is read, so that its errors are raised there.
         Raises StreamCutError when the connection, or the JSON of the last event, ends too early,
@@ -144,6 +150,8 @@ class HttpService:
             try:
                 while data := await reader.read():
                     for payload in decoder.feed(data):
+                        if _ends_stream(payload, decode):
+                            return
                         yield _decode_answer(payload, asked, decode)
                 rest = decoder.finish()
             except SseError as error:
@@ -151,6 +159,8 @@ class HttpService:
 
                 raise explain_body(error, error.body, asked) from error.__cause__
             for payload in rest:
+                if _ends_stream(payload, decode):
+                    return
                 yield _decoded_last(payload, asked, decode)
         finally:
             await response.aclose()
@@ -268,6 +278,17 @@ def _decode_answer(payload: bytes, asked: RequestDetails, decode: Callable[[byte
         from alhena.models.status import explain_body
 
         raise explain_body(error, payload, asked) from error.__cause__
+
+
+def _ends_stream(payload: bytes, decode: Callable[[bytes], object]) -> bool:
+    """True for the end marker, unless it is an event to `decode`."""
+    if not payload.startswith(END_MARKER):
+        return False
+    try:
+        decode(payload)
+    except DecodeError:
+        return payload.strip() == END_MARKER
+    return False
 
 
 def _decoded_last(payload: bytes, asked: RequestDetails, decode: Callable[[bytes], T]) -> T:

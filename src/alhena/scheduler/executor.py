@@ -210,9 +210,9 @@ class Executor:
         try:
             stopped = await self.leash.hold(call, task)
         except asyncio.CancelledError:
-            self._finish(call, task, stopped=True)
+            self._apply_outcome(call, task, stopped=True)
             raise
-        self._finish(call, task, stopped=stopped)
+        self._apply_outcome(call, task, stopped=stopped)
 
     async def _take_snapshot(self, call: TrackedCall, scheduled: ScheduledToolCall) -> bool:
         """Takes the snapshot; False if the call ended meanwhile."""
@@ -337,19 +337,19 @@ class Executor:
         plain(result.display)
         return Execution(result, parts, plain(result.data), truncation)
 
-    def _finish(
+    def _apply_outcome(
         self,
         call: TrackedCall,
         task: "asyncio.Task[Execution | ToolFailure]",
         *,
         stopped: bool,
     ) -> None:
-        """Ends `call` with the outcome of its task."""
+        """Moves `call` on by the outcome of its task: to its end, or to the call in its place."""
         if task.done() and not task.cancelled():
             outcome = task.result()
             if isinstance(outcome, Execution) and outcome.truncation is not None:
                 self._report(call, outcome.truncation)
-        _end(call, task, stopped=stopped)
+        _move_by_outcome(call, task, stopped=stopped)
 
     def _report(self, call: TrackedCall, truncation: Truncation) -> None:
         call.set_output_file(truncation.output_file)
@@ -381,7 +381,7 @@ def _loop_caller() -> Callable[..., None]:
     return call
 
 
-def _end(
+def _move_by_outcome(
     call: TrackedCall, task: "asyncio.Task[Execution | ToolFailure]", *, stopped: bool
 ) -> None:
     reason = call.cancel_reason or "The tool cancelled itself"
@@ -400,7 +400,7 @@ def _end(
         else:
             call.fail(outcome.message, outcome.type)
     elif outcome.tail is None:
-        call.enter(_end_call(call, outcome, reason, stopped=stopped))
+        call.enter(_make_completed(call, outcome, reason, stopped=stopped))
     elif stopped:
         call.end_cancelled(reason)
     elif call.replacements >= MAX_REPLACEMENTS:
@@ -410,11 +410,11 @@ def _end(
             ToolErrorType.EXECUTION_FAILED,
         )
     else:
-        ended = _end_call(call, outcome, reason, stopped=False)
+        ended = _make_completed(call, outcome, reason, stopped=False)
         call.replace(outcome.tail.name, outcome.tail.args, ended)
 
 
-def _end_call(
+def _make_completed(
     call: TrackedCall, done: Execution, reason: str, *, stopped: bool
 ) -> CompletedToolCall:
     result = done.result

@@ -153,8 +153,8 @@ class ToolRegistry:
         self._excluded: set[str] = set()
         self._hidden: frozenset[str] = frozenset()
         self._named = frozenset(map(resolve_name, declare))
-        self._short = read_short_declarations() if short else {}
         self.search = ToolSearch(self, self._list_searchable)
+        self._short = read_short_declarations() if short else {}
         self.exclude(exclude)
         for tool in tools:
             self.register(tool)
@@ -298,12 +298,6 @@ class ToolRegistry:
         how = "Did you mean one of: " if len(nearest) > 1 else "Did you mean "
         return f'Tool "{shown}" not found. {how}{listed}?'
 
-    def _declare(self, entry: RegisteredTool) -> FunctionDeclaration:
-        short = self._short.get(entry.tool.name)
-        if short is None or entry.origin is not ToolOrigin.BUILT_IN:
-            return _declaration(entry)
-        return msgspec.structs.replace(short, name=entry.wire_name)
-
     def _list_searchable(self) -> "list[SearchableTool]":
         from alhena.tools.tool_search import SearchableTool
 
@@ -312,6 +306,12 @@ class ToolRegistry:
             for entry in self._list_offered()
             if not entry.declared
         ]
+
+    def _declare(self, entry: RegisteredTool) -> FunctionDeclaration:
+        short = self._short.get(entry.tool.name)
+        if short is None or entry.origin is not ToolOrigin.BUILT_IN:
+            return _declaration(entry)
+        return msgspec.structs.replace(short, name=entry.wire_name)
 
     def _meant(self, name: str) -> list[RegisteredTool]:
         """The tools for which an otherwise unused name is accepted."""
@@ -420,7 +420,7 @@ def select_tools(session: ToolRegistry, patterns: Sequence[str], *own: Tool) -> 
     server, whatever that calls its tools. A tool that a pattern names exactly is declared; others
     are found by search if the session's are.
     """
-    patterns = [each for name in patterns for each in (name, *(meant_names(name) or ()))]
+    patterns = [each for name in patterns for each in _names_meant(name)]
     registry = ToolRegistry()
     any_found = False
     for name in dict.fromkeys((*session.names, *UNDECLARED)):
@@ -439,6 +439,17 @@ def select_tools(session: ToolRegistry, patterns: Sequence[str], *own: Tool) -> 
     if any_found:
         registry.search.open(session.search.descriptions)
     return registry
+
+
+def _names_meant(pattern: str) -> tuple[str, ...]:
+    """The pattern and what it means by the names of other programs; a shell command in brackets
+    means the shell."""
+    name, bracket, rest = pattern.partition("(")
+    found = (name, *(meant_names(name) or ()))
+    if not bracket:
+        return found
+    named = len(rest) > 1 and rest.endswith(")") and "run_shell_command" in map(resolve_name, found)
+    return found if named else (pattern,)
 
 
 def copy_entry(registry: ToolRegistry, entry: RegisteredTool, *, declared: bool = False) -> None:
@@ -468,9 +479,9 @@ def unmatched_patterns(patterns: Iterable[str], names: Collection[str]) -> tuple
     known = fold_names(tuple(names))
 
     def is_known(pattern: str) -> bool:
-        meant = (pattern, *(meant_names(pattern) or ()))
         return any(
-            each.endswith("*") or each in names or fold_name(each) in known for each in meant
+            each.endswith("*") or each in names or fold_name(each) in known
+            for each in _names_meant(pattern)
         )
 
     return tuple(each for each in patterns if not is_known(each))

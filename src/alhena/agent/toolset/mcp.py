@@ -55,6 +55,8 @@ from alhena.tools.registry import (
 if TYPE_CHECKING:
     import httpx2
 
+    from alhena.config.mcp_servers import McpOAuth
+    from alhena.mcp.oauth.renewal import Renewal
     from alhena.models.auth.login import Person
     from alhena.tools.builtin.ask_user import Ask
 
@@ -63,6 +65,7 @@ def stored_access(environ: Mapping[str, str], warn: Callable[[str], None]) -> Au
     """Authentication with stored tokens; never opens a browser. `warn` gets messages about tokens
     that cannot be read or saved."""
     tokens = token_file(environ)
+    renewals: dict[tuple[str, str, McpOAuth | None], Renewal] = {}
 
     def access(name: str, server: McpServer) -> "httpx2.Auth | None":
         address = server.address
@@ -77,7 +80,9 @@ def stored_access(environ: Mapping[str, str], warn: Callable[[str], None]) -> Au
             return None  # the settings say who asks
         from alhena.mcp.oauth.renewal import Renewal, StoredAccess
 
-        return StoredAccess(Renewal(name, server, tokens, warn), address)
+        # A refused renewal is not tried again with the next connection.
+        made = Renewal(name, server, tokens, warn)
+        return StoredAccess(renewals.setdefault((name, address, server.oauth), made), address)
 
     return access
 

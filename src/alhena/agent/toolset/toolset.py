@@ -1,7 +1,7 @@
 """The tools and the policy over a workspace: everything that runs calls, with or without a
 conversation."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from alhena.mcp.servers import Servers
     from alhena.scheduler.confirmation import Confirmations
     from alhena.scheduler.executor import Durable, Keep
+    from alhena.scheduler.gate import Decide
     from alhena.scheduler.hooks import ToolHooks
     from alhena.scheduler.question import Approver
     from alhena.scheduler.scheduler import Caller, Scheduler
@@ -164,9 +165,11 @@ class Toolset(msgspec.Struct, kw_only=True, eq=False):
         approver: "Approver | None" = None,
         registry: ToolRegistry | None = None,
         caller: "Caller | None" = None,
+        patterns: Sequence[str] = (),
     ) -> "Scheduler":
         """A scheduler over these tools, or over those of another registry for a subagent, the
-        `caller`; policy and hooks are the same. Without `approver` no person is asked."""
+        `caller`; policy and hooks are the same, and of the shell there are only the commands that
+        the `patterns` of its tools name, if they do. Without `approver` no person is asked."""
         from alhena.scheduler.executor import CallServices, Executor
         from alhena.scheduler.gate import CallPolicy
         from alhena.scheduler.scheduler import Scheduler
@@ -201,7 +204,7 @@ class Toolset(msgspec.Struct, kw_only=True, eq=False):
         return Scheduler(
             self.registry if registry is None else registry,
             CallPolicy(
-                authority.decide_for(caller),
+                self._decide_for(caller, patterns),
                 None if authority.checks is None else authority.check,
                 authority.watch,
             ),
@@ -210,6 +213,18 @@ class Toolset(msgspec.Struct, kw_only=True, eq=False):
             asking=asking,
             caller=caller,
         )
+
+    def _decide_for(self, caller: "Caller | None", patterns: Sequence[str]) -> "Decide":
+        """The decisions on the calls of a caller with these tools."""
+        decide = self.authority.decide_for(caller)
+        if caller is None or not any("(" in each for each in patterns):
+            return decide
+        from alhena.policy.engine import tighten
+        from alhena.policy.settings_rules import restrict_shell
+
+        only = restrict_shell(f"agent {caller.name}", patterns)
+        context = self.authority.context
+        return lambda call: tighten(decide(call), call, (only,) if only else (), context)
 
     def _hooks_of_tools(self) -> "ToolHooks | None":
         """The hooks around calls, one for all schedulers; None when there are none."""

@@ -304,13 +304,15 @@ class EditorSession:
                 self.update(chunk("agent_message_chunk", answer))
                 return "end_turn"
             if called is not None and called[0] in self.prompts:
-                text, more = await self.prompts.fill(*called, self._call, self.warn)
-                attached = (*more, *attached)
+                filled = await self.prompts.fill(*called, self._call, self.warn)
+                text, within = filled.text, filled.within
+            else:
+                within = ()
             if linked:
                 done = await self._call("read_many_files", {"paths": list(linked)})
                 if done is not None and not done.response.error:
                     attached += attachment(done.response.response_parts)
-            return await self._run(text, attached)
+            return await self._run(text, attached, within)
         except AlhenaError as error:
             if self.cancelled:
                 return "cancelled"
@@ -322,11 +324,15 @@ class EditorSession:
                 return ended
             raise _rpc_error(error) from error
 
-    async def _run(self, text: str, attached: tuple[Part, ...]) -> str:
+    async def _run(
+        self, text: str, attached: tuple[Part, ...], within: tuple[tuple[int, Part], ...]
+    ) -> str:
         end: RunFinishedEvent | None = None
         if self.cancelled:
             return "cancelled"
-        run = self.runner.run(text, attached=attached, listen=lambda _session: self._hear)
+        run = self.runner.run(
+            text, attached=attached, within=within, listen=lambda _session: self._hear
+        )
         async for event in run:
             if self.cancelled:
                 self.runner.interrupt()
