@@ -12,11 +12,11 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from alhena import Agent
+from alhena import Agent, AlhenaError
 from alhena.library.options import AgentOptions
 
 HERE = Path(__file__).parent
@@ -44,7 +44,7 @@ SETTINGS = {
 class Capital(msgspec.Struct):
     """A capital."""
 
-    city: str
+    city: Literal["Berlin", "Paris", "Rome"]
 
 
 def main() -> int:
@@ -98,7 +98,10 @@ def ask_all(folder: Path, address: str) -> int:
     ):
         begun = time.perf_counter()
         print(f"\n{title}", flush=True)
-        ended_well, lines = work(project, environ)
+        try:
+            ended_well, lines = work(project, environ)
+        except AlhenaError as error:
+            ended_well, lines = False, [str(error)]
         for line in lines:
             print(f"   {line}")
         print(f"   ({time.perf_counter() - begun:.0f} s{'' if ended_well else ', FAILED'})")
