@@ -31,7 +31,7 @@ SETTINGS = {
                 "modelConfig": {
                     "generateContentConfig": {
                         "temperature": 0,
-                        "maxOutputTokens": 32,
+                        "maxOutputTokens": 96,
                         "stopSequences": ["<|im_end|>"],
                     }
                 },
