@@ -25,12 +25,12 @@ def clerk(**more: Any) -> Subagent:
     return Subagent(name="clerk", description="Refunds.", instructions="Refund.", **more)
 
 
-def done(order: Any) -> Call:
+def finish_task(order: Any) -> Call:
     return Call("complete_task", result={"order": order})
 
 
 async def test_the_answer_of_a_subagent_ends_the_run_with_its_value():
-    model = TestModel(["I ask the clerk.", DELEGATES], done("none"), done(7), "later")
+    model = TestModel(["I ask the clerk.", DELEGATES], finish_task("none"), finish_task(7), "later")
     async with Agent(model, agents=[clerk()], **ALONE) as agent:
         events: list[Any] = []
         run = agent.run("It broke.")
@@ -44,16 +44,18 @@ async def test_the_answer_of_a_subagent_ends_the_run_with_its_value():
         assert [each.text for each in events if isinstance(each, ContentEvent)][-1] == result.text
         assert [each.role for each in agent.history[-3:]] == ["model", "user", "model"]
         assert (await agent.run("And now?")).handed_over is None
-    typed = Agent(TestModel(DELEGATES, done(8)), agents=[clerk()], **ALONE)
+    typed = Agent(TestModel(DELEGATES, finish_task(8)), agents=[clerk()], **ALONE)
     assert await typed.ask("x", output=Refund) == Refund(8)
 
 
 async def test_without_handoff_the_model_goes_on_and_limits_are_shared():
-    model = TestModel(DELEGATES, done(7), "It is refunded.")
+    model = TestModel(DELEGATES, finish_task(7), "It is refunded.")
     agent = Agent(model, agents=[clerk(handoff=False)], **ALONE)
     result = await agent.run("It broke.")
     assert (result.output, result.handed_over) == ("It is refunded.", None)
-    short = Agent(TestModel(DELEGATES, done(7)), agents=[clerk()], limits=Limits(turns=1), **ALONE)
+    short = Agent(
+        TestModel(DELEGATES, finish_task(7)), agents=[clerk()], limits=Limits(turns=1), **ALONE
+    )
     with pytest.raises(TurnLimitError):
         await short.run("It broke.")
 
@@ -61,7 +63,7 @@ async def test_without_handoff_the_model_goes_on_and_limits_are_shared():
 async def test_a_subagent_has_a_model_and_settings_of_its_own(
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ):
-    own = TestModel(done(7))
+    own = TestModel(finish_task(7))
     boss = TestModel(DELEGATES, "never")
     settings = ModelSettings(temperature=0.1, top_k=2)
     agent = Agent(boss, agents=[clerk(model=own, model_settings=settings)], **ALONE)

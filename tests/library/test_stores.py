@@ -51,7 +51,7 @@ class Memory:
         self.kept.pop(id, None)
 
 
-def made(kind: str, project: Path) -> Store:
+def open_store(kind: str, project: Path) -> Store:
     """A store of this kind, over what another one of the place has written."""
     if kind == "sqlite":
         return SQLiteStore(project / "chats.db")
@@ -66,7 +66,7 @@ KINDS = ["sqlite", "files", "own"]
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_store_creates_appends_lists_and_deletes(kind: str, project: Path):
-    store = made(kind, project / kind if kind == "own" else project)
+    store = open_store(kind, project / kind if kind == "own" else project)
     assert await store.load("a/b") == ()
     assert [await store.create("a/b"), await store.create("a/b")] == [True, False]
     await store.append("a/b", [b'{"n":1}', b'{"n":2}'])
@@ -85,10 +85,12 @@ async def test_a_store_creates_appends_lists_and_deletes(kind: str, project: Pat
 def test_a_conversation_goes_on_with_another_agent_and_branches(kind: str, project: Path):
     where = project / f"of-{kind}"
     where.mkdir()
-    first = Agent(TestModel("one", "two"), store=made(kind, where), conversation="ada", **ALONE)
+    first = Agent(
+        TestModel("one", "two"), store=open_store(kind, where), conversation="ada", **ALONE
+    )
     assert [first.ask_sync("a"), first.ask_sync("b")] == ["one", "two"]
     model = TestModel("three", "in between", "four")
-    second = Agent(model, store=made(kind, where), conversation="ada", **ALONE)
+    second = Agent(model, store=open_store(kind, where), conversation="ada", **ALONE)
     branch = second.fork(at=4, conversation="ada-2")
     assert second.ask_sync("c") == "three"
     texts = [part["text"] for each in model.requests[0]["contents"] for part in each["parts"]]
@@ -102,7 +104,7 @@ def test_a_conversation_goes_on_with_another_agent_and_branches(kind: str, proje
     ]
     alone = second.fork()
     assert alone.ask_sync("more") == "four"
-    store = made(kind, where)
+    store = open_store(kind, where)
     assert sorted(asyncio.run(_list(store))) == ["ada", "ada-2"]
     again = Agent(TestModel("x"), store=store, conversation="ada-2", **ALONE)
     again.ask_sync("y")
@@ -142,13 +144,15 @@ def test_a_fork_is_refused_where_there_is_no_place_or_a_taken_name(project: Path
 async def test_two_agents_cannot_have_one_conversation_open(kind: str, project: Path):
     where = project / f"two-{kind}"
     where.mkdir()
-    store = made(kind, where)
+    store = open_store(kind, where)
     async with Agent(TestModel(), store=store, conversation="ada", **ALONE):
         with pytest.raises(AlhenaError, match="'ada' is in use"):
-            await Agent(TestModel(), store=made(kind, where), conversation="ada", **ALONE).ask("x")
+            await Agent(
+                TestModel(), store=open_store(kind, where), conversation="ada", **ALONE
+            ).ask("x")
         other = Agent(TestModel("ok"), store=store, conversation="bob", **ALONE)
         assert await other.ask("x") == "ok"
-    after = Agent(TestModel("now"), store=made(kind, where), conversation="ada", **ALONE)
+    after = Agent(TestModel("now"), store=open_store(kind, where), conversation="ada", **ALONE)
     assert await after.ask("x") == "now"
 
 

@@ -188,16 +188,12 @@ class TurnGuard:
 
     @property
     def reason(self) -> str:
-        """The reason of a prompt's end that was in good order."""
-        if self.cancelled:
+        """The reason of a prompt's end in good order: "cancelled" when a person refused a call,
+        which ended it, "pending" when calls wait for answers, "done"."""
+        given = self.final is not None and self.final.given
+        if self.ended_by is not None and self.ended_by.ends_turn and not given:
             return "cancelled"
         return "pending" if self.waiting else "done"
-
-    @property
-    def cancelled(self) -> bool:
-        """True when a person refused a call, which ended the prompt."""
-        given = self.final is not None and self.final.given
-        return self.ended_by is not None and self.ended_by.ends_turn and not given
 
     async def admit(self) -> None:
         """Returns when a further turn may start. Raises LimitError and what a limit raises."""
