@@ -12,8 +12,7 @@ JOBS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
 
-.PHONY: help demo test test-fast coverage mutate lint format bench soak soak-batch soak-kills soak-turns requirements docs lock smoke beside clean
-.PHONY: help demo test test-fast coverage mutate lint format bench soak soak-batch soak-kills soak-turns requirements docs lock smoke try-local clean
+.PHONY: help demo test test-fast coverage mutate lint format bench soak soak-batch soak-kills soak-turns requirements docs lock smoke beside clean try-local
 
 demo: $(VENV)/.base ## set up and try the agent on this repository, without a key
 	@$(BIN)/python scripts/demo.py
