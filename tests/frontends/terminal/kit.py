@@ -42,10 +42,12 @@ def ended(name: str, display: Any = None, **more: Any) -> ToolCallResponseEvent:
 
 
 def assert_short(menu: Menu) -> None:
-    """A question has at most four answers of at most 60 columns; a list to search may have more."""
+    """A question has at most four answers of at most 60 columns; below its details, and in a list
+    to search, there may be more."""
     if menu.search is not None:
         return
-    assert 1 < len(menu.options) <= 4, menu
+    details = menu.more is not None and menu.more.label == "back"
+    assert 1 < len(menu.options) <= (6 if details else 4), menu
     for each in menu.options:
         text = f"{each.label}  {each.detail}" if each.detail else each.label
         assert width(text) <= 60, text

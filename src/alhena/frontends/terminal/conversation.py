@@ -396,8 +396,16 @@ class Conversation(ShownSession):
         self.view = msgspec.structs.replace(self.view, shown=shown, group="calls")
         mode = self.toolset.authority.modes.mode
         return await self.ide.answer(
-            request, lambda: self._consent.answer(request, self._show, mode)
+            request,
+            lambda: self._consent.answer(request, self._show, mode, self._place(request.call_id)),
         )
+
+    def _place(self, call_id: str) -> str:
+        """`1 of 3` where more than one call waits for the person."""
+        waiting = [each.call_id for each in self.view.calls if each.status == "awaiting_approval"]
+        if call_id not in waiting or len(waiting) < 2:
+            return ""
+        return f"{waiting.index(call_id) + 1} of {len(waiting)}"
 
     async def edit(self, contents: ProposedContents) -> str | ToolFailure:
         """Opens the person's editor on a proposed change; what they leave of it."""

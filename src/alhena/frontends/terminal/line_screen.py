@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from alhena.frontends.terminal.dialogs.panel import ALONE, LOOK, PAUSE
 from alhena.frontends.terminal.drawing.lines import BAR, Block, Lines, fold_line, plain
-from alhena.frontends.terminal.drawing.menu import ALONE, LOOK, PAUSE, Menu, MenuOption, find_option
+from alhena.frontends.terminal.drawing.menu import Menu, MenuOption, find_option
 from alhena.frontends.terminal.drawing.screen import FootStatus
 from alhena.frontends.terminal.drawing.view import View
 

@@ -23,8 +23,8 @@ from prompt_toolkit.styles import BaseStyle
 from prompt_toolkit.widgets import SearchToolbar
 
 from alhena.display_text import one_line
+from alhena.frontends.terminal.dialogs.panel import Panel
 from alhena.frontends.terminal.drawing.call_result import PagerBlocks
-from alhena.frontends.terminal.drawing.menu import Panel
 
 
 class Pager:

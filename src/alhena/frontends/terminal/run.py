@@ -18,7 +18,7 @@ from alhena.system.workspace import current_directory
 
 if TYPE_CHECKING:
     from alhena.frontends.terminal.app import TerminalScreen
-    from alhena.frontends.terminal.entry import PromptCompleter
+    from alhena.frontends.terminal.completion.completer import PromptCompleter
     from alhena.frontends.terminal.keys import KeyActions
     from alhena.frontends.terminal.line_screen import LineScreen
 
@@ -126,7 +126,8 @@ async def _with_prompt(arguments: RunArguments) -> int:
     from prompt_toolkit.output.vt100 import Vt100_Output
 
     from alhena.frontends.terminal.app import TerminalScreen
-    from alhena.frontends.terminal.entry import PromptCompleter, PromptHistory
+    from alhena.frontends.terminal.completion.completer import PromptCompleter
+    from alhena.frontends.terminal.entry import PromptHistory
     from alhena.frontends.terminal.looks.theme import BackgroundInput
 
     cwd = current_directory()
@@ -182,8 +183,9 @@ async def _sit(
         return SharedConsole(screen, use, *files, attach_winch_signal_handler)
 
     def attach(conversation: Conversation) -> None:
-        completer.prompts = conversation.prompts.names
+        completer.session = conversation
         completer.filtering = conversation.folder.place.settings.context.file_filtering
+        screen.hands.begin_typing(completer.prepare)
         screen.pager.pages = conversation.pages
         hands.attach(conversation)
 

@@ -200,7 +200,7 @@ async def settings(context: "Conversation", rest: str) -> list[Line]:
     """/settings [WORD | KEY VALUE | reset KEY]: a menu of settings (those with WORD in their
     names), or one that is set or removed. Raises ConfigError."""
     words = rest.split(None, 1)
-    kinds = dict(_settable(Settings))
+    kinds = setting_kinds()
     place = context.folder.place
     if len(words) == 2 and words[0] == "reset" and words[1].strip() in kinds:
         return _reset(context, words[1].strip())
@@ -245,6 +245,16 @@ def _layer(place: Place, key: str) -> str:
     """The layer that a value comes from, `default` where no file has it."""
     path = tuple(key.split("."))
     return next((each.kind for each in reversed(place.layers) if each.says(path)), "default")
+
+
+def setting_kinds() -> dict[str, Any]:
+    """The settings with plain values, and the types of these."""
+    return dict(_settable(Settings))
+
+
+def setting_choices(key: str) -> tuple[str, ...]:
+    """The values that a setting may have, where there are few."""
+    return tuple(map(_value_text, _choices(setting_kinds().get(key))))
 
 
 def _settable(kind: type[Section], above: str = "") -> Iterator[tuple[str, Any]]:

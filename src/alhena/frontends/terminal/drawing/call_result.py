@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
 
-_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _FILE = ("Index: ", "=====")
 _WORDS = re.compile(r"[A-Z][a-z]*|[a-z]+")
 _PIECE = re.compile(r"\w+|\s+|.")
@@ -38,21 +38,23 @@ ALIKE = 0.5
 
 def diff_lines(diff: str, name: str = "") -> list[Line]:
     """The lines of a diff of one file, with the syntax of a file of this name: number in the new
-    file, sign, text. File headers are left out; what cannot be seen in a line is escaped, padding
-    is counted."""
+    file, of a removed line in the old one, sign, text. File headers are left out; what cannot be
+    seen in a line is escaped, padding is counted."""
     lines: list[Line] = []
     number: int | None = None
+    old = 0
     for raw in diff.rstrip("\n").split("\n"):
         hunk = _HUNK.match(raw)
         if hunk:
             if number is not None:
                 lines.append((("dim", "     ⋮"),))
-            number = int(hunk[1])
+            old, number = int(hunk[1]), int(hunk[2])
         elif number is not None:
             sign, text = raw[:1] or " ", exact(raw[1:]).expandtabs(TAB)
             style = {"+": "added", "-": "removed", "\\": "dim"}.get(sign, "")
-            shown = "" if sign in "-\\" else str(number)
+            shown = {"\\": "", "-": str(old)}.get(sign, str(number))
             lines.append((("dim", f"{shown:>6} "), (style, f"{sign} {text}")))
+            old += sign not in "+\\"
             number += sign not in "-\\"
         elif not raw.startswith(_FILE) and not raw.startswith(("--- ", "+++ ")):
             lines.append((("", exact(raw).expandtabs(TAB)),))
@@ -359,6 +361,10 @@ class PagerBlocks:
                 self._thoughts.clear()
             if isinstance(event, ToolCallResponseEvent):
                 self.call(event, self._described.pop(event.call_id, ""))
+
+    def numbered(self) -> list[tuple[int, PagerBlock]]:
+        """The blocks with their numbers, which stay when older ones are dropped."""
+        return list(enumerate(self.items, self.dropped + 1))
 
     def _add(self, page: PagerBlock) -> None:
         self.dropped += len(self.items) == MAX_PAGES

@@ -47,7 +47,8 @@ def live(
     was `drawn`), running calls and the model's activity."""
     if view.busy_since is None and not view.calls:
         return []
-    top = [call for call in view.calls if not call.parent]
+    waiting = ("awaiting_approval",) if asking else ()  # the question is about it
+    top = [call for call in view.calls if not call.parent and call.status not in waiting]
     trees = {call.call_id: list(_tree(call, view, columns, now)) for call in top}
     over = sum(map(len, trees.values())) - TREE_ROWS
     lines: list[Line] = []
