@@ -101,7 +101,7 @@ class LoopGuard:
         if note is not None:
             return (note,)
         if self._ask is not None:
-            what = f"The model seems to go in circles: {loop.detail}."
+            what = f"The model repeats itself ({loop.detail})."
             if await wants_more(self._ask, what, "without looking for loops in this prompt"):
                 self.looks = False
                 watch.ignore(loop, self._prompt_id)

@@ -98,7 +98,7 @@ CONTEXT_WARNING = 0.8
 MIN_CWD = 12
 """Columns that the end of a long directory keeps at the foot."""
 MAX_MESSAGE = 400
-MODE_STYLES = {"autoEdit": "accent", "plan": "accent", "yolo": "error"}
+MODE_STYLES = {"auto_edit": "accent", "plan": "accent", "yolo": "error"}
 
 Pending = tuple[View, tuple[Block, ...]]
 
@@ -429,9 +429,11 @@ class TerminalScreen:
 
     def _offers(self) -> Fragments:
         state = self._entry.buffer.complete_state
+        size = self._output.get_size()
+        if self._entry.buffer.text == "?":
+            return fragments(help_lines(size.columns, size.rows - BESIDE))
         if state is None:
             return []
-        size = self._output.get_size()
         rows = min(MENU_ROWS, max(size.rows - BESIDE, 1))
         offers = [(each.display_text, each.display_meta_text) for each in state.completions]
         lines = offer_lines(offers, state.complete_index or 0, size.columns, rows)
@@ -449,6 +451,16 @@ class TerminalScreen:
 
 def _rows(block: Block) -> int:
     return len(block.lines) if isinstance(block, Lines) else block.text.count("\n")
+
+
+def help_lines(columns: int, rows: int) -> list[Line]:
+    """The keys, in at most so many rows, while there is but a ? in the input line."""
+    from alhena.frontends.terminal.commands import KEYS
+
+    shown = [
+        clip_line((("accent", f"  {key:20}"), ("dim", f" {what}")), columns) for key, what in KEYS
+    ]
+    return [*shown[: max(rows - 1, 0)], line("  Enter: all commands too", "dim")]
 
 
 def foot_line(status: FootStatus, hint: str, columns: int, vi: str = "") -> Line:

@@ -27,12 +27,14 @@ from alhena.events import (
     UserMessageEvent,
 )
 from alhena.frontends.shared.current_settings import SessionFolder
+from alhena.frontends.shared.listings import mode_word
 from alhena.frontends.shared.mentions import PromptCommands, attach_mentions, shell_note
 from alhena.frontends.terminal import commands
 from alhena.frontends.terminal.console import ConsoleFactory, Use, editor_command
 from alhena.frontends.terminal.dialogs.approval import ApprovalDialog
 from alhena.frontends.terminal.drawing.call_result import PagerBlocks
 from alhena.frontends.terminal.drawing.lines import Block, Line, line
+from alhena.frontends.terminal.drawing.remedies import sitting_words
 from alhena.frontends.terminal.drawing.screen import FootStatus, Screen
 from alhena.frontends.terminal.drawing.view import (
     ToolTitles,
@@ -135,7 +137,7 @@ class ShownSession:
             at = cycle.index(modes.mode) if modes.mode in cycle else -1
             modes.switch(cycle[(at + 1) % len(cycle)])
             if not modes.may_act and modes.mode is ApprovalMode.PLAN:
-                words = "Auto-edit mode needs a trusted folder. To trust this one: /trust"
+                words = "auto_edit needs a trusted folder. To trust this one: /trust"
                 self.print([line(words, "warning")])
 
     def toggle_yolo(self) -> None:
@@ -145,7 +147,7 @@ class ShownSession:
             on = modes.mode is ApprovalMode.YOLO
             modes.switch(ApprovalMode.DEFAULT if on else ApprovalMode.YOLO)
             if not modes.may_act:
-                words = "Yolo mode needs a trusted folder. To trust this one: /trust"
+                words = "yolo needs a trusted folder. To trust this one: /trust"
                 self.print([line(words, "warning")])
             elif not modes.allows_yolo:
                 self.print([line("security.disableYoloMode turns yolo mode off.", "warning")])
@@ -156,12 +158,12 @@ class ShownSession:
             self.screen.show_status(FootStatus(queued=self.queue.texts))
             return
         bench, ui = self.toolset, self.folder.place.settings.ui
-        cwd, hidden = _shortened(bench.workspace.cwd, os.environ), ui.hide_footer
+        cwd, hidden = shorten_path(bench.workspace.cwd, os.environ), ui.hide_footer
         more = shown_items(ui, self._facts, bench.sandbox, bench.spending.cost())
         self.screen.show_status(
             FootStatus(
                 cwd="" if hidden or ui.footer.hide_cwd else cwd,
-                mode="shell" if self._shell_mode else bench.authority.modes.mode,
+                mode="shell" if self._shell_mode else mode_word(bench.authority.modes.mode),
                 model="" if hidden or ui.footer.hide_model_info else self.agent.model,
                 more=more,
                 queued=self.queue.texts,
@@ -220,7 +222,7 @@ class ShownSession:
         self.screen.update(self.view, blocks)
 
 
-def _shortened(path: Path, environ: Mapping[str, str]) -> str:
+def shorten_path(path: Path, environ: Mapping[str, str]) -> str:
     """A path with `~` for the home directory."""
     home = environ.get("HOME", "")
     inside = home and path.is_relative_to(home)
@@ -355,7 +357,7 @@ class Conversation(ShownSession):
         if self.view.totals.requests:
             return [line("The next session uses it: /clear begins one.")]
         await self.clear()
-        return [line("The session has begun again with it.", "dim")]
+        return [line("Session restarted with the project's settings.", "dim")]
 
     async def _start_hooks(self) -> None:
         try:
@@ -447,7 +449,8 @@ class Conversation(ShownSession):
                 await self._prompt(text)
         except AlhenaError as error:
             if not self._failed:  # else it has been shown as an event
-                self.print([line(f"✗ {one_line(str(error), MAX_MESSAGE)}", "error")])
+                words = sitting_words(one_line(str(error), MAX_MESSAGE))
+                self.print([line(f"✗ {words[:1].upper()}{words[1:]}", "error")])
 
     async def _run_beside(self, text: str) -> None:
         """A command beside what runs."""
@@ -542,7 +545,7 @@ class Conversation(ShownSession):
 
     def _feed(self, event: Event) -> None:
         self._failed = self._failed or isinstance(event, ErrorEvent)
-        self.pages.feed(event)
+        self.view = msgspec.structs.replace(self.view, page=self.pages.feed(event))
         self.view, blocks = advance(self.view, event, self._clock())
         self._show(blocks)
         if isinstance(event, STATUS_EVENTS):

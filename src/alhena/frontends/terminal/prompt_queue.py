@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from alhena.display_text import one_line
 from alhena.frontends.shared.listings import count_noun
@@ -72,7 +72,7 @@ class PromptQueue:
         self.to_ask = False
         count = count_noun(len(self._texts), "prompt")
         options = (
-            MenuOption(label=f"Send now: {one_line(self._texts[0], SHOWN)}", key="s"),
+            MenuOption(label=_send_words(self._texts), key="y"),
             MenuOption(label="Keep", detail=hint, key="k"),
             MenuOption(label="Discard", key="d"),
         )
@@ -88,3 +88,13 @@ class PromptQueue:
         else:
             self._due.clear()
         self._changed()
+
+
+def _send_words(texts: Sequence[str]) -> str:
+    match len(texts):
+        case 1:
+            return f"Send now: {one_line(texts[0], SHOWN)}"
+        case 2:
+            return "Send both now"
+        case count:
+            return f"Send all {count} now"

@@ -51,7 +51,7 @@ async def authenticate(context: "Conversation", _rest: str) -> list[Line]:
     from alhena.frontends.terminal.access_dialog import change_access
 
     if not await change_access(context.folder.place, context.screen, context.print):
-        return [line("Nothing is changed.")]
+        return [line("Nothing changed.")]
     context.folder.reread()
     context.folder.model = ""
     return await context.begin_again()
@@ -144,10 +144,8 @@ async def todos(context: "Conversation", _rest: str) -> list[Line]:
         for part in reversed(content.parts):
             call = part.function_call
             if call is not None and call.name == "write_todos":
-                return task_lines((call.args or {}).get("todos", [])) or [
-                    line("The list of tasks is empty.")
-                ]
-    return [line("There is no list of tasks.")]
+                return task_lines((call.args or {}).get("todos", [])) or [line("No tasks.")]
+    return [line("No tasks. The model lists them for longer work.")]
 
 
 async def show(context: "Conversation", rest: str) -> list[Line]:
@@ -172,7 +170,7 @@ async def directory(context: "Conversation", rest: str) -> list[Line]:
     if what in ("", "show"):
         return [line(one_line(str(root))) for root in workspace.roots]
     if what != "add" or not given.strip():
-        return [line("It is /directory show or /directory add DIR.", "error")]
+        return [line("Usage: /directory show, or /directory add DIR", "error")]
     path = _directory(workspace.cwd, given.strip())
     if path in workspace.roots:
         return [line("It belongs to the workspace already.")]
@@ -211,13 +209,14 @@ async def settings(context: "Conversation", rest: str) -> list[Line]:
         return [line(f"No setting has {one_line(rest.strip())!r} in its name.", "error")]
     options = tuple(
         MenuOption(
-            label=f"{key}: {_value_text(_at(place.settings, key))}", detail=_layer(place, key)
+            label=f"{key}: {_value_text(_at(place.settings, key))}",
+            detail=f"({_layer(place, key)})",
         )
         for key in wanted
     )
     picked = await context.screen.choose(Menu(title="Which setting?", options=options, search=""))
     key = wanted[min(picked)] if picked else ""
-    return await _change(context, key, kinds[key]) if key else [line("Nothing is changed.")]
+    return await _change(context, key, kinds[key]) if key else [line("Nothing changed.")]
 
 
 async def _change(context: "Conversation", key: str, kind: Any) -> list[Line]:
@@ -238,13 +237,13 @@ async def _change(context: "Conversation", key: str, kind: Any) -> list[Line]:
         return _set(context, key, values[min(chosen)])
     now = _value_text(_at(place.settings, key))
     text = await context.screen.ask_text(f"{key}:", now) if chosen else None
-    return _set(context, key, _value(kind, text)) if text else [line("Nothing is changed.")]
+    return _set(context, key, _value(kind, text)) if text else [line("Nothing changed.")]
 
 
 def _layer(place: Place, key: str) -> str:
-    """The layer that a value comes from, `default` where no file has it."""
+    """The layer that a value comes from, `built-in` where no file has it."""
     path = tuple(key.split("."))
-    return next((each.kind for each in reversed(place.layers) if each.says(path)), "default")
+    return next((each.kind for each in reversed(place.layers) if each.says(path)), "built-in")
 
 
 def setting_kinds() -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, Literal, assert_never
 import msgspec
 
 from alhena.display_text import escaped, exact, one_line
-from alhena.frontends.shared.listings import count_noun
+from alhena.frontends.shared.listings import count_noun, mode_word
 from alhena.frontends.terminal.drawing.call_result import diff_lines
 from alhena.frontends.terminal.drawing.lines import (
     TAB,
@@ -153,7 +153,7 @@ def details_blocks(request: ConfirmationRequest, mode: str) -> tuple[Block, ...]
     priority = "" if rule is None else f", priority {rule.final_priority:.3f}"
     facts = [
         ("tool", request.tool_name),
-        ("mode", mode),
+        ("mode", mode_word(mode)),
         ("rule", f"{request.decision.rule_source}{priority}" if rule else "none matches"),
         ("reason", request.reason),
     ]
@@ -205,7 +205,9 @@ def choices(
         if plan and outcome is Outcome.PROCEED_ONCE:
             for mode, letter, label in _AFTER_PLAN:
                 if mode in ("default", "autoEdit", plan.next_mode):
-                    options.append(MenuOption(label=label, key=letter, detail=f"{mode} mode"))
+                    options.append(
+                        MenuOption(label=label, key=letter, detail=f"{mode_word(mode)} mode")
+                    )
                     answers.append(Answer(outcome, Payload(approval_mode=mode)))
             continue
         options.append(MenuOption(label=_answer_label(request, outcome), key=key))

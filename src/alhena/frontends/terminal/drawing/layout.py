@@ -65,6 +65,7 @@ def build_layout(
         wrap_lines=True,
     )
     answer = _answer_window(written, panel, answer_keys)
+    listed = has_completions | Condition(lambda: entered.text == "?")
     offers = Window(FormattedTextControl(offered), dont_extend_height=True)
     body = HSplit(
         [
@@ -72,7 +73,7 @@ def build_layout(
             ConditionalContainer(menu, Condition(lambda: panel.menu is not None)),
             ConditionalContainer(answer, Condition(lambda: panel.label is not None)),
             ConditionalContainer(
-                HSplit([VSplit([entry]), search, ConditionalContainer(offers, has_completions)]),
+                HSplit([VSplit([entry]), search, ConditionalContainer(offers, listed)]),
                 Condition(lambda: panel.asking or not panel.open or bool(entered.text)),
             ),
             Window(FormattedTextControl(foot), height=1, dont_extend_height=True),

@@ -102,8 +102,8 @@ def _call_lines(call: ShownCall, view: View, columns: int, now: float) -> list[L
     took = now - call.since
     running = call.status == "executing"
     mark = SPINNER[int(took * 10) % len(SPINNER)] if running else "·"
-    state = "" if running else f"  {call.status.replace('_', ' ')}" if call.status else ""
-    lasted = f"  {duration(int(took) * 1000)}" if running and took >= 1 else ""
+    state = "" if running else " · waiting" if call.status else ""
+    lasted = f" · {duration(int(took) * 1000)}" if running and took >= 1 else ""
     lines: list[Line] = [
         clip_line((("accent", mark), ("bold", f" {title}")), max(columns - len(lasted + state), 1))
     ]

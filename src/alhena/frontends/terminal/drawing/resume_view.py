@@ -229,8 +229,8 @@ def _user_message(
 
 def _show_call(view: View, ended: EarlierCall, pages: PagerBlocks) -> Step:
     blocks: list[Block] = []
-    for each in (*ended.nested, ended):
-        pages.call(each.event, each.description)
+    numbers = [pages.call(each.event, each.description) for each in (*ended.nested, ended)]
+    view = msgspec.structs.replace(view, page=numbers[-1])
     for each in ended.nested:
         view, blocks = _onto(blocks, call_blocks(view, each.event, each.description, nested=True))
     view, blocks = _onto(blocks, call_blocks(view, ended.event, ended.description))
