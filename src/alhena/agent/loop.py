@@ -120,8 +120,9 @@ class TurnGuard:
     """The checks between the turns of a prompt, in a session and in a subagent alike.
 
     `limits` are checked before each turn, `loops` after it, and `step` is awaited before tool
-    results are sent. `final`: the value the prompt has to end with. `ended_by`: the call that ended
-    the prompt. `said`: the texts of the model. With `numbered` each turn has its own prompt id.
+    results are sent; `interject` gives texts to send with them. `final`: the value the prompt has
+    to end with. `ended_by`: the call that ended the prompt. `said`: the texts of the model. With
+    `numbered` each turn has its own prompt id.
     """
 
     def __init__(
@@ -133,6 +134,7 @@ class TurnGuard:
         session_id: str = "",
         step: Callable[[], Awaitable[None]] = at_once,
         numbered: bool = False,
+        interject: Callable[[], Sequence[str]] | None = None,
     ) -> None:
         self.loops = loops
         self.final: FinalAnswer | None = None
@@ -144,6 +146,7 @@ class TurnGuard:
         self._session_id = session_id
         self._step = step
         self._numbered = numbered
+        self._interject = interject
         self._prompt_id = ""
 
     def new_prompt(self, prompt_id: str, final: "FinalAnswer | None" = None) -> None:
@@ -216,7 +219,8 @@ class TurnGuard:
         note = await self.loops.check_calls(done)
         await self.admit()
         await self._step()
-        return note
+        said = () if self._interject is None else self._interject()
+        return (*note, *(Part(text=f"{MEANWHILE}{text}") for text in said))
 
     async def check_chanting(self, error: ChantingError) -> tuple[Part, ...]:
         """Parts to send after an answer that was broken off. Raises LimitError, LoopError."""
@@ -225,8 +229,13 @@ class TurnGuard:
         return note
 
 
-def open_guard(settings: Settings, chat: Chat, links: SessionLinks) -> TurnGuard:
-    """The checks of a session: its limits and its loop detection."""
+def open_guard(
+    settings: Settings,
+    chat: Chat,
+    links: SessionLinks,
+    interject: Callable[[], Sequence[str]] | None = None,
+) -> TurnGuard:
+    """The checks of a session: its limits and its loop detection. `interject` as in `People`."""
     looks = not settings.model.disable_loop_detection
     judge = None
     if looks and settings.model.loop_check_turns > 0:
@@ -240,7 +249,9 @@ def open_guard(settings: Settings, chat: Chat, links: SessionLinks) -> TurnGuard
         speaker = SpeakerJudge(chat, links)
     loops = LoopGuard(links.emit, enabled=looks, judge=judge, ask=links.ask, speaker=speaker)
     session_id, step = links.session_id, links.step
-    return TurnGuard((links.turns,), loops, links.emit, session_id=session_id, step=step)
+    return TurnGuard(
+        (links.turns,), loops, links.emit, session_id=session_id, step=step, interject=interject
+    )
 
 
 def within_budget(
@@ -273,6 +284,8 @@ def within_budget(
     return kept, None if ask is None else ledger.exclude_time(ask), ledger
 
 
+MEANWHILE = "The user says, while you work: "
+"""The beginning of a part with what a person said between two requests."""
 CANCELLED = "the run was interrupted"
 
 

@@ -261,7 +261,7 @@ def _open(
         chat=chat,
         room=room,
         scheduler=cache(partial(bench.scheduler, channel.emit, approver)),
-        guard=open_guard(settings, chat, links),
+        guard=open_guard(settings, chat, links, spec.people.interject),
         processes=processes,
         bench=bench,
         access=access,

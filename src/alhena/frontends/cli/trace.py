@@ -6,6 +6,7 @@ from pathlib import Path
 
 from alhena.display_text import message_line, one_line
 from alhena.errors import AlhenaError
+from alhena.frontends.shared.listings import money
 from alhena.frontends.shared.streams import write_json, write_stderr, write_stdout
 from alhena.session.records import SessionError, title_of
 from alhena.system.workspace import current_directory
@@ -143,7 +144,7 @@ def duration(milliseconds: float) -> str:
 
 def cost_words(cost: float | None) -> str:
     """An amount in US dollars."""
-    return "unknown" if cost is None else f"${cost:.4g}"
+    return "unknown" if cost is None else money(cost)
 
 
 def _count(number: int, one: str, more: str = "") -> str:

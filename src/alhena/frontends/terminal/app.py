@@ -158,7 +158,7 @@ class TerminalScreen:
             [
                 input_keys(self.hands, self._entry, self._panel),
                 session_keys(self.hands, self._panel, self.pager.open, pasting.begin),
-                list_keys(self._panel),
+                list_keys(self.hands, self._panel),
                 question_keys(self._panel),
             ]
         )
@@ -399,7 +399,7 @@ class TerminalScreen:
         status, stay = self._status, list[Line]()
         if not asking:
             stay += open_task_lines(self._view, size.columns, size.rows)
-            stay += queue_lines(status.queued, size.columns, kept=status.kept)
+            stay += queue_lines(status.queued, size.columns, kept=status.kept, soon=status.soon)
         rows = max(size.rows - BESIDE - below - len(stay), 0 if asking else 1)
         drawn = self._markdown.rows(self._view.open_text, size.columns)
         now = self._loop.time()

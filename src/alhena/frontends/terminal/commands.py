@@ -10,7 +10,7 @@ from alhena.commands import sources_of
 from alhena.display_text import one_line
 from alhena.frontends.shared.listings import count_noun, money
 from alhena.frontends.shared.session_lists import SESSION_LISTS, OpenSession
-from alhena.frontends.terminal import setting_commands
+from alhena.frontends.terminal import setting_commands, work_commands
 from alhena.frontends.terminal.drawing.call_result import duration
 from alhena.frontends.terminal.drawing.lines import Line, line, list_lines, row
 from alhena.frontends.terminal.rewind import rewind
@@ -201,6 +201,11 @@ COMMANDS: tuple[SlashCommand, ...] = (
         rewind,
         idle=True,
     ),
+    SlashCommand("diff", "All that this session changed, by file", work_commands.diff),
+    SlashCommand(
+        "trace", "Write this session's timeline as a page and open it", work_commands.trace
+    ),
+    SlashCommand("tasks", "What runs (`show NUMBER`, `stop NUMBER`)", work_commands.tasks),
     SlashCommand("undo", "Undo the last turn's file changes", undo),
     SlashCommand("model", "Choose the model (`set NAME [--persist]`)", model),
     SlashCommand("resume", "Resume an earlier session (`ID`, or pick one)", resume),
@@ -214,6 +219,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
         setting_commands.settings,
         ("config",),
     ),
+    SlashCommand("theme", "Choose the colours (`NAME`)", setting_commands.theme),
     SlashCommand(
         "directory",
         "Directories of the workspace (`add DIR`)",
@@ -240,6 +246,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
 AT_ONCE = frozenset(
     (
         *("help", "commands", "tools", "policies", "hooks", "mcp", "ide", "agents", "extensions"),
+        *("diff", "trace", "tasks"),
         *("skills", "stats", "plan", "copy", "todos", "show", "about", "bug", "docs", "quit"),
     )
 )
@@ -283,7 +290,6 @@ INSTEAD = {
     "editor": "Set VISUAL or EDITOR to choose your editor.",
     "privacy": "`alhena settings show privacy` shows what is set.",
     "shortcuts": "/help has the keys, too.",
-    "theme": "/settings ui.theme NAME sets the colours.",
     "vim": "/settings general.vimMode true sets the keys of vi.",
 }
 """For commands of the reference: how the same is done here."""

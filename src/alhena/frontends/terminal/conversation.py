@@ -48,6 +48,7 @@ from alhena.frontends.terminal.drawing.view import (
 from alhena.frontends.terminal.ide import EditorLink
 from alhena.frontends.terminal.looks.footer import FooterFacts, FooterRequest, shown_items
 from alhena.frontends.terminal.prompt_queue import PromptQueue
+from alhena.frontends.terminal.work_commands import asks_to_leave, running_commands
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.question import ConfirmationRequest, Verdict
 from alhena.scheduler.states import CompletedToolCall
@@ -89,6 +90,7 @@ class ShownSession:
         self._announced: dict[str, asyncio.Event] = {}
         self._consent = ApprovalDialog(screen)
         self._failed = self._working = False
+        self._leave_asked: asyncio.Task[None] | None = None
         self._shell_mode = False
         self._proposing = False
         self.console = None if console is None else console(self._use_of_terminal)
@@ -119,6 +121,11 @@ class ShownSession:
     def identity(self) -> tuple[str, str]:
         """The session's id and its model."""
         return self.agent.session_id, self.agent.model
+
+    @property
+    def working(self) -> bool:
+        """True while something runs."""
+        return self._working
 
     def tell(self, note: str) -> None:
         """Tells the model something, with the next prompt."""
@@ -160,6 +167,8 @@ class ShownSession:
         bench, ui = self.toolset, self.folder.place.settings.ui
         cwd, hidden = shorten_path(bench.workspace.cwd, os.environ), ui.hide_footer
         more = shown_items(ui, self._facts, bench.sandbox, bench.spending.cost())
+        if runs := len(running_commands(self)) + len(self.view.subagents):
+            more = (f"{runs} running", *more)
         self.screen.show_status(
             FootStatus(
                 cwd="" if hidden or ui.footer.hide_cwd else cwd,
@@ -168,6 +177,7 @@ class ShownSession:
                 more=more,
                 queued=self.queue.texts,
                 kept=self.queue.kept,
+                soon=self._working and self.queue.soon,
                 context=0.0 if ui.footer.hide_context_percentage else self._context_share,
             )
         )
@@ -238,9 +248,9 @@ class Conversation(ShownSession):
     Its `approve` and `ask` are to be the agent's.
     """
 
-    def submit(self, text: str, *, early: bool = False) -> None:
+    def submit(self, text: str, *, early: bool = False, late: bool = False) -> None:
         """Takes what the person sends. `early`: it was sent before the session began, and is
-        carried out in order."""
+        carried out in order; `late`: it waits for the end of what runs."""
         text = text.strip()
         if self._leaving:
             return
@@ -261,7 +271,16 @@ class Conversation(ShownSession):
         if at_once:
             self._tasks.create_task(self._run_beside(text))
             return
-        self.queue.add(text, command=named is not None or text.startswith("!"))
+        late = late or not self._working or self.folder.place.settings.ui.queue == "end"
+        self.queue.add(text, command=named is not None or text.startswith("!"), late=late)
+
+    def interject(self) -> list[str]:
+        """Takes the prompts that go in with the results of the current calls, and shows them."""
+        texts = self.queue.take_soon()
+        for text in texts:
+            self.pages.prompt(text)
+            self.print(prompt_lines(text), "user")
+        return texts
 
     async def run(
         self,
@@ -298,6 +317,7 @@ class Conversation(ShownSession):
             used = usage_words(self.view.totals, self.age_ms)
             lines += [line(f"  Session: {used}", "dim")]
             lines += [line(f"  To resume it: alhena --resume {self.agent.session_id}", "dim")]
+            lines += [line("  After that, /diff shows its changes and /trace its timeline.", "dim")]
         self.print(lines, "end")
 
     async def _run_queued(self) -> None:
@@ -334,15 +354,28 @@ class Conversation(ShownSession):
         if self._agent is not None:
             self._agent.kill()
 
-    def leave(self, why: str = "") -> None:
+    def leave(self, why: str = "") -> bool:
         """Ends the program: what runs is stopped, what waits is dropped. Said again, it hastens
-        nothing but the end of the screen."""
+        nothing but the end of the screen. False where the person is asked first, because commands
+        run in the background; with a reason (`why`) nobody is."""
         if self._leaving:
             self.screen.close()
-            return
+            return True
+        if not why and self.keys and self._agent is not None and running_commands(self):
+            if self._leave_asked is None or self._leave_asked.done():
+                self._leave_asked = self._tasks.create_task(self._ask_to_leave())
+            return False
+        return self._leave(why)
+
+    def _leave(self, why: str) -> bool:
         self._leaving, self._why = True, why
         self.queue.close()
         self.interrupt()
+        return True
+
+    async def _ask_to_leave(self) -> None:
+        if await asks_to_leave(self):
+            self._leave("")
 
     async def clear(self) -> None:
         """Begins another session."""

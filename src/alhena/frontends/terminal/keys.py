@@ -135,14 +135,21 @@ class KeyActions:
         finally:
             self._elsewhere -= 1
 
-    def send(self) -> None:
-        """Sends what is in the input line."""
+    def send(self, *, late: bool = False) -> None:
+        """Sends what is in the input line; `late`: for the end of what runs."""
         text = self._entry.take() if self._entry.buffer.text.strip() else ""
-        if self._person is not None:
+        if self._person is not None and late:
+            self._person.submit(text, late=True)
+        elif self._person is not None:
             self._person.submit(text)
         elif text:
             self._waiting.append(text)
             self._show_waiting(tuple(self._waiting))
+
+    @property
+    def working(self) -> bool:
+        """True while something runs that a prompt may wait for."""
+        return self._person is not None and self._person.working
 
     def take_back(self) -> bool:
         """Puts the last prompt that waits into the input line; False when there is none."""
@@ -190,11 +197,11 @@ class KeyActions:
 
     def leave(self, why: str = "") -> None:
         """Ends the program and prints `why`."""
-        self._left = True
         if self._person is None:
+            self._left = True
             self._close()
-        else:
-            self._person.leave(why)
+        elif self._person.leave(why) is not False:
+            self._left = True
             self._panel.dismiss()
 
     def kill(self) -> None:
@@ -282,8 +289,9 @@ def writing_filter(panel: Panel) -> Filter:
     return Condition(lambda: panel.asking or not panel.open) & ~is_searching
 
 
-def list_keys(panel: Panel) -> KeyBindings:
-    """The keys of an open list of completions, but for Enter, and Tab, which opens one."""
+def list_keys(hands: KeyActions, panel: Panel) -> KeyBindings:
+    """The keys of an open list of completions, but for Enter, and Tab, which opens one, or keeps a
+    prompt for the end of what runs."""
     keys = KeyBindings()
     writing = writing_filter(panel)
 
@@ -295,7 +303,11 @@ def list_keys(panel: Panel) -> KeyBindings:
     def _(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         if buffer.complete_state is None:
-            buffer.start_completion()
+            word = buffer.document.text_before_cursor.rpartition(" ")[2]
+            if hands.working and buffer.text.strip() and word[:1] not in ("/", "@"):
+                hands.send(late=True)
+            else:
+                buffer.start_completion()
         elif not take_completion(buffer, later=True):
             buffer.cancel_completion()
 

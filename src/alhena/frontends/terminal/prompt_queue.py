@@ -21,6 +21,7 @@ class PromptQueue:
         self.kept = self.to_ask = False
         self._changed = changed
         self._texts: deque[str] = deque()
+        self._late: set[str] = set()
         self._due = asyncio.Event()
         self._idle = False
         self._closed = False
@@ -30,9 +31,27 @@ class PromptQueue:
         """All that wait; not the first one when nothing runs and it is due."""
         return tuple(self._texts)[self._idle and not self.kept :]
 
-    def add(self, text: str, *, command: bool = False) -> None:
+    @property
+    def soon(self) -> bool:
+        """True when the last one may go in before the run has ended."""
+        return bool(self._texts) and not self.kept and self._is_soon(self._texts[-1])
+
+    def take_soon(self) -> list[str]:
+        """Removes and returns the prompts that may go in while something runs."""
+        taken: list[str] = []
+        while self._texts and not self.kept and self._is_soon(self._texts[0]):
+            taken.append(self._texts.popleft())
+        if taken:
+            self._keep(kept=False)
+        return taken
+
+    def _is_soon(self, text: str) -> bool:
+        return text[:1] not in "/!" and "@" not in text and text not in self._late
+
+    def add(self, text: str, *, command: bool = False, late: bool = False) -> None:
         """Appends a prompt; "" only sends what was kept. A command goes before kept prompts, which
-        stay."""
+        stay. `late`: it waits until the run has ended."""
+        (self._late.add if late else self._late.discard)(text)
         if command and self.kept:
             self._texts.appendleft(text)
             self._due.set()

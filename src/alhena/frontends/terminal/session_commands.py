@@ -263,7 +263,13 @@ async def model(context: "Conversation", rest: str) -> list[Line]:
         if picked is None:
             return []
         names, saved = [picked[0]], picked[1]
-    name = names[0]
+    name: str | None = names[0]
+    if words and (near := near_model(names[0])) is not None:
+        from alhena.frontends.terminal.looks.theme_menu import confirm_near
+
+        name = await confirm_near(context.screen, "model", one_line(names[0], 60), near)
+    if name is None:
+        return [line("Nothing changed.")]
     lines: list[Line] = []
     if saved:
         environ = context.folder.place.environ
@@ -273,9 +279,6 @@ async def model(context: "Conversation", rest: str) -> list[Line]:
     await switch_model(context.agent, name)
     context.folder.model = name
     context.show_status()
-    near = near_model(name) if words else None
-    if near is not None:
-        lines.append(line(f"! No known model has this name. Did you mean {near}?", "warning"))
     return [line(f"Model: {one_line(context.identity[1])}."), *lines]
 
 

@@ -23,6 +23,7 @@ from alhena.frontends.shared.current_settings import (
     refused_mode,
     save_choices,
     session_options,
+    with_checkpoints,
 )
 from alhena.frontends.terminal.console import ConsoleFactory
 from alhena.frontends.terminal.conversation import Conversation, shorten_path
@@ -34,6 +35,7 @@ from alhena.system.errors import printable
 from alhena.version import __version__
 
 _TIP = "/help lists commands and keys, ? shows the keys"
+_CHECKPOINTS = ("general", "checkpointing", "enabled")
 _DEMO = "Demo mode: answers come from fixed rules, not a model. /auth connects a model."
 
 
@@ -178,6 +180,11 @@ def _name_idle(place: Place, conversation: Conversation, *, keys: bool) -> None:
 def _agent(arguments: RunArguments, conversation: Conversation) -> SessionRunner:
     def options() -> SessionSpec:
         asked = session_options(arguments, conversation.folder.place, attended=True)
+        if not any(each.says(_CHECKPOINTS) for each in asked.place.layers):
+            kept = with_checkpoints(asked.place.settings)
+            asked = msgspec.structs.replace(
+                asked, place=msgspec.structs.replace(asked.place, settings=kept)
+            )
         return msgspec.structs.replace(
             asked,
             place=msgspec.structs.replace(
@@ -187,7 +194,10 @@ def _agent(arguments: RunArguments, conversation: Conversation) -> SessionRunner
                 asked.model, name=conversation.folder.model or asked.model.name
             ),
             people=People(
-                approve=conversation.approve, ask=conversation.ask, edit=conversation.edit
+                approve=conversation.approve,
+                ask=conversation.ask,
+                edit=conversation.edit,
+                interject=conversation.interject,
             ),
             client=msgspec.structs.replace(
                 asked.client,

@@ -198,6 +198,10 @@ async def settings(context: "Conversation", rest: str) -> list[Line]:
     """/settings [WORD | KEY VALUE | reset KEY]: a menu of settings (those with WORD in their
     names), or one that is set or removed. Raises ConfigError."""
     words = rest.split(None, 1)
+    if words == ["ui.theme"]:
+        return await theme(context, "")
+    if len(words) == 2 and words[0] == "ui.theme":
+        return await theme(context, words[1])
     kinds = setting_kinds()
     place = context.folder.place
     if len(words) == 2 and words[0] == "reset" and words[1].strip() in kinds:
@@ -221,6 +225,8 @@ async def settings(context: "Conversation", rest: str) -> list[Line]:
 
 async def _change(context: "Conversation", key: str, kind: Any) -> list[Line]:
     """Asks for the value of a setting."""
+    if key == "ui.theme":
+        return await theme(context, "")
     place, values = context.folder.place, _choices(kind)
     options = [MenuOption(label=_value_text(each)) for each in values] or [
         MenuOption(label="Another value")
@@ -244,6 +250,31 @@ def _layer(place: Place, key: str) -> str:
     """The layer that a value comes from, `built-in` where no file has it."""
     path = tuple(key.split("."))
     return next((each.kind for each in reversed(place.layers) if each.says(path)), "built-in")
+
+
+async def theme(context: "Conversation", rest: str) -> list[Line]:
+    """/theme [NAME]: a list of the themes, or the one of a name, saved for the user."""
+    from alhena.frontends.terminal.looks.theme import theme_named
+    from alhena.frontends.terminal.looks.theme_menu import (
+        all_themes,
+        confirm_near,
+        near_theme,
+        pick_theme,
+        theme_words,
+    )
+
+    ui = context.folder.place.settings.ui
+    name: str | None = rest.strip()
+    themes = all_themes(ui)
+    if not name:
+        name = await pick_theme(context.screen, ui)
+    elif near := near_theme(name, themes):
+        name = await confirm_near(context.screen, "theme", one_line(name, 40), near)
+    if not name:
+        return [line("Nothing changed.")]
+    if theme_named(name, themes) is None:
+        return theme_words(one_line(name, 60))
+    return _set(context, "ui.theme", name)
 
 
 def setting_kinds() -> dict[str, Any]:

@@ -424,18 +424,20 @@ class PagerBlock(msgspec.Struct, frozen=True):
 
 
 class PagerBlocks:
-    """Collects the newest blocks of a session from its events."""
+    """Collects the newest blocks of a session from its events, and its `changes`: path -> content
+    before the first (None: no file) and after the last."""
 
     def __init__(self) -> None:
         self.items: deque[PagerBlock] = deque(maxlen=MAX_PAGES)
         self.dropped = 0
+        self.changes: dict[str, tuple[str | None, str]] = {}
         self._thoughts: list[str] = []
         self._described: dict[str, str] = {}
 
     def prompt(self, text: str) -> None:
         """Takes a prompt; only a long one is a block."""
         if text.count("\n") >= LONG_PROMPT or len(text) > LONG_ROW:
-            self._add(PagerBlock("Prompt", text))
+            self.add(PagerBlock("Prompt", text))
 
     def feed(self, event: Event) -> int:
         """Takes an event; the number of the block that a call's end has become, or 0."""
@@ -445,7 +447,7 @@ class PagerBlocks:
             self._described[event.call_id] = event.description
         elif isinstance(event, ToolCallResponseEvent | ApiRequestEvent | RunFinishedEvent):
             if self._thoughts:
-                self._add(PagerBlock("Thoughts", "\n\n".join(self._thoughts)))
+                self.add(PagerBlock("Thoughts", "\n\n".join(self._thoughts)))
                 self._thoughts.clear()
             if isinstance(event, ToolCallResponseEvent):
                 return self.call(event, self._described.pop(event.call_id, ""))
@@ -455,7 +457,8 @@ class PagerBlocks:
         """The blocks with their numbers, which stay when older ones are dropped."""
         return list(enumerate(self.items, self.dropped + 1))
 
-    def _add(self, page: PagerBlock) -> None:
+    def add(self, page: PagerBlock) -> None:
+        """Takes a block."""
         self.dropped += len(self.items) == MAX_PAGES
         self.items.append(page)
 
@@ -465,14 +468,22 @@ class PagerBlocks:
         text = event.error or ""
         if isinstance(display, dict):
             text = str(display.get("fileDiff") or display.get("text") or text)
+            self._note_change(event, display)
         elif event.status == "success":
             text = _answer_text(event) or display or ""
         if not text.strip() and not event.output_file:
             return 0
         title = plain_name(event.name, event.mcp_server_name)
         described = without_title_words(title, one_line(described, 80))
-        self._add(PagerBlock(f"{title} {described}".strip(), text, event.output_file or ""))
+        self.add(PagerBlock(f"{title} {described}".strip(), text, event.output_file or ""))
         return self.dropped + len(self.items)
+
+    def _note_change(self, event: ToolCallResponseEvent, display: dict[str, Any]) -> None:
+        path, now = display.get("filePath"), display.get("newContent")
+        if event.status != "success" or not isinstance(path, str) or not isinstance(now, str):
+            return
+        before: str | None = display.get("originalContent")
+        self.changes[path] = (self.changes[path][0] if path in self.changes else before, now)
 
 
 def _answer_text(event: ToolCallResponseEvent) -> str:

@@ -167,14 +167,17 @@ def open_task_lines(view: View, columns: int, rows: int) -> list[Line]:
     return [clip_line(each, columns) for each in lines]
 
 
-def queue_lines(queued: Sequence[str], columns: int, *, kept: bool = False) -> list[Line]:
+def queue_lines(
+    queued: Sequence[str], columns: int, *, kept: bool = False, soon: bool = False
+) -> list[Line]:
     """The last of the prompts that wait; the rest are counted."""
     state = "kept" if kept else "queued"
     shown = [line(f"{state}: {one_line(each, 400)}", "dim") for each in queued[-QUEUE_ROWS:]]
     if len(queued) > QUEUE_ROWS:
         shown.insert(0, line(f"{len(queued) - QUEUE_ROWS} more {state}", "dim"))
     if shown:
-        hint = "  (Enter sends, Up edits)" if kept else "  (Up edits)"
+        when = "goes in after the current calls; " if soon else ""
+        hint = "  (Enter sends, Up edits)" if kept else f"  ({when}Up edits)"
         shown[-1] = (*clip_line(shown[-1], max(columns - len(hint), 1)), ("dim", hint))
     return [clip_line(each, columns) for each in shown]
 

@@ -14,12 +14,13 @@ MIN_COLUMNS = 20
 
 class MenuOption(msgspec.Struct, frozen=True, kw_only=True):
     """One thing to choose. `key` is a letter that picks it at once, beside its number. A menu with
-    search shows the `preview` while it is selected."""
+    search shows the `preview` and the `sample` while it is selected."""
 
     label: str
     key: str = ""
     detail: str = ""
     preview: str = ""
+    sample: tuple[Line, ...] = ()
 
 
 class Menu(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,6 +124,8 @@ def _search_lines(menu: Menu, columns: int, rows: int) -> tuple[list[Line], rang
         lines.append(clip_line((*text, *detail), columns))
         if here and option.preview:
             lines.append(clip_line(line(f"    {one_line(option.preview, 400)}", "dim"), columns))
+        if here:
+            lines += (clip_line((("", "    "), *each), columns) for each in option.sample)
     told = f"{len(found)} of {len(menu.options)}" if found else "no match"
     hint = f"  {told} · {SELECT} · Enter confirm · type to search · Esc leave"
     return [*lines, clip_line(line(hint, "dim"), columns)], chosen

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from alhena.agent.loop import MEANWHILE
 from alhena.agent.runner import SessionRunner
 from alhena.display_text import one_line, without_controls
 from alhena.events import ToolCallResponseEvent, ToolCallUpdateEvent
@@ -213,7 +214,9 @@ def _user_message(
     lines: list[Line] = []
     beside = 0
     for part in content.parts:
-        if part.text and part.text in prompts:
+        if part.text and part.text.startswith(MEANWHILE):
+            lines += prompt_lines(part.text.removeprefix(MEANWHILE))
+        elif part.text and part.text in prompts:
             lines += prompt_lines(part.text)
             pages.prompt(part.text)
         else:

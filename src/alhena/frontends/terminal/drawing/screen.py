@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 class FootStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The line at the foot. `queued`: prompts that wait for their turn, or (`kept`) for the
-    person; `more`: what follows the directory; `context`: the used share of the model's
-    window."""
+    person; `soon`: the last one goes in after the current calls; `more`: what follows the
+    directory; `context`: the used share of the model's window."""
 
     cwd: str = ""
     mode: str = ""
@@ -25,6 +25,7 @@ class FootStatus(msgspec.Struct, frozen=True, kw_only=True):
     more: tuple[str, ...] = ()
     queued: tuple[str, ...] = ()
     kept: bool = False
+    soon: bool = False
     context: float = 0.0
 
 
