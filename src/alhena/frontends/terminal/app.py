@@ -231,6 +231,7 @@ class TerminalScreen:
     def adopt(self, settings: "Settings") -> None:
         """As `Screen.adopt`."""
         self._looks.adopt(settings)
+        self._entry.buffer.preferred = lambda: settings.general.preferred_editor
         vim = settings.general.vim_mode
         self._app.editing_mode = EditingMode.VI if vim else EditingMode.EMACS
         entries = read_key_file(os.environ).entries

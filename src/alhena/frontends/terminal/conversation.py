@@ -90,6 +90,7 @@ class ShownSession:
         self._announced: dict[str, asyncio.Event] = {}
         self._consent = ApprovalDialog(screen)
         self._failed = self._working = False
+        self._shown_as: dict[str, str] = {}
         self._leave_asked: asyncio.Task[None] | None = None
         self._shell_mode = False
         self._proposing = False
@@ -279,7 +280,7 @@ class Conversation(ShownSession):
         texts = self.queue.take_soon()
         for text in texts:
             self.pages.prompt(text)
-            self.print(prompt_lines(text), "user")
+            self.print(prompt_lines(self._shown_as.pop(text, text)), "user")
         return texts
 
     async def run(
@@ -509,9 +510,13 @@ class Conversation(ShownSession):
         if proposing:
             await self._follow(self.agent.checkpoints.propose())
 
+    def show_as(self, text: str, shown: str) -> None:
+        """Has a prompt shown as it stood in the input line, with marks for what was pasted."""
+        self._shown_as[text.strip()] = shown
+
     async def _prompt(self, text: str) -> None:
         self.pages.prompt(text)
-        self.print(prompt_lines(text), "user")
+        self.print(prompt_lines(self._shown_as.pop(text, text)), "user")
         await self._send(text, await self._attach_mentions(text))
 
     async def _send(self, text: str, attached: tuple[Part, ...]) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping
 from itertools import cycle
@@ -50,7 +51,7 @@ class Entry:
     def __init__(self, history: History, completer: Completer) -> None:
         self._pasted: dict[str, str] = {}
         self._earlier: dict[str, str] = {}
-        self.buffer = Buffer(
+        self.buffer = EditedBuffer(
             multiline=True,
             history=_FoldedHistory(history, self._recall, self._whole),
             completer=ThreadedCompleter(completer),
@@ -125,6 +126,18 @@ class Entry:
     def _completes(self) -> bool:
         text = self.buffer.document.text_before_cursor
         return text.startswith("/") or "@" in text.split("\n")[-1].split(" ")[-1]
+
+
+class EditedBuffer(Buffer):
+    """An input line that opens in the person's editor. `preferred` gives that of the settings."""
+
+    preferred: Callable[[], str | None] = staticmethod(lambda: None)
+
+    def _open_file_in_editor(self, filename: str) -> bool:
+        from alhena.frontends.terminal.console import editor_words
+
+        words = editor_words(os.environ, self.preferred())
+        return bool(words) and subprocess.run([*words, filename], check=False).returncode == 0
 
 
 class _FoldedHistory(History):

@@ -137,11 +137,15 @@ class KeyActions:
 
     def send(self, *, late: bool = False) -> None:
         """Sends what is in the input line; `late`: for the end of what runs."""
-        text = self._entry.take() if self._entry.buffer.text.strip() else ""
-        if self._person is not None and late:
-            self._person.submit(text, late=True)
-        elif self._person is not None:
-            self._person.submit(text)
+        shown = self._entry.buffer.text.strip()
+        text = self._entry.take() if shown else ""
+        if self._person is not None:
+            if text.strip() != shown:
+                self._person.show_as(text, shown)
+            if late:
+                self._person.submit(text, late=True)
+            else:
+                self._person.submit(text)
         elif text:
             self._waiting.append(text)
             self._show_waiting(tuple(self._waiting))

@@ -205,10 +205,10 @@ async def restore(context: "Conversation", rest: str) -> list[Line]:
                 )
             ]
         head = line(
-            f"{count_noun(len(found), 'checkpoint')}, the oldest first; /restore NAME goes back",
+            f"{count_noun(len(found), 'checkpoint')}, newest first; /restore NAME goes back",
             "bold",
         )
-        return [head, *(line(escaped(each)) for each in checkpoint_lines(found))]
+        return [head, *(line(escaped(each)) for each in reversed(checkpoint_lines(found)))]
     restored = await context.agent.checkpoints.restore(name)
     lines = [line(f"Back at {escaped(restored.name)}.", "bold"), *_restored_lines(restored)]
     if restored.proposed:

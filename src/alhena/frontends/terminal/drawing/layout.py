@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from prompt_toolkit.application.current import get_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition, has_completions, is_searching
 from prompt_toolkit.key_binding import KeyBindings
@@ -56,7 +57,11 @@ def build_layout(
         buffers,
         keys,
     )
-    search = SearchToolbar()
+    search = SearchToolbar(
+        text_if_not_searching="",
+        forward_search_prompt=_search_label(entered),
+        backward_search_prompt=_search_label(entered),
+    )
     entry = _input_window(entered, panel, search)
     menu = Window(
         FormattedTextControl(menu_text, focusable=True, key_bindings=menu_keys, show_cursor=False),
@@ -81,6 +86,20 @@ def build_layout(
         align=VerticalAlign.TOP,
     )
     return Layout(body, focused_element=entry), entry, menu, answer
+
+
+def _search_label(entered: Buffer) -> Callable[[], str]:
+    """The label of a search in earlier prompts, which says when there is no match."""
+
+    def label() -> str:
+        wanted = get_app().current_search_state.text
+        missing = (
+            bool(wanted)
+            and wanted not in entered.document_for_search(get_app().current_search_state).text
+        )
+        return "Search history (no match): " if missing else "Search history: "
+
+    return label
 
 
 def _input_window(entered: Buffer, panel: Panel, search: SearchToolbar) -> Window:
