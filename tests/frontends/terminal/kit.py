@@ -2,13 +2,13 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from alhena.config.settings import Settings
 from alhena.events import Event, ToolCallResponseEvent
-from alhena.frontends.terminal.drawing.lines import Block, Lines, plain, width
+from alhena.frontends.terminal.drawing.lines import Block, Line, Lines, plain, width
 from alhena.frontends.terminal.drawing.live_region import live
 from alhena.frontends.terminal.drawing.menu import Menu
 from alhena.frontends.terminal.drawing.screen import FootStatus
@@ -121,6 +121,9 @@ class ListScreen:
             self.waiting.set()
             await asyncio.Event().wait()
         return self.answers.popleft()
+
+    def themes(self, custom: Mapping[str, Any]) -> Mapping[str, tuple[Line, ...]]:
+        return dict.fromkeys(("Dracula", "GitHub", *custom), ())
 
     def draft(self, text: str) -> None:
         self.drafts.append(text)

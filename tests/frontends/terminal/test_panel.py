@@ -161,7 +161,7 @@ async def test_words_are_a_draft_and_answer_nothing(word: str):
     await asyncio.sleep(0)
     assert not asked.answer.done()
     assert "".join(asked.typed) == word
-    assert asked.panel.has_draft  # Enter is the input line's
+    assert asked.panel.has_draft()  # Enter is the input line's
     await asked.keys("y", every=10)
     assert "".join(asked.typed) == f"{word}y"
     asked.sent()
@@ -263,11 +263,11 @@ async def test_arrows_and_enter_answer_at_once():
 async def test_behind_another_program_the_question_has_to_be_seen_again():
     asked = Asked()
     await asked.looked()
-    asked.panel.hide()
+    asked.panel.set_away(away=True)
     asked.panel.note_drawn()
     asked.clock.pass_(10)
     await asked.keys(["enter"])
-    asked.panel.show()
+    asked.panel.set_away(away=False)
     await asked.keys(["enter"])
     asked.panel.note_drawn()
     await asked.keys(["enter"], every=0)

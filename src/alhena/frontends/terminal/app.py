@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
@@ -104,13 +104,19 @@ Pending = tuple[View, tuple[Block, ...]]
 
 
 class TerminalScreen:
-    """A `screen.Screen`. `run` draws until `close`; `painted` is set when the prompt is there.
-    `hands` are what keys and signals do."""
+    """A `screen.Screen`. `run` draws until `close`; `painted` is set when the prompt is there;
+    `prepare` is called when something is typed. `hands` are what keys and signals do."""
 
     keys = True
 
     def __init__(
-        self, input: Input, output: Output, *, history: History, completer: Completer
+        self,
+        input: Input,
+        output: Output,
+        *,
+        history: History,
+        completer: Completer,
+        prepare: Callable[[], None] = lambda: None,
     ) -> None:
         self.painted = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -128,7 +134,7 @@ class TerminalScreen:
         self._closing = False
         self._defects: deque[float] = deque(maxlen=MAX_DEFECTS + 1)
         self._timer: asyncio.TimerHandle | None = None
-        self._entry = Entry(history, completer)
+        self._entry = Entry(history, completer, prepare)
         self._panel = Panel(
             self._panel_changed,
             self._loop.call_later,
@@ -262,6 +268,12 @@ class TerminalScreen:
             return await self._panel.write(one_line(label), one_line(placeholder), secret=secret)
         finally:
             self._written.reset()
+
+    def themes(self, custom: Mapping[str, Any]) -> Mapping[str, tuple[Line, ...]]:
+        """As `Screen.themes`."""
+        from alhena.frontends.terminal.looks.theme_samples import sample_themes
+
+        return sample_themes(custom)
 
     def draft(self, text: str) -> None:
         """As `Screen.draft`."""
@@ -420,7 +432,7 @@ class TerminalScreen:
             self._panel.note,
             rows,
             counts=self._panel.counts,
-            drafting=self._panel.has_draft,
+            drafting=self._panel.has_draft(),
         )
         return [
             *fragments([*lines[: chosen.start], ()]),

@@ -89,7 +89,7 @@ class ShownSession:
         self._tasks = asyncio.TaskGroup()
         self._announced: dict[str, asyncio.Event] = {}
         self._consent = ApprovalDialog(screen)
-        self._failed = self._working = False
+        self._failed = self.working = False
         self._shown_as: dict[str, str] = {}
         self._leave_asked: asyncio.Task[None] | None = None
         self._shell_mode = False
@@ -122,11 +122,6 @@ class ShownSession:
     def identity(self) -> tuple[str, str]:
         """The session's id and its model."""
         return self.agent.session_id, self.agent.model
-
-    @property
-    def working(self) -> bool:
-        """True while something runs."""
-        return self._working
 
     def tell(self, note: str) -> None:
         """Tells the model something, with the next prompt."""
@@ -178,7 +173,7 @@ class ShownSession:
                 more=more,
                 queued=self.queue.texts,
                 kept=self.queue.kept,
-                soon=self._working and self.queue.soon,
+                soon=self.working and self.queue.soon,
                 context=0.0 if ui.footer.hide_context_percentage else self._context_share,
             )
         )
@@ -216,6 +211,14 @@ class ShownSession:
         self.view, blocks = print_lines(self.view, group, lines, clip=clip, fold=fold)
         self._show(blocks)
 
+    def interject(self) -> list[str]:
+        """Takes the prompts that go in with the results of the current calls, and shows them."""
+        texts = self.queue.take_soon()
+        for text in texts:
+            self.pages.prompt(text)
+            self.print(prompt_lines(self._shown_as.pop(text, text)), "user")
+        return texts
+
     def send_at_once(self) -> bool:
         """Sends a first prompt that waits for MCP servers; False when none does."""
         control = None if self._agent is None else self.toolset.server_control
@@ -249,12 +252,17 @@ class Conversation(ShownSession):
     Its `approve` and `ask` are to be the agent's.
     """
 
-    def submit(self, text: str, *, early: bool = False, late: bool = False) -> None:
+    def submit(
+        self, text: str, *, early: bool = False, late: bool = False, shown: str = ""
+    ) -> None:
         """Takes what the person sends. `early`: it was sent before the session began, and is
-        carried out in order; `late`: it waits for the end of what runs."""
+        carried out in order; `late`: it waits for the end of what runs; `shown`: its text with
+        marks for what was pasted, for the screen."""
         text = text.strip()
         if self._leaving:
             return
+        if shown:
+            self._shown_as[text] = shown
         if self._shell_mode and text and text[0] not in "/!":
             text = f"!{text}"
         text = commands.PLAIN.get(text, text)
@@ -265,23 +273,15 @@ class Conversation(ShownSession):
             at_once = named[1] not in self.prompts
         else:
             at_once = named[0].name in commands.AT_ONCE
-            if named[0].idle and self._working:
+            if named[0].idle and self.working:
                 stop = "Esc" if self.keys else "Ctrl-C"
                 self._warn(f"/{named[0].name}: something is running. {stop} interrupts it.")
                 return
         if at_once:
             self._tasks.create_task(self._run_beside(text))
             return
-        late = late or not self._working or self.folder.place.settings.ui.queue == "end"
+        late = late or not self.working or self.folder.place.settings.ui.queue == "end"
         self.queue.add(text, command=named is not None or text.startswith("!"), late=late)
-
-    def interject(self) -> list[str]:
-        """Takes the prompts that go in with the results of the current calls, and shows them."""
-        texts = self.queue.take_soon()
-        for text in texts:
-            self.pages.prompt(text)
-            self.print(prompt_lines(self._shown_as.pop(text, text)), "user")
-        return texts
 
     async def run(
         self,
@@ -326,11 +326,11 @@ class Conversation(ShownSession):
         while not self._leaving:
             if not (text := await self.queue.next()):
                 continue
-            self._failed, self._working = False, True
+            self._failed, self.working = False, True
             try:
                 await self._carry(text)
             finally:
-                self._working = False
+                self.working = False
                 self.view = end_run(self.view)
                 self._announced.clear()
                 self._show(())
@@ -509,10 +509,6 @@ class Conversation(ShownSession):
         proposing, self._proposing = self._proposing, False
         if proposing:
             await self._follow(self.agent.checkpoints.propose())
-
-    def show_as(self, text: str, shown: str) -> None:
-        """Has a prompt shown as it stood in the input line, with marks for what was pasted."""
-        self._shown_as[text.strip()] = shown
 
     async def _prompt(self, text: str) -> None:
         self.pages.prompt(text)

@@ -46,9 +46,13 @@ class EchoLexer(Lexer):
 
 class Entry:
     """A `buffer` to write in. A paste that would fill the screen is shown as a mark, such as
-    `[pasted 5,000 lines]`; what is sent has the text in its place."""
+    `[pasted 5,000 lines]`; what is sent has the text in its place. `prepare` is called whenever
+    something is typed."""
 
-    def __init__(self, history: History, completer: Completer) -> None:
+    def __init__(
+        self, history: History, completer: Completer, prepare: Callable[[], None] = lambda: None
+    ) -> None:
+        self._prepare = prepare
         self._pasted: dict[str, str] = {}
         self._earlier: dict[str, str] = {}
         self.buffer = EditedBuffer(
@@ -124,6 +128,7 @@ class Entry:
         return mark
 
     def _completes(self) -> bool:
+        self._prepare()
         text = self.buffer.document.text_before_cursor
         return text.startswith("/") or "@" in text.split("\n")[-1].split(" ")[-1]
 

@@ -8,11 +8,10 @@ import termios
 from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager
 from string import ascii_letters, digits, punctuation
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.application.current import get_app
-from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import (
     Condition,
     Filter,
@@ -117,15 +116,6 @@ class KeyActions:
         self._mode_keys.clear()
         self._waiting.clear()
 
-    def begin_typing(self, prepare: Callable[[], None]) -> None:
-        """Calls `prepare` once when something is typed."""
-
-        def typed(buffer: Buffer) -> None:
-            buffer.on_text_changed -= typed
-            prepare()
-
-        self._entry.buffer.on_text_changed += typed
-
     @contextmanager
     def lend_terminal(self) -> Generator[None]:
         """Meanwhile another program has the terminal, and Ctrl-C is meant for that one."""
@@ -135,25 +125,22 @@ class KeyActions:
         finally:
             self._elsewhere -= 1
 
-    def send(self, *, late: bool = False) -> None:
-        """Sends what is in the input line; `late`: for the end of what runs."""
+    def send(self, *, late: bool = False) -> bool:
+        """Sends what is in the input line; `late`: for the end of what runs, and False when nothing
+        does."""
+        if late and (self._person is None or not self._person.working):
+            return False
         shown = self._entry.buffer.text.strip()
         text = self._entry.take() if shown else ""
         if self._person is not None:
+            more: dict[str, Any] = {"late": True} if late else {}
             if text.strip() != shown:
-                self._person.show_as(text, shown)
-            if late:
-                self._person.submit(text, late=True)
-            else:
-                self._person.submit(text)
+                more["shown"] = shown
+            self._person.submit(text, **more)
         elif text:
             self._waiting.append(text)
             self._show_waiting(tuple(self._waiting))
-
-    @property
-    def working(self) -> bool:
-        """True while something runs that a prompt may wait for."""
-        return self._person is not None and self._person.working
+        return True
 
     def take_back(self) -> bool:
         """Puts the last prompt that waits into the input line; False when there is none."""
@@ -308,9 +295,8 @@ def list_keys(hands: KeyActions, panel: Panel) -> KeyBindings:
         buffer = event.current_buffer
         if buffer.complete_state is None:
             word = buffer.document.text_before_cursor.rpartition(" ")[2]
-            if hands.working and buffer.text.strip() and word[:1] not in ("/", "@"):
-                hands.send(late=True)
-            else:
+            kept = buffer.text.strip() and word[:1] not in ("/", "@") and hands.send(late=True)
+            if not kept:
                 buffer.start_completion()
         elif not take_completion(buffer, later=True):
             buffer.cancel_completion()
@@ -421,9 +407,9 @@ def session_keys(
 
     @keys.add("c-z")
     def _(_event: KeyPressEvent) -> None:
-        panel.hide()
+        panel.set_away(away=True)
         suspended = asyncio.ensure_future(run_in_terminal(lambda: os.kill(0, signal.SIGTSTP)))
-        suspended.add_done_callback(lambda _: panel.show())
+        suspended.add_done_callback(lambda _: panel.set_away(away=False))
 
     @keys.add(Keys.Vt100MouseEvent)
     def _(_event: KeyPressEvent) -> None:
@@ -473,13 +459,16 @@ def question_keys(panel: Panel) -> KeyBindings:
     answers."""
     keys = KeyBindings()
     asking = Condition(lambda: panel.asking) & ~is_searching
-    begun = asking & Condition(lambda: panel.begun)
-    free = asking & (Condition(lambda: panel.begun) | ~Condition(lambda: panel.drafting))
+    begun = asking & Condition(lambda: bool(panel.begun))
+    free = asking & (
+        Condition(lambda: bool(panel.begun))
+        | Condition(lambda: panel.aimed or not panel.has_draft())
+    )
 
     def end_key(_event: KeyPressEvent) -> None:
-        panel.end_key()
+        panel.words("")
 
-    empty = Condition(lambda: panel.begun) | ~Condition(lambda: panel.has_draft)
+    empty = Condition(lambda: bool(panel.begun)) | Condition(lambda: not panel.has_draft())
     where = {"enter": asking & empty, "space": free, "escape": asking & ~has_completions}
     for key, name in _MENU_KEYS.items():
         keys.add(key, filter=where.get(name, asking & ~has_completions))(_menu_key(panel, name))

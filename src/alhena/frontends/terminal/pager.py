@@ -135,12 +135,12 @@ class PagerOpener:
         self._task.add_done_callback(self._return)
 
     async def _run(self, pages: PagerBlocks) -> None:
-        self._panel.hide()
+        self._panel.set_away(away=True)
         async with in_terminal():
             await Pager(pages, self._terminal, self._style()).run()
 
     def _return(self, task: "asyncio.Task[None]") -> None:
         self._task = None
-        self._panel.show()
+        self._panel.set_away(away=False)
         if not task.cancelled():
             task.result()

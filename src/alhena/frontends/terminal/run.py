@@ -151,6 +151,7 @@ async def _with_prompt(arguments: RunArguments) -> int:
         ),
         history=PromptHistory(os.environ, cwd, warn),
         completer=completer,
+        prepare=completer.prepare,
     )
     with signals(screen.hands) as caught:
         code = await _sit(arguments, screen, completer)
@@ -185,7 +186,6 @@ async def _sit(
     def attach(conversation: Conversation) -> None:
         completer.session = conversation
         completer.filtering = conversation.folder.place.settings.context.file_filtering
-        screen.hands.begin_typing(completer.prepare)
         screen.pager.pages = conversation.pages
         hands.attach(conversation)
 

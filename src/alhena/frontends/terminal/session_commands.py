@@ -265,7 +265,7 @@ async def model(context: "Conversation", rest: str) -> list[Line]:
         names, saved = [picked[0]], picked[1]
     name: str | None = names[0]
     if words and (near := near_model(names[0])) is not None:
-        from alhena.frontends.terminal.looks.theme_menu import confirm_near
+        from alhena.frontends.terminal.setting_commands import confirm_near
 
         name = await confirm_near(context.screen, "model", one_line(names[0], 60), near)
     if name is None:

@@ -120,7 +120,7 @@ async def converse(
 
 
 def _welcome_lines(agent: SessionRunner, ui: UiSettings) -> list[Line]:
-    """Where one is, which model answers, and how to get help."""
+    """The directory, the model that answers, and the way to help."""
     lines: list[str] = []
     if not ui.hide_banner:
         lines.append(

@@ -4,6 +4,7 @@ import os
 import platform
 import re
 from collections.abc import Callable, Iterable, Iterator
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
@@ -36,6 +37,7 @@ from alhena.wire.content import Content, Part
 
 if TYPE_CHECKING:
     from alhena.frontends.terminal.conversation import Conversation
+    from alhena.frontends.terminal.drawing.screen import Screen
 
 CONTEXT = 2
 """Contents that each session begins with."""
@@ -254,27 +256,48 @@ def _layer(place: Place, key: str) -> str:
 
 async def theme(context: "Conversation", rest: str) -> list[Line]:
     """/theme [NAME]: a list of the themes, or the one of a name, saved for the user."""
-    from alhena.frontends.terminal.looks.theme import theme_named
-    from alhena.frontends.terminal.looks.theme_menu import (
-        all_themes,
-        confirm_near,
-        near_theme,
-        pick_theme,
-        theme_words,
-    )
+    ui, name = context.folder.place.settings.ui, one_line(rest.strip(), 60)
+    themes = context.screen.themes(ui.custom_themes)
+    known = {each.casefold(): each for each in themes}
+    if name and themes and name.casefold() not in known:
+        near = get_close_matches(name.casefold(), known, n=1, cutoff=NEAR)
+        if not near:
+            return [line(f"No theme {name}. /theme lists them.", "error")]
+        name = await confirm_near(context.screen, "theme", name, known[near[0]]) or ""
+    elif name:
+        name = known.get(name.casefold(), name)
+    elif themes:
+        now = ui.theme or ""
+        options = tuple(
+            MenuOption(label=each, detail="current" if each == now else "", sample=sample)
+            for each, sample in themes.items()
+        )
+        selected = list(themes).index(now) if now in themes else 0
+        menu = Menu(title="Theme", options=options, selected=selected, search="")
+        picked = await context.screen.choose(menu)
+        name = options[min(picked)].label if picked else ""
+    return _set(context, "ui.theme", name) if name else [line("Nothing changed.")]
 
-    ui = context.folder.place.settings.ui
-    name: str | None = rest.strip()
-    themes = all_themes(ui)
-    if not name:
-        name = await pick_theme(context.screen, ui)
-    elif near := near_theme(name, themes):
-        name = await confirm_near(context.screen, "theme", one_line(name, 40), near)
-    if not name:
-        return [line("Nothing changed.")]
-    if theme_named(name, themes) is None:
-        return theme_words(one_line(name, 60))
-    return _set(context, "ui.theme", name)
+
+NEAR = 0.6
+"""Least similarity of a misspelling to the name that is meant."""
+
+
+async def confirm_near(screen: "Screen", kind: str, name: str, near: str) -> str | None:
+    """Asks what was meant by a name that is not known: the near one, or the name as it is; None for
+    neither."""
+    options = (
+        MenuOption(label=f"Yes, use {near}"[:LABEL], key="y"),
+        MenuOption(label=f"Use {name} as written"[:LABEL], key="u"),
+        MenuOption(label="No, change nothing", key="n"),
+    )
+    title = f"Unknown {kind} {name}. Did you mean {near}?"
+    picked = await screen.choose(Menu(title=title, options=options, escape="change nothing"))
+    return (near, name, None)[min(picked)] if picked else None
+
+
+LABEL = 60
+"""Characters of an answer."""
 
 
 def setting_kinds() -> dict[str, Any]:

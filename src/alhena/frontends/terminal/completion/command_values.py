@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from alhena.errors import AlhenaError
 
 if TYPE_CHECKING:
-    from alhena.frontends.terminal.completion.completer import Offer
     from alhena.frontends.terminal.conversation import Conversation
 
-Values = Callable[["Conversation"], "Iterable[Offer]"]
+Offer = tuple[str, str]
+"""A word and its meaning."""
+Values = Callable[["Conversation"], Iterable[Offer]]
 
 
-def values_of(session: "Conversation", name: str, before: list[str]) -> "list[Offer]":
+def values_of(session: "Conversation", name: str, before: list[str]) -> list[Offer]:
     """The words that may follow `/name`, where these stand `before` the cursor already."""
     from alhena.frontends.terminal.commands import find_command
 
@@ -22,7 +23,7 @@ def values_of(session: "Conversation", name: str, before: list[str]) -> "list[Of
         return []
     command = found[0].name
     if command == "settings" and len(before) == 1 and before[0] != "reset":
-        return [(each, "") for each in _setting_values(before[0])]
+        return [(each, "") for each in _setting_values(session, before[0])]
     values = _VALUES.get((command, *before))
     try:
         return [*_SUBCOMMANDS.get((command, *before), ()), *(values(session) if values else ())]
@@ -30,8 +31,8 @@ def values_of(session: "Conversation", name: str, before: list[str]) -> "list[Of
         return []
 
 
-def mentions_of(session: "Conversation") -> "Iterator[Offer]":
-    """What an @ may name that is no path: agents, and resources of MCP servers."""
+def mentions_of(session: "Conversation") -> Iterator[Offer]:
+    """Agents and resources of MCP servers, which an @ may name beside paths."""
     agents = session.toolset.agents
     yield from ((each.name, f"agent: {each.description}") for each in agents.local)
     control = session.toolset.server_control
@@ -40,7 +41,7 @@ def mentions_of(session: "Conversation") -> "Iterator[Offer]":
             yield each.uri, f"resource of {server.name}: {each.title or each.name}"
 
 
-_SUBCOMMANDS: "Mapping[tuple[str, ...], tuple[Offer, ...]]" = {
+_SUBCOMMANDS: Mapping[tuple[str, ...], tuple[Offer, ...]] = {
     ("commands",): (("reload", "find them again"),),
     ("tools",): (("desc", "with descriptions"),),
     ("mcp",): (
@@ -83,12 +84,12 @@ _SUBCOMMANDS: "Mapping[tuple[str, ...], tuple[Offer, ...]]" = {
 }
 
 
-def _tags(session: "Conversation") -> "Iterator[Offer]":
+def _tags(session: "Conversation") -> Iterator[Offer]:
     tags = session.agent.checkpoints.conversations.all()
     return ((each.name, f"{each.saved[:16]}  {each.title}") for each in tags)
 
 
-def _models(session: "Conversation") -> "Iterator[Offer]":
+def _models(session: "Conversation") -> Iterator[Offer]:
     from alhena.models.catalogue import served_models, today
 
     now = session.identity[1]
@@ -98,47 +99,48 @@ def _models(session: "Conversation") -> "Iterator[Offer]":
             yield each.name, f"{each.input_limit:,} tokens"
 
 
-def _server_names(session: "Conversation") -> "Iterator[Offer]":
+def _server_names(session: "Conversation") -> Iterator[Offer]:
     control = session.toolset.server_control
     return ((each.name, str(each.state)) for each in control.reports) if control else iter(())
 
 
-def _skill_names(session: "Conversation") -> "Iterator[Offer]":
+def _skill_names(session: "Conversation") -> Iterator[Offer]:
     skills = session.toolset.skills
     found = {} if skills is None else skills.active
     return ((name, each.description) for name, each in found.items())
 
 
-def _setting_keys(_session: "Conversation") -> "Iterator[Offer]":
+def _setting_keys(_session: "Conversation") -> Iterator[Offer]:
     from alhena.frontends.terminal.setting_commands import setting_kinds
 
     return ((key, "") for key in setting_kinds())
 
 
-def _setting_values(key: str) -> tuple[str, ...]:
-    from alhena.frontends.terminal.looks.theme import THEMES
+def _setting_values(session: "Conversation", key: str) -> tuple[str, ...]:
     from alhena.frontends.terminal.setting_commands import setting_choices
 
-    return tuple(THEMES) if key == "ui.theme" else setting_choices(key)
+    if key != "ui.theme":
+        return setting_choices(key)
+    return tuple(session.screen.themes(session.folder.place.settings.ui.custom_themes))
 
 
-def _themes(_session: "Conversation") -> "Iterator[Offer]":
-    return ((each, "") for each in _setting_values("ui.theme"))
+def _themes(session: "Conversation") -> Iterator[Offer]:
+    return ((each, "") for each in _setting_values(session, "ui.theme"))
 
 
-def _checkpoints(session: "Conversation") -> "Iterator[Offer]":
+def _checkpoints(session: "Conversation") -> Iterator[Offer]:
     from alhena.frontends.shared.descriptions import checkpoint_words
 
     found = reversed(session.agent.checkpoints.list())
     return ((name, checkpoint_words(each)) for name, each in found)
 
 
-def _blocks(session: "Conversation") -> "Iterator[Offer]":
+def _blocks(session: "Conversation") -> Iterator[Offer]:
     pages = session.pages
-    return ((str(number), page.title) for number, page in reversed(pages.numbered()))
+    return ((str(number), page.title) for number, page in reversed(pages.number_blocks()))
 
 
-def _sessions(session: "Conversation") -> "Iterator[Offer]":
+def _sessions(session: "Conversation") -> Iterator[Offer]:
     from alhena.frontends.shared.listings import session_rows
     from alhena.session.store import project_store
 

@@ -16,6 +16,7 @@ from alhena.display_text import escaped, one_line
 from alhena.frontends.shared.mentions import quoted_path
 
 if TYPE_CHECKING:
+    from alhena.frontends.terminal.completion.command_values import Offer
     from alhena.frontends.terminal.completion.file_index import FileIndex
     from alhena.frontends.terminal.conversation import Conversation
 
@@ -23,8 +24,6 @@ OFFERED = 50
 MAX_META = 120
 LOOKED_AT = 20_000
 """Entries of a directory that are looked at."""
-Offer = tuple[str, str]
-"""A word and what it means."""
 
 
 class PromptCompleter(Completer):
@@ -72,7 +71,7 @@ class PromptCompleter(Completer):
         for word, about in best_of(values_of(self.session, name, before.split()), last):
             yield _completion(word, last, about, word)
 
-    def _mentions(self, word: str) -> Iterator[Offer]:
+    def _mentions(self, word: str) -> "Iterator[Offer]":
         """Agents and resources of servers."""
         if self.session is None:
             return
@@ -87,13 +86,13 @@ class PromptCompleter(Completer):
         if not self.filtering.enable_recursive_file_search or outside:
             yield from beginning_with(self._cwd, word, self.filtering)
             return
-        index = self._known()
+        index = self._open_index()
         found = index.find(word)
         if not self.filtering.enable_fuzzy_search:
             found = [each for each in found if word.casefold() in each.casefold()]
         yield from found if index.ready else beginning_with(self._cwd, word, self.filtering)
 
-    def _known(self) -> "FileIndex":
+    def _open_index(self) -> "FileIndex":
         from alhena.frontends.terminal.completion.file_index import FileIndex
 
         if self._index is None:
@@ -105,7 +104,7 @@ class PromptCompleter(Completer):
     def prepare(self) -> None:
         """Begins to read the paths, so that they are known when an @ is typed."""
         if self.filtering.enable_recursive_file_search:
-            self._known()
+            self._open_index()
 
 
 def _completion(text: str, word: str, about: str, whole: str | None = None) -> Completion:
@@ -117,7 +116,7 @@ def _completion(text: str, word: str, about: str, whole: str | None = None) -> C
     )
 
 
-def best_of(offers: Iterable[Offer], word: str) -> list[Offer]:
+def best_of(offers: "Iterable[Offer]", word: str) -> "list[Offer]":
     """The offers that a word means: itself, those that begin with it, and those that have it."""
     wanted = word.casefold()
     kinds: tuple[list[Offer], ...] = ([], [], [])

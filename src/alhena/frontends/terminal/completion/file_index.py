@@ -205,7 +205,7 @@ def search(
 
 
 def _occurrences(text: str, wanted: str) -> Iterator[int]:
-    """Where the word stands in the paths: at the beginning of names, then anywhere."""
+    """Offsets of the word in the paths: at the beginning of names, then anywhere."""
     for begun in (f"\n{wanted}", f"/{wanted}", wanted):
         at, count, skip = text.find(begun), 0, len(begun) - len(wanted)
         while at >= 0 and count < CANDIDATES:

@@ -19,7 +19,7 @@ class Panel:
     """One question at a time, above the input line, which stays in use. `changed` is called
     whenever another question is shown, or none, or keys begin to count; `later` calls a function
     after some seconds. `typed` gets what was no answer; `has_draft` says that the input line holds
-    text.
+    text; `begun` is a letter or number that may be an answer; `aimed`: an arrow was pressed.
 
     A person may be typing when a question appears, and typing answers nothing. No key counts before
     the question was there to be seen (`note_drawn`) for a moment. A letter or number is an answer
@@ -45,12 +45,12 @@ class Panel:
         self._changed = changed
         self._later = later
         self._typed = typed
-        self._has_draft = has_draft
-        self._begun = ""
+        self.has_draft = has_draft
+        self.begun = ""
         self._alone: asyncio.TimerHandle | None = None
         self._seen = False
         self._away = False
-        self._aimed = False
+        self.aimed = False
         self._wait = LOOK
         self._waiting: asyncio.TimerHandle | None = None
         self._picked: asyncio.Future[frozenset[int] | None] | None = None
@@ -66,26 +66,11 @@ class Panel:
         """True at a question beside which the input line is in use: keys may be either's."""
         return self.menu is not None and self.menu.search is None
 
-    @property
-    def begun(self) -> bool:
-        """True while a letter or number may be an answer."""
-        return bool(self._begun)
-
-    @property
-    def has_draft(self) -> bool:
-        """True when Enter is the input line's."""
-        return self._has_draft()
-
-    @property
-    def drafting(self) -> bool:
-        """True when letters are the input line's, too."""
-        return self._has_draft() and not self._aimed
-
     async def choose(self, menu: Menu) -> frozenset[int] | None:
         """Waits for the choice; None when the menu is dismissed."""
         self._picked = asyncio.get_running_loop().create_future()
         self.menu, self.note = menu, ""
-        self._aimed = self._seen = False
+        self.aimed = self._seen = False
         self._rest(LOOK)
         self._changed()
         try:
@@ -102,17 +87,15 @@ class Panel:
             self._seen = True
             self._rest(self._wait)
 
-    def hide(self) -> None:
-        """Nothing is to be seen until `show`; what is pressed meanwhile is meant for others."""
-        self._away = True
+    def set_away(self, *, away: bool) -> None:
+        """While away nothing is to be seen; keys that are pressed meanwhile are for others."""
+        self._away = away
+        if not away:
+            self._changed()
+            return
         self._seen = False
         self._forget()
         self._rest(LOOK)
-
-    def show(self) -> None:
-        """Makes the menu visible again."""
-        self._away = False
-        self._changed()
 
     async def write(self, label: str, placeholder: str, *, secret: bool = False) -> str | None:
         """Waits for a line of text, not echoed if `secret`; None when dismissed."""
@@ -141,32 +124,27 @@ class Panel:
             self._confirm(menu)
         elif name in MOVES:
             self._move(menu, MOVES[name])
-        elif name == "space" and menu.checked is not None and not (self._begun or self.drafting):
+        elif name == "space" and menu.checked is not None and not (self.begun or self._drafting()):
             self._take(press(menu, name) if self.counts else menu)
         else:
             self._press_letter(" " if name == "space" else name)
 
     def words(self, text: str) -> None:
-        """Takes a text that arrives at once, as a paste does: it is no answer."""
+        """Takes a text that arrives at once, as a paste does: it is no answer, nor is a letter
+        right before it. "" is a key that writes nothing."""
         if self.menu is not None and self.menu.search is not None:
             for char in text:
                 self._take(press(self.menu, char))
             return
-        self.end_key()
-        self._typed(text)
-        self.pause()
-
-    def end_key(self) -> None:
-        """A key that is no letter follows the one that was begun: that one was typing."""
-        begun = self._begun
+        text = self.begun + text
         self._forget()
-        if begun:
-            self._typed(begun)
+        if text:
+            self._typed(text)
             self.pause()
 
     def pause(self) -> None:
         """No key is an answer right after typing."""
-        self.note, self._aimed = "", False
+        self.note, self.aimed = "", False
         self._rest(PAUSE)
 
     def erase(self) -> None:
@@ -197,28 +175,28 @@ class Panel:
             self._picked.set_result(made.indices)
 
     def _confirm(self, menu: Menu) -> None:
-        if self._begun and self._seen:
+        if self.begun and self._seen:
             self._finish_key()
-        elif self._begun or not self.counts:
+        elif self.begun or not self.counts:
             self._forget()
             self._set_note(EARLY)
         else:
             self._take(press(menu, "enter"))
 
     def _move(self, menu: Menu, name: str) -> None:
-        if self._begun:  # typing, and an arrow in it
-            self.end_key()
-        elif not self.counts and not self._has_draft():
+        if self.begun:  # typing, and an arrow in it
+            self.words("")
+        elif not self.counts and not self.has_draft():
             self._set_note(EARLY)
         else:
-            self._aimed, self.note = True, ""
+            self.aimed, self.note = True, ""
             self._take(press(menu, name))
 
     def _press_letter(self, char: str) -> None:
-        begun = self._begun
+        begun = self.begun
         if begun.isdecimal() and char.isdecimal():
             self._begin(begun + char)
-        elif begun or self.drafting:
+        elif begun or self._drafting():
             self._forget()
             self._typed(begun + char)
             self.pause()
@@ -228,7 +206,7 @@ class Panel:
     def _begin(self, name: str) -> None:
         """Waits until a letter or a number is known to be alone."""
         self._forget()
-        self._begun = name
+        self.begun = name
         self._alone = self._later(ALONE, self._end_alone)
 
     def _end_alone(self) -> None:
@@ -240,7 +218,7 @@ class Panel:
 
     def _finish_key(self) -> None:
         """Takes the letter or number as the answer, if it is one."""
-        menu, begun = self.menu, self._begun
+        menu, begun = self.menu, self.begun
         self._forget()
         if menu is None:
             return
@@ -249,12 +227,16 @@ class Panel:
         else:
             self._take(press(menu, begun))
 
+    def _drafting(self) -> bool:
+        """True when letters are the input line's, too."""
+        return self.has_draft() and not self.aimed
+
     def _set_note(self, note: str) -> None:
         self.note = note
         self._changed()
 
     def _forget(self) -> None:
-        self._begun = ""
+        self.begun = ""
         if self._alone is not None:
             self._alone.cancel()
             self._alone = None

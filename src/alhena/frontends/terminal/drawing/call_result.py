@@ -453,7 +453,7 @@ class PagerBlocks:
                 return self.call(event, self._described.pop(event.call_id, ""))
         return 0
 
-    def numbered(self) -> list[tuple[int, PagerBlock]]:
+    def number_blocks(self) -> list[tuple[int, PagerBlock]]:
         """The blocks with their numbers, which stay when older ones are dropped."""
         return list(enumerate(self.items, self.dropped + 1))
 
