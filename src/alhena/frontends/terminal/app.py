@@ -302,7 +302,7 @@ class TerminalScreen:
         elif self._panel.label is not None:
             place = self._answer
         if self._app.layout.is_searching and self._panel.asking:
-            place = self._app.layout.current_window  # the search goes on beside the question
+            place = self._app.layout.current_window  # the search continues beside the question
         elif self._app.layout.is_searching:
             with set_app(self._app):
                 stop_search()

@@ -358,7 +358,7 @@ class Conversation(ShownSession):
     def leave(self, why: str = "") -> bool:
         """Ends the program: what runs is stopped, what waits is dropped. Said again, it hastens
         nothing but the end of the screen. False where the person is asked first, because commands
-        run in the background; with a reason (`why`) nobody is."""
+        run in the background, unless there is a reason (`why`)."""
         if self._leaving:
             self.screen.close()
             return True

@@ -486,8 +486,8 @@ class ModifiedEdit(EditInvocation):
 async def find_vain_edit(
     invocation: EditInvocation, shown: object, context: ExecutionContext
 ) -> ToolFailure | None:
-    """The failure of an edit that cannot be made, or changes nothing: nobody need be asked about
-    it. `shown` is what `confirmation` returned."""
+    """The failure of an edit that cannot be made, or changes nothing: there is no question to ask
+    about it. `shown` is what `confirmation` returned."""
     if shown is None:
         found = await invocation.contents(context)
         return found if isinstance(found, ToolFailure) else None

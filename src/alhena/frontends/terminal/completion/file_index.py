@@ -215,7 +215,7 @@ def _occurrences(text: str, wanted: str) -> Iterator[int]:
 
 
 def _score_part(text: str, at: int, wanted: str, end: int) -> float:
-    """The worth of a word that stands in a path as it is; `end` is the path's end."""
+    """The worth of a word that a path has as it is; `end` is the path's end."""
     start = text.rfind("\n", 0, at) + 1
     name = text.rfind("/", start, end - 1) + 1 or start
     before = text[at - 1]
