@@ -11,6 +11,7 @@ from inline_snapshot import snapshot
 
 from alhena.agent.toolset.approval import describe_allowance
 from alhena.display_text import exact
+from alhena.frontends.shared.listings import mode_word
 from alhena.frontends.terminal.access_dialog import MENU as ACCESS
 from alhena.frontends.terminal.dialogs.approval import (
     ApprovalDialog,
@@ -394,7 +395,7 @@ def test_details_have_the_rule_the_mode_the_whole_change_and_all_answers():
     assert "line 1499" in shown
     for fact in (
         "tool: tool",
-        "mode: autoEdit",
+        "mode: auto_edit",
         "rule: user (my.toml:3), priority ",
         f"reason: {rule_decision(rule).reason}",
         "Session: all tools of srv",
@@ -512,7 +513,10 @@ def test_who_approves_a_plan_says_how_it_is_carried_out(next_mode: str, modes: l
     menu, answers = choices(request(plan))
     assert [each.payload.approval_mode for each in answers] == [*modes, None]
     assert answers[-1].outcome is Outcome.CANCEL
-    assert [each.detail for each in menu.options] == [*(f"{mode} mode" for mode in modes), ""]
+    assert [each.detail for each in menu.options] == [
+        *(f"{mode_word(mode)} mode" for mode in modes),
+        "",
+    ]
     assert len({each.key for each in menu.options}) == len(menu.options)
 
 

@@ -34,7 +34,7 @@ from alhena.models.providers.select import auth_type, is_demo, login_files
 from alhena.system.errors import printable
 from alhena.version import __version__
 
-_TIP = "/help lists commands and keys, ? shows the keys"
+_TIP = "? shows the keys, /help lists commands and keys"
 _CHECKPOINTS = ("general", "checkpointing", "enabled")
 _DEMO = "Demo mode: answers come from fixed rules, not a model. /auth connects a model."
 
