@@ -120,7 +120,7 @@ class TurnGuard:
     """The checks between the turns of a prompt, in a session and in a subagent alike.
 
     `limits` are checked before each turn, `loops` after it, and `step` is awaited before tool
-    results are sent; `interject` gives texts to send with them. `final`: the value the prompt has
+    results are sent, with the texts that it returns. `final`: the value the prompt has
     to end with. `ended_by`: the call that ended the prompt. `said`: the texts of the model. With
     `numbered` each turn has its own prompt id.
     """
@@ -132,9 +132,8 @@ class TurnGuard:
         emit: Callable[[Event], None],
         *,
         session_id: str = "",
-        step: Callable[[], Awaitable[None]] = at_once,
+        step: Callable[[], Awaitable[Sequence[str] | None]] = at_once,
         numbered: bool = False,
-        interject: Callable[[], Sequence[str]] | None = None,
     ) -> None:
         self.loops = loops
         self.final: FinalAnswer | None = None
@@ -146,7 +145,6 @@ class TurnGuard:
         self._session_id = session_id
         self._step = step
         self._numbered = numbered
-        self._interject = interject
         self._prompt_id = ""
 
     def new_prompt(self, prompt_id: str, final: "FinalAnswer | None" = None) -> None:
@@ -218,8 +216,7 @@ class TurnGuard:
         `step` raises: then no further turn may start."""
         note = await self.loops.check_calls(done)
         await self.admit()
-        await self._step()
-        said = () if self._interject is None else self._interject()
+        said = await self._step() or ()
         return (*note, *(Part(text=f"{MEANWHILE}{text}") for text in said))
 
     async def check_chanting(self, error: ChantingError) -> tuple[Part, ...]:
@@ -248,10 +245,12 @@ def open_guard(
 
         speaker = SpeakerJudge(chat, links)
     loops = LoopGuard(links.emit, enabled=looks, judge=judge, ask=links.ask, speaker=speaker)
-    session_id, step = links.session_id, links.step
-    return TurnGuard(
-        (links.turns,), loops, links.emit, session_id=session_id, step=step, interject=interject
-    )
+
+    async def step() -> Sequence[str]:
+        await links.step()
+        return () if interject is None else interject()
+
+    return TurnGuard((links.turns,), loops, links.emit, session_id=links.session_id, step=step)
 
 
 def within_budget(

@@ -213,9 +213,6 @@ def test_a_plan_is_shown_as_it_was_written():
     rendered = render_markdown(drawn, 60, colour=False)
     for hidden in ("then remove the backups and push --force", "rm-the-database", "and rm -rf"):
         assert hidden in " ".join(rendered.split())
-    simple = msgspec.structs.replace(plan, plan="# Plan\n\n- **one**\n")
-    (block,) = (each for each in request_blocks(request(simple)) if isinstance(each, Markdown))
-    assert "**" not in render_markdown(block.text, 60, colour=True)
 
 
 HIDING = [

@@ -153,7 +153,7 @@ def test_first_start(snapshots: Snapshots, work: Path):
         terminal.until("↑/↓ select")
         snapshots.take(terminal, "a way to a model is chosen")
         terminal.send("1")
-        terminal.until("API key:")
+        terminal.until("API key (hidden):")
         snapshots.take(terminal, "a key is asked for")
         terminal.send(ESC)
         answer(terminal, "4")

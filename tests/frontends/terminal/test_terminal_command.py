@@ -138,7 +138,7 @@ def test_escape_and_a_command_right_behind_it_are_two_things(server: ScriptedSer
     with at(server) as terminal:
         terminal.until("default  m")
         terminal.send(ESC + "/policies" + ENTER)
-        terminal.until("rules hold in mode")
+        terminal.until("rules in default mode")
         terminal.send(ESC + "fine so far")
         terminal.until("> fine so far")
         assert "fine so far" in re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", terminal.raw)

@@ -161,7 +161,7 @@ def test_a_change_is_shown_with_line_numbers_unless_it_was_just_approved():
 """)
     seen = View(titles=TITLES.titles, shown=frozenset({"1"}))
     _, text = played(executing("replace", "Edit a.py"), ended("replace", display), view=seen)
-    assert text == snapshot('✓ Edit a.py (+1 -1) · 1.2 s')
+    assert text == snapshot("✓ Edit a.py (+1 -1) · 1.2 s")
 
 
 def test_a_change_that_a_person_changed_too_is_counted_as_it_was_written():

@@ -138,10 +138,8 @@ _TASKS = {
 }
 
 
-def header(
-    event: ToolCallResponseEvent, title: str, description: str, *, seen: bool = False
-) -> Line:
-    """A finished call in one line: status, name, object, result. `seen`: as of `ended_lines`."""
+def header(event: ToolCallResponseEvent, title: str, description: str) -> Line:
+    """A finished call in one line: status, name, object, result."""
     style, mark = _MARKS.get(event.outcome, ("", "·"))
     description = without_title_words(title, description)
     lasted = f" · {duration(event.duration_ms)}" if event.duration_ms >= SLOW_MS else ""
@@ -149,12 +147,12 @@ def header(
         (style, mark),
         ("bold", f" {one_line(title)}"),
         ("", f" {description}" if description else ""),
-        *_result_spans(event, seen=seen),
+        *_result_spans(event),
         ("dim", lasted),
     )
 
 
-def _result_spans(event: ToolCallResponseEvent, *, seen: bool) -> Line:
+def _result_spans(event: ToolCallResponseEvent) -> Line:
     """The result of a call, as far as a few words have it."""
     if event.outcome == "success":
         words = _change_counts(event) or short_result(event.display)

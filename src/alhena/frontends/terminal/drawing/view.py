@@ -484,7 +484,7 @@ def call_blocks(
     """An ended call as shown in the scrollback."""
     title = view.titles.get(event.name) or plain_name(event.name, event.mcp_server_name)
     seen, own = event.call_id in view.shown, event.call_id in view.own
-    head = header(event, title, one_line(description, 300), seen=seen)
+    head = header(event, title, one_line(description, 300))
     if nested:  # the call that runs the subagent shows what came of it
         return print_lines(view, "calls", [(("", "  "), *head)], clip=True)
     if isinstance(event.display, dict) and event.display.get("type") == "todo_list":
