@@ -255,7 +255,7 @@ def test_the_settings_are_those_of_the_code_with_their_defaults() -> None:
 
 
 def test_the_example_of_settings_is_one_that_is_read(project: Path) -> None:
-    from alhena.config.settings import load_settings
+    from alhena.config.checking import load_settings
 
     text = sections(page("settings"))["settings.json"]
     example = "\n".join(line for line in text.splitlines() if line.startswith("    "))

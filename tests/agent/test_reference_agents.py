@@ -13,7 +13,7 @@ HEAD = "---\nname: looker\ndescription: Looks\n---\n"
 TASK = call("delegate_to_agent", {"agent_name": "looker", "objective": "find the bug"})
 
 
-def delegated(server: ScriptedServer) -> str:
+def delegation_result(server: ScriptedServer) -> str:
     """The result that the caller of an agent gets."""
     server.reply(sse(text("fine")))
     ran = alhena("-y", "--skip-trust", "-p", "hi", **keyed(server))
@@ -28,7 +28,7 @@ def test_the_inputs_of_an_agents_body_are_filled_in(
     write(home / ".gemini" / "agents" / "looker.md", HEAD + body)
     server.reply(sse(chunk(TASK, finish="STOP")))
     server.reply(sse(chunk(call("complete_task", {"result": "seen"}), finish="STOP")))
-    assert "seen" in delegated(server)
+    assert "seen" in delegation_result(server)
     system = server.requests[1].json["systemInstruction"]["parts"][0]["text"]
     if body.strip():
         assert "Do: find the bug (find the bug), " in system
@@ -47,7 +47,7 @@ def test_what_an_agent_said_before_its_last_turn_is_in_its_result(
     server.reply(sse(chunk({"text": "The bug is in a.py."}, listing, finish="STOP")))
     server.reply(sse(chunk({"text": "Also in b.py."}, listing, finish="STOP")))
     server.reply(sse(text("I have no more turns.")))
-    result = delegated(server)
+    result = delegation_result(server)
     assert "The bug is in a.py." in result
     assert "Also in b.py." in result
     assert "I have no more turns." in result
@@ -62,7 +62,7 @@ def test_what_an_agent_had_found_is_kept_when_its_model_fails(
     server.reply(sse(chunk({"text": "The bug is in a.py."}, listing, finish="STOP")))
     error = {"error": {"code": 400, "message": "odd", "status": "INVALID_ARGUMENT"}}
     server.reply(json_reply(error, status=400))
-    result = delegated(server)
+    result = delegation_result(server)
     assert "failed" in result
     assert "The bug is in a.py." in result
 
@@ -92,3 +92,41 @@ def test_several_extensions_and_all_are_uninstalled(home: Path) -> None:
     assert (home / ".gemini" / "extensions" / "three").exists()
     assert alhena("extensions", "uninstall", "--all").code == 0
     assert alhena("extensions", "list").out.startswith("There are no extensions")
+
+
+@pytest.mark.parametrize(
+    ("tools", "runs", "refused"),
+    [
+        ("Bash(echo:*), Read", "echo one; echo two", "touch made"),
+        ("run_shell_command(echo *)", "echo one", "echo one && touch made"),
+        ("Bash(echo one), Bash(true:*)", "true && echo one", "echo two"),
+        ("Bash, Bash(echo:*)", "touch made", ""),
+    ],
+)
+def test_of_the_shell_an_agent_has_the_commands_that_its_tools_name(
+    tools: str, runs: str, refused: str, home: Path, server: ScriptedServer
+) -> None:
+    file = write(
+        home / ".gemini" / "agents" / "looker.md",
+        HEAD.replace("name:", f"tools: {tools}\nname:", 1) + "Look.",
+    )
+    assert "gets no tool" not in alhena("agents", "validate", str(file)).err
+    server.reply(sse(chunk(TASK, finish="STOP")))
+    shell = [call("run_shell_command", {"command": line}) for line in (runs, refused) if line]
+    server.reply(sse(chunk(*shell, finish="STOP")))
+    server.reply(sse(chunk(call("complete_task", {"result": "seen"}), finish="STOP")))
+    assert "seen" in delegation_result(server)
+    declared = json.dumps(server.requests[1].json["tools"])
+    assert "run_shell_command" in declared
+    answers = [json.dumps(part) for part in server.requests[2].json["contents"][-1]["parts"]]
+    assert "Exit Code: 0" in answers[0]
+    if refused:
+        assert "Only these shell commands are there for agent looker: " in answers[1]
+        assert not Path("made").exists()
+
+
+def test_what_is_no_command_in_an_agents_tools_is_named(home: Path) -> None:
+    for tools in ("Foo(x:*)", "Bash()", "Read(x)"):
+        head = HEAD.replace("name:", f"tools: Glob, {tools}\nname:", 1)
+        file = write(home / ".gemini" / "agents" / "looker.md", f"{head}Look.")
+        assert f"gets no tool for {tools}" in alhena("agents", "validate", str(file)).err

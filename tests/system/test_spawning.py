@@ -22,7 +22,7 @@ NAMES = {
 SHIELD = "shield_memory"
 
 
-def called(node: ast.Call) -> str:
+def called_name(node: ast.Call) -> str:
     return ast.unparse(node.func)
 
 
@@ -31,7 +31,7 @@ def starts(name: str) -> bool:
     return last in NAMES or last in STARTERS.get(owner.rpartition(".")[2], ())
 
 
-def unshielded(source: str) -> list[str]:
+def unshielded_calls(source: str) -> list[str]:
     """The calls that start a process in a function that has not shielded the memory above them."""
     found: list[str] = []
 
@@ -47,12 +47,12 @@ def unshielded(source: str) -> list[str]:
     def judge(scope: ast.AST) -> None:
         calls: list[ast.Call] = []
         visit(scope, calls)
-        shields = [call.lineno for call in calls if called(call) == SHIELD]
+        shields = [call.lineno for call in calls if called_name(call) == SHIELD]
         first = min(shields, default=None)
         found.extend(
-            f"line {call.lineno}: {called(call)}"
+            f"line {call.lineno}: {called_name(call)}"
             for call in calls
-            if starts(called(call)) and (first is None or call.lineno < first)
+            if starts(called_name(call)) and (first is None or call.lineno < first)
         )
 
     judge(ast.parse(source))
@@ -64,7 +64,7 @@ def test_every_start_of_a_process_is_behind_the_shield() -> None:
     found = {
         str(path.relative_to(SOURCE)): places
         for path in sorted(SOURCE.rglob("*.py"))
-        if (places := unshielded(path.read_text(encoding="utf-8")))
+        if (places := unshielded_calls(path.read_text(encoding="utf-8")))
     }
     assert found == {}
 
@@ -81,13 +81,13 @@ def test_every_start_of_a_process_is_behind_the_shield() -> None:
     ],
 )
 def test_the_search_finds_what_is_not_shielded(source: str) -> None:
-    assert len(unshielded(source)) == 1
+    assert len(unshielded_calls(source)) == 1
 
 
 def test_the_search_sees_the_places_that_are_known() -> None:
     for name in ("child.py", "watchdog.py", "search/text_finder.py"):
         text = (SOURCE / "system" / name).read_text(encoding="utf-8")
-        assert unshielded(text.replace(f"{SHIELD}()", "pass")), name
+        assert unshielded_calls(text.replace(f"{SHIELD}()", "pass")), name
 
 
 OWN = "command.argv"
@@ -120,7 +120,7 @@ def test_every_program_comes_from_one_place_that_keeps_the_folder_out() -> None:
     found: dict[str, set[str]] = {}
     for path in sorted(SOURCE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and starts(called(node)):
+            if isinstance(node, ast.Call) and starts(called_name(node)):
                 name = str(path.relative_to(SOURCE))
                 found.setdefault(name, set()).add(ast.unparse(node.args[0]))
     known = {name: {argv, *({ALSO[name]} if name in ALSO else ())} for name, argv in PLACES.items()}

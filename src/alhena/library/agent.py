@@ -82,6 +82,7 @@ class Agent(Generic[DepsT]):
         instructions: str | None = None,
         tools: Sequence[Tool | Callable[..., Any]] = (),
         builtin_tools: Sequence[str] | None = None,
+        search_tools: bool = False,
         approve: Approver | Literal["always", "never"] | None = None,
         approval_mode: ApprovalMode | str = ApprovalMode.DEFAULT,
         policy: Sequence[PolicySource] = (),
@@ -105,6 +106,8 @@ class Agent(Generic[DepsT]):
             tools: functions and tools of the program. They run without approval, unless they are
                 made by `@tool(confirm=True)`.
             builtin_tools: the names of the only built-in tools to declare; None: all.
+            search_tools: `tools` are not declared: the model finds them by `search_tools` and calls
+                them by `call_tool`. For hundreds of tools.
             approve: called for each call that needs approval, or "always" or "never". Without it
                 such calls are denied, and tools that need it are not declared.
             approval_mode: "default", "auto_edit", "yolo" or "plan".
@@ -131,6 +134,7 @@ class Agent(Generic[DepsT]):
             instructions=instructions,
             tools=tools_of(tools),
             builtin_tools=builtin_names(builtin_tools),
+            search_tools=bool(search_tools),
             agents=local,
             remote_agents=remote,
             approve=self._guard_approver(approver_of(approve)),

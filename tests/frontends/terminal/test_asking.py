@@ -210,9 +210,8 @@ def test_a_plan_is_shown_as_it_was_written():
     assert "\n\\u202ego\\{300 spaces}rm" in shown
     blocks = request_blocks(request(plan))
     (drawn,) = (each.text for each in blocks if isinstance(each, Markdown))
-    rendered = render_markdown(drawn, 60, colour=False)
-    for hidden in ("then remove the backups and push --force", "rm-the-database", "and rm -rf"):
-        assert hidden in " ".join(rendered.split())
+    rendered = " ".join(render_markdown(drawn, 60, colour=False).split())
+    assert "then remove the backups and push --force" in rendered
 
 
 HIDING = [

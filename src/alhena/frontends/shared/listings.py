@@ -4,7 +4,6 @@ A front end prints a `Listing` in its form: `print_listing` as plain text or JSO
 editors, `list_lines` of the terminal in colours.
 """
 
-import math
 import re
 import time
 from collections.abc import Iterable, Mapping
@@ -410,6 +409,7 @@ def _server_row(report: "ServerReport", shown: tuple[str, ...], extension: str) 
             "tools": sorted(report.tools),
             "prompts": [prompt.name for prompt in report.prompts],
             "resources": [resource.uri for resource in report.resources],
+            "templates": [template.uri for template in report.templates],
             "leftOut": report.left_out,
             "notes": list(report.notes),
         },
@@ -430,11 +430,12 @@ def state_words(report: "ServerReport") -> str:
 
 
 def offer_words(report: "ServerReport") -> str:
-    """Counts of a server's tools, prompts and resources."""
+    """Counts of a server's tools, prompts, resources and templates of them."""
     counts = (
         (len(report.tools), "tool"),
         (len(report.prompts), "prompt"),
         (len(report.resources), "resource"),
+        (len(report.templates), "resource template"),
     )
     return ", ".join(count_noun(count, noun) for count, noun in counts if count) or "nothing"
 
@@ -470,14 +471,6 @@ def session_rows(sessions: "Iterable[SessionSummary]") -> tuple[Row, ...]:
 def rule_rows(rules: "Iterable[PolicyRule]") -> tuple[Row, ...]:
     """Rules of the policy."""
     return tuple(map(_rule_row, rules))
-
-
-def money(amount: float) -> str:
-    """An amount of US dollars with at least two digits that say something: `$1.20`, `$0.0012`."""
-    if amount <= 0:
-        return "$0.00"
-    digits = max(2, 1 - math.floor(math.log10(amount)))
-    return f"${amount:,.{digits}f}"
 
 
 def _limits_of(rule: "PolicyRule") -> str:

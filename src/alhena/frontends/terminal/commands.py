@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from alhena.commands import sources_of
-from alhena.display_text import one_line
-from alhena.frontends.shared.listings import count_noun, money
+from alhena.display_text import money, one_line
+from alhena.frontends.shared.listings import count_noun
 from alhena.frontends.shared.session_lists import SESSION_LISTS, OpenSession
 from alhena.frontends.terminal import setting_commands, work_commands
 from alhena.frontends.terminal.drawing.call_result import duration

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -150,19 +151,24 @@ def beginning_with(cwd: Path, word: str, filtering: FileFilteringSettings) -> It
 
     folder, _, name = _ESCAPED.sub(r"\1", word).rpartition("/")
     git, gemini = filtering.respect_git_ignore, filtering.respect_gemini_ignore
-    rules = IgnoreRules(cwd, git=git, gemini=gemini, environ=os.environ)
+    custom = filtering.custom_ignore_file_paths
+    rules = IgnoreRules(cwd, git=git, gemini=gemini, environ=os.environ, custom=custom)
     directory = cwd / os.path.expanduser(folder) if folder else cwd
-    entries: list[tuple[str, bool]] = []
+    entries: list[os.DirEntry[str]] = []
     with suppress(OSError), os.scandir(directory) as found:  # else nothing to offer there
-        entries = sorted((entry.name, entry.is_dir()) for entry in islice(found, LOOKED_AT))
+        entries = [each for each in islice(found, LOOKED_AT) if each.name.startswith(name)]
     within = rules.rules_of(directory) if directory.is_relative_to(cwd) else None
     prefix = f"{folder}/" if folder or name.startswith("/") or word.startswith("/") else ""
     offered = 0
-    for entry, is_dir in entries:
-        hidden = entry.startswith(".") and not name.startswith(".")
-        ignored = within is not None and within.ignores(entry, is_dir)
-        if entry.startswith(name) and not hidden and not ignored:
-            offered += 1
-            yield f"{prefix}{entry}{'/' if is_dir else ''}"
-            if offered == OFFERED:
-                return
+    for entry in sorted(entries, key=attrgetter("name")):
+        if entry.name.startswith(".") and not name.startswith("."):
+            continue
+        is_dir = False
+        with suppress(OSError):  # the target of a link is out of reach
+            is_dir = entry.is_dir()
+        if within is not None and within.ignores(entry.name, is_dir):
+            continue
+        offered += 1
+        yield f"{prefix}{entry.name}{'/' if is_dir else ''}"
+        if offered == OFFERED:
+            return

@@ -100,13 +100,14 @@ def list_paths(cwd: Path, filtering: FileFilteringSettings) -> Iterator[str]:
     from alhena.system.walk import walk
 
     git, gemini = filtering.respect_git_ignore, filtering.respect_gemini_ignore
+    custom = filtering.custom_ignore_file_paths
     listed = _git_files(cwd) if git else None
     if listed is None:
-        rules = IgnoreRules(cwd, git=git, gemini=gemini, environ=os.environ)
+        rules = IgnoreRules(cwd, git=git, gemini=gemini, environ=os.environ, custom=custom)
         start = len(str(cwd).rstrip("/")) + 1
         listed = (entry.path[start:] for entry in walk(cwd, rules))
-    elif gemini and (cwd / ".geminiignore").is_file():
-        rules = IgnoreRules(cwd, git=False, gemini=True, environ=os.environ)
+    elif custom or (gemini and (cwd / ".geminiignore").is_file()):
+        rules = IgnoreRules(cwd, git=False, gemini=gemini, environ=os.environ, custom=custom)
         listed = (each for each in listed if not rules.is_ignored(cwd / each, is_dir=False))
     known: set[str] = set()
     for path in islice(listed, MAX_PATHS):

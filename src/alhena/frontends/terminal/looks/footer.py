@@ -12,8 +12,7 @@ from pathlib import Path
 import msgspec
 
 from alhena.config.settings import UiSettings
-from alhena.display_text import one_line
-from alhena.frontends.shared.listings import money
+from alhena.display_text import money, one_line
 from alhena.system.environment import child_environment, shield_memory
 from alhena.system.errors import ProcessStartError
 from alhena.system.own_programs import OwnCommand, repository_command
