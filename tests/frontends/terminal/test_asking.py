@@ -397,9 +397,7 @@ def test_details_have_the_rule_the_mode_the_whole_change_and_all_answers():
         "Session: all tools of srv",
     ):
         assert f"\n  {fact}" in shown
-    (menu, few), (whole, all_of_them) = (
-        choices(ASKED["mcp"], details=each) for each in (False, True)
-    )
+    (menu, few), (whole, all_of_them) = (choices(ASKED["mcp"], details=d) for d in (False, True))
     assert {each.outcome for each in all_of_them} == set(ASKED["mcp"].outcomes) - {
         Outcome.PROCEED_ALWAYS
     }
@@ -411,7 +409,6 @@ def test_details_have_the_rule_the_mode_the_whole_change_and_all_answers():
 def test_a_rule_too_long_for_an_answer_is_cut_and_whole_in_the_details():
     assert LONG[0].words not in text_of(request_blocks(ASKED["long rule"]))
     assert f"  Session: {LONG[0].words}" in text_of(details_blocks(ASKED["long rule"], "default"))
-    assert [each.label[-1] for each in choices(ASKED["long rule"])[0].options] == list("e……y")
 
 
 def test_the_reason_is_one_line():
@@ -434,8 +431,7 @@ def test_the_reason_is_one_line():
         assert text_of(request_blocks(shown)).splitlines()[-1] == (
             "  Not a known read-only command: python"
         )
-    place = text_of(request_blocks(asked, place="1 of 3"))
-    assert "? Run a command  (1 of 3)\n" in place
+    assert "? Run a command  (1 of 3)\n" in text_of(request_blocks(asked, place="1 of 3"))
 
 
 async def test_a_question_is_asked_again_behind_its_details():

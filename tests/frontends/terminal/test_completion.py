@@ -249,17 +249,17 @@ def test_paths_are_found_by_their_names_parts_initials_and_characters(project: P
         *("src/finder/other.py", "文档/说明书.md", ".cache/file_tool.py", "lib/FileTool.java"),
     )
 
-    def first(word: str) -> str:
+    def find_best(word: str) -> str:
         return search(index_of(iter(paths)), word)[0][0]
 
-    assert first("main") == "src/main.py"
-    assert first("tools") == "docs/tools.md"
-    assert first("file_t") == "src/tools/file_tool.py"
-    assert first("ft") == "src/tools/file_tool.py"
-    assert first("s/t/fo") == "src/tools/format.py"
-    assert first("filetool") == "lib/FileTool.java"
-    assert first("说明") == "文档/说明书.md"
-    assert first("文说") == "文档/说明书.md"
+    assert find_best("main") == "src/main.py"
+    assert find_best("tools") == "docs/tools.md"
+    assert find_best("file_t") == "src/tools/file_tool.py"
+    assert find_best("ft") == "src/tools/file_tool.py"
+    assert find_best("s/t/fo") == "src/tools/format.py"
+    assert find_best("filetool") == "lib/FileTool.java"
+    assert find_best("说明") == "文档/说明书.md"
+    assert find_best("文说") == "文档/说明书.md"
     assert search(index_of(iter(paths)), "zq") == ([], [])
 
 
@@ -286,7 +286,7 @@ def test_completions_are_bounded(project: Path):
     assert len(completed("@fe", project)) == OFFERED
 
 
-def listed(text: str, *words: str) -> Buffer:
+def open_list(text: str, *words: str) -> Buffer:
     buffer = Buffer()
     buffer.text, buffer.cursor_position = text, len(text)
     found = [Completion(word, -len(text)) for word in words]
@@ -295,20 +295,20 @@ def listed(text: str, *words: str) -> Buffer:
 
 
 def test_enter_takes_the_highlighted_line_and_sends_only_a_complete_word():
-    buffer = listed("/mo", "/model", "/mode")
+    buffer = open_list("/mo", "/model", "/mode")
     assert take_completion(buffer)
     assert buffer.text == "/model"
-    buffer = listed("/mo", "/model", "/mode")
+    buffer = open_list("/mo", "/model", "/mode")
     move_in_list(buffer, 1)
     assert buffer.text == "/mo"
     assert take_completion(buffer)
     assert buffer.text == "/mode"
-    complete = listed("/mode", "/mode", "/model")
+    complete = open_list("/mode", "/mode", "/model")
     assert not take_completion(complete)
     assert (complete.text, complete.complete_state) == ("/mode", None)
-    assert take_completion(listed("/mode", "/mode", "/model"), later=True)
+    assert take_completion(open_list("/mode", "/mode", "/model"), later=True)
     assert not take_completion(Buffer())
-    word = listed("", "set")
+    word = open_list("", "set")
     assert take_completion(word)
     assert word.text == "set"
 

@@ -60,7 +60,7 @@ class Asked:
         )
         self.answer = asyncio.ensure_future(self.panel.choose(MENU))
 
-    def sent(self) -> None:
+    def send_draft(self) -> None:
         """The draft is sent, as Enter in the input line does it."""
         self.typed.clear()
         self.panel.pause()
@@ -164,7 +164,7 @@ async def test_words_are_a_draft_and_answer_nothing(word: str):
     assert asked.panel.has_draft()  # Enter is the input line's
     await asked.keys("y", every=10)
     assert "".join(asked.typed) == f"{word}y"
-    asked.sent()
+    asked.send_draft()
     await asked.keys("y", every=ALONE)  # too soon after the words
     assert (asked.answer.done(), asked.panel.note) == (False, EARLY)
     asked.clock.pass_(PAUSE)
