@@ -364,9 +364,8 @@ class ModelSettings(Section, frozen=True, kw_only=True):
     one is out of quota or capacity: after confirmation, always, or never. `compression_threshold`:
     share of the context window at which a conversation is compressed, 0 for never;
     `context_window`: its size in tokens, None for the known size of the model. `prompt_size`: a
-    "small" system prompt with six tools, or the "full" one; None: by the window of a private
-    server's model. `loop_check_turns`:
-    number of turns of a prompt after which a model checks for loops, 0 for never. `prices` are by
+    small prompt with six tools, or the full one; None: by the window. `loop_check_turns`: number
+    of turns of a prompt after which a model checks for loops, 0 for never. `prices` are by
     model name, which may end in `*`. `service_tier`: the class of service of all requests.
     `prompt_cache`: how long Anthropic's service keeps prompts for the next request. Unless
     `skip_next_speaker_check`, a model says whether an answer without calls is complete."""

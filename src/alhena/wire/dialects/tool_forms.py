@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from alhena.values import Value
 from alhena.wire.dialects.conversation import ToolNameMap
 from alhena.wire.dialects.fields import Fields, unknown, write_arguments
 from alhena.wire.request import (
@@ -94,7 +95,7 @@ def custom_input(args: dict[str, Any]) -> str:
     return given if isinstance(given, str) else write_arguments(args)
 
 
-class ToolChoice(msgspec.Struct, frozen=True):
+class ToolChoice(Value, frozen=True):
     """The choice of tools. `only`: the names of the tools to declare; None: all. `left_out`: the
     type of a demanded tool that the client does not run."""
 
