@@ -90,7 +90,7 @@ def test_esc_with_a_queue_asks_and_sends_it(server: ScriptedServer):
         queued(terminal, server, "one", "two")
         terminal.send(ESC)
         terminal.until("Interrupted with 2 prompts queued.")
-        answer(terminal, "s")
+        answer(terminal, "y")
         terminal.until("Two.")
         leave(terminal)
     assert asked(server) == ["slow", "one", "two"]
