@@ -68,11 +68,15 @@ class LineScreen:
         if self._left:
             person.leave()
             return
-        while select((self._source,), (), (), 0)[0] and self._read_lines(self._kept.append):
-            pass  # typed before the session began: one after the other
+        more = True
+        while more and select((self._source,), (), (), 0)[0]:
+            more = self._read_lines(self._kept.append)  # typed before: one after the other
         for each in filter(None, self._kept):
             person.submit(each, early=True)
         self._kept.clear()
+        if not more:
+            self.leave()
+            return
         self._listen()
         self._prompt()
 
