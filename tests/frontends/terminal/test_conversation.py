@@ -234,7 +234,7 @@ async def test_an_interruption_keeps_what_was_done_and_the_conversation_goes_on(
         await generator.reached.wait()
         await screen.until(lambda: "I begin" in conversation.view.open_text)
         assert conversation.interrupt()
-        await screen.until(lambda: "■ Stopped." in screen.text)
+        await screen.until(lambda: "■ Stopped by you." in screen.text)
         assert "|I begin|" in screen.text
         assert conversation.view.busy_since is None or not conversation.view.calls
         conversation.submit("go on")
@@ -251,7 +251,7 @@ async def test_an_interruption_takes_an_open_question_away(project: Path):
         conversation.submit("write")
         await screen.waiting.wait()
         conversation.interrupt()
-        await screen.until(lambda: "■ Stopped." in screen.text)
+        await screen.until(lambda: "■ Stopped by you." in screen.text)
         conversation.submit("and now?")
         await screen.until(lambda: "|Fine.|" in screen.text)
     assert not (project / "a.txt").exists()
