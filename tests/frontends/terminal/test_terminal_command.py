@@ -77,7 +77,6 @@ def test_a_change_is_confirmed_with_its_diff(server: ScriptedServer, project: Pa
         assert (project / "a.txt").read_text(encoding="utf-8") == "old\n"
         answer(terminal, "?")
         terminal.until("  mode: default\n  rule: default (acting.toml:")
-        print(terminal.screen.text)
         answer(terminal, ENTER)
         terminal.until("Done it.", gone="Allow this?")
         leave(terminal)
