@@ -119,5 +119,5 @@ async def test_where_nothing_is_said_instead_nothing_is_sent(project: Path):
     async with sitting(generator, screen, **ON) as conversation:
         shown = await finished(conversation, screen, "go", "/restore latest")
     assert len(generator.requests) == 2
-    assert "Edits need approval (checkpoint policy)" in shown
+    assert "Without the policy of the checkpoint: allowed" in shown
     assert "default policies" not in shown
