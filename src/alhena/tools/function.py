@@ -34,7 +34,7 @@ from alhena.tools.params import convert_spellings, validate
 from alhena.tools.registry import is_declarable
 from alhena.tools.schema_errors import excerpt
 from alhena.tools.threads import Boundary, in_daemon_thread, one_line
-from alhena.tools.value_types import SUPPORTED, Types, default_of, value_to_json
+from alhena.tools.value_types import SUPPORTED, Field, Types, default_of, value_to_json
 from alhena.values import Value
 from alhena.wire.content import Blob, Part
 from alhena.wire.request import FunctionDeclaration
@@ -130,28 +130,37 @@ class Signature:
         self._hints = self._resolve_hints(function)
         self._types = Types()
         self._read: dict[str, Callable[[Any, str], Any]] = {}
+        self._supplied: dict[str, Callable[[], Any]] = {}
         self.context_parameter: str | None = None
         properties: dict[str, Any] = {}
+        checked: dict[str, Any] = {}
         required: list[str] = []
         for parameter in self._signature.parameters.values():
             hint = self._hint(parameter)
             if ToolContext in (hint, typing.get_origin(hint)):
                 self.context_parameter = parameter.name
                 continue
-            node = self._schema(parameter.name, hint)
-            description = _annotated_text(hint) or descriptions.get(parameter.name)
+            field = self._field(parameter, hint)
+            node = self._schema(field.name, field.hint)
+            description = _annotated_text(field.hint) or descriptions.get(field.name)
             if description:
                 node = {**node, "description": description}
-            if parameter.default is parameter.empty:
-                required.append(parameter.name)
+            if field.required:
+                required.append(field.name)
             else:
-                node = node | default_of(parameter.default)
-            properties[parameter.name] = node
+                node = node | default_of(field.default)
+            if field.supply is not None:
+                self._supplied[field.name] = field.supply
+            properties[field.name] = node
+            checked[field.name] = {} if self._types.loose else node
         self.schema: dict[str, Any] = {"type": "object", "properties": properties}
         if required:
             self.schema["required"] = required
         if self._types.definitions:
             self.schema["$defs"] = self._types.definitions
+        self.checked = self.schema
+        if checked != properties:
+            self.checked = {**self.schema, "properties": checked}
         self._check_returned()
 
     def arguments(self, params: Mapping[str, Any]) -> dict[str, Any] | ToolFailure:
@@ -180,6 +189,8 @@ class Signature:
                 bound.arguments[name] = values[name]
             elif name == self.context_parameter:
                 bound.arguments[name] = context
+            elif name in self._supplied:
+                bound.arguments[name] = self._supplied[name]()
         bound.apply_defaults()
         return bound.args, bound.kwargs
 
@@ -202,7 +213,20 @@ class Signature:
             raise TypeError(f"{where} has no type hint; {SUPPORTED}")
         return hint
 
+    def _field(self, parameter: inspect.Parameter, hint: Any) -> Field:
+        """The parameter with what a `pydantic.Field` says of it, as its default or in its hint."""
+        name, default = parameter.name, parameter.default
+        metadata: tuple[Any, ...] = getattr(hint, "__metadata__", ())
+        stated = next((item for item in metadata if type(item).__name__ == "FieldInfo"), None)
+        if default is parameter.empty and stated is None:
+            return Field(name, hint, required=True)
+        if default is parameter.empty:
+            made = Field(name, hint, required=True, default=stated).resolve_default()
+            return made._replace(hint=hint)
+        return Field(name, hint, required=False, default=default).resolve_default()
+
     def _schema(self, name: str, hint: Any) -> dict[str, Any]:
+        self._types.loose = False
         where = f"{self._name}(): parameter '{name}' has the hint {_shown_hint(hint)}"
         try:
             form = self._types.form(hint)
@@ -240,9 +264,13 @@ def _check_sayable(hint: Any) -> None:
     Types().form(hint)
 
 
-def _annotated_text(hint: Any) -> str | None:
+def _annotated_text(hint: Any) -> str:
     metadata: tuple[object, ...] = getattr(hint, "__metadata__", ())
-    return next((item for item in metadata if isinstance(item, str)), None)
+    if not metadata or isinstance(metadata[0], str):
+        return str(metadata[0]) if metadata else ""
+    from alhena.tools.constraints import text_of
+
+    return text_of(hint)
 
 
 def _shown_hint(hint: Any) -> str:
@@ -307,8 +335,8 @@ class FunctionTool:
 
     def build(self, params: dict[str, Any]) -> ToolInvocation | ToolFailure:
         """Checks the schema, then converts to the hinted types; a failure is a value."""
-        normal = convert_spellings(self.parameter_schema, params)
-        failure = validate(self.parameter_schema, normal)
+        normal = convert_spellings(self.signature.checked, params)
+        failure = validate(self.signature.checked, normal)
         if failure is not None:
             return failure
         values = self.signature.arguments(normal)
