@@ -12,13 +12,14 @@ DISTRIBUTION = "alhena-agent"
 
 TYPE_CHECKING = False  # type checkers read it as true; importing typing would cost `--version` 5 ms
 if TYPE_CHECKING:
-    from alhena import events, models, otel, testing
+    from alhena import events, hooks, models, otel, testing
     from alhena.agent.final_answer import OutputError
     from alhena.agent.limits import BusyError, LimitError, Usage
     from alhena.agent.subagents.remote import RemoteAgent
     from alhena.batch.many import run_many
-    from alhena.errors import AlhenaError, ConfigError
+    from alhena.errors import AlhenaError, ConfigError, ToolError
     from alhena.library.agent import Agent
+    from alhena.library.context import RunContext
     from alhena.library.options import (
         AgentOptions,
         Hook,
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
     from alhena.policy.model import PolicyRule as Rule
     from alhena.scheduler.question import Answer, Approver, ConfirmationRequest
     from alhena.tools.contract import Kind, Tool, ToolResult
-    from alhena.tools.function import Image, ToolContext, call_tool, tool
-    from alhena.values import Limits
+    from alhena.tools.function import ToolContext, call_tool, tool
+    from alhena.tools.media import Audio, Document, Image, Video
+    from alhena.values import FailedCall, Limits
     from alhena.wire.content import Content, Part
 
 __all__ = [
@@ -45,11 +47,14 @@ __all__ = [
     "Answer",
     "ApprovalMode",
     "Approver",
+    "Audio",
     "BusyError",
     "ConfigError",
     "ConfirmationRequest",
     "Content",
     "DeniedCall",
+    "Document",
+    "FailedCall",
     "Hook",
     "HttpServer",
     "Image",
@@ -64,16 +69,20 @@ __all__ = [
     "Result",
     "Rule",
     "Run",
+    "RunContext",
     "Server",
     "StdioServer",
     "Subagent",
     "Tool",
     "ToolContext",
+    "ToolError",
     "ToolResult",
     "Usage",
+    "Video",
     "__version__",
     "call_tool",
     "events",
+    "hooks",
     "models",
     "otel",
     "run_many",
@@ -88,14 +97,17 @@ _HOMES = {
     "Answer": "alhena.scheduler.question",
     "ApprovalMode": "alhena.policy.model",
     "Approver": "alhena.scheduler.question",
+    "Audio": "alhena.tools.media",
     "BusyError": "alhena.agent.limits",
     "ConfigError": "alhena.errors",
     "ConfirmationRequest": "alhena.scheduler.question",
     "Content": "alhena.wire.content",
     "DeniedCall": "alhena.library.result",
+    "Document": "alhena.tools.media",
+    "FailedCall": "alhena.values",
     "Hook": "alhena.library.options",
     "HttpServer": "alhena.library.options",
-    "Image": "alhena.tools.function",
+    "Image": "alhena.tools.media",
     "InProcessServer": "alhena.library.options",
     "Kind": "alhena.tools.contract",
     "LimitError": "alhena.agent.limits",
@@ -107,20 +119,23 @@ _HOMES = {
     "Result": "alhena.library.result",
     "Rule": "alhena.policy.model",
     "Run": "alhena.library.result",
+    "RunContext": "alhena.library.context",
     "Server": "alhena.library.options",
     "StdioServer": "alhena.library.options",
     "Subagent": "alhena.library.options",
     "Tool": "alhena.tools.contract",
     "ToolContext": "alhena.tools.function",
+    "ToolError": "alhena.errors",
     "ToolResult": "alhena.tools.contract",
     "Usage": "alhena.agent.limits",
+    "Video": "alhena.tools.media",
     "call_tool": "alhena.tools.function",
     "run_many": "alhena.batch.many",
     "tool": "alhena.tools.function",
 }
 _OWN_NAMES = {"Model": "ContentGenerator", "Rule": "PolicyRule"}
 """Names of the classes that are called otherwise where they are defined."""
-_MODULES = ("events", "models", "otel", "testing")
+_MODULES = ("events", "hooks", "models", "otel", "testing")
 
 
 def __getattr__(name: str) -> object:

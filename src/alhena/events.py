@@ -13,6 +13,39 @@ import msgspec
 
 from alhena.values import Value
 
+__all__ = [
+    "ApiErrorEvent",
+    "ApiRequestEvent",
+    "ApiResponseEvent",
+    "CallExceptionEvent",
+    "CheckpointEvent",
+    "CompressedEvent",
+    "ConfirmationRequestEvent",
+    "ContentEvent",
+    "ContextWindowWillOverflowEvent",
+    "ErrorEvent",
+    "Event",
+    "FinishedEvent",
+    "HookCallEvent",
+    "LoopCheckEvent",
+    "LoopDetectedEvent",
+    "ModelFallbackEvent",
+    "OutputTruncatedEvent",
+    "OutputsMaskedEvent",
+    "RetryEvent",
+    "RunFinishedEvent",
+    "RunStartedEvent",
+    "ThoughtEvent",
+    "ToolCallRequestEvent",
+    "ToolCallResponseEvent",
+    "ToolCallState",
+    "ToolCallUpdateEvent",
+    "ToolCallsUpdateEvent",
+    "ToolOutputEvent",
+    "UserMessageEvent",
+    "WarningEvent",
+]
+
 
 def timestamp(time_ns: int) -> str:
     """Formats a time since 1970 for records of events: 2026-01-31T12:34:56.789Z."""
@@ -91,6 +124,18 @@ class ToolCallState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     description: str = ""
     parent_call_id: str | None = None
     scheduler_id: str | None = None
+
+
+class CallExceptionEvent(EventBase, frozen=True, kw_only=True, tag="call_exception"):
+    """A function of the program raised: a tool, its `confirm`, a rule's `when`, or a hook. `name`
+    is the tool's, or the event's of a hook that is about no call (`call_id` "")."""
+
+    call_id: str
+    name: str
+    error_type: str
+    message: str
+    traceback: str
+    parent_call_id: str | None = None
 
 
 class ToolCallsUpdateEvent(EventBase, Value, frozen=True, kw_only=True, tag="tool_calls_update"):
@@ -450,6 +495,7 @@ Event = (
     | LoopDetectedEvent
     | LoopCheckEvent
     | HookCallEvent
+    | CallExceptionEvent
     | WarningEvent
     | ErrorEvent
     | RunFinishedEvent

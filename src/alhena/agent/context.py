@@ -85,6 +85,10 @@ class SessionPrompt:
         self.facts = facts
         self.own = own
 
+    def replace(self, text: str) -> None:
+        """Puts another text in place of the composed prompt."""
+        self.own = text
+
     def compose(self, bench: Toolset) -> str:
         """The prompt that is composed for the tools. In a session with a person it is the same in
         every approval mode."""
@@ -93,15 +97,17 @@ class SessionPrompt:
         )
         return compose_prompt(bench.registry.function_declarations(), facts)
 
-    def instruction(self, bench: Toolset) -> Content:
-        """The system instruction of now, with what the user wants every session to know."""
+    def instruction(self, bench: Toolset) -> Content | None:
+        """The system instruction of now, with what the user wants every session to know; None for
+        an empty one."""
         memory = "" if bench.memory is None else bench.memory.user_text
         servers = _of_servers(bench)
         if self.own is None:
             prompt = f"{self.compose(bench)}\n\n{_of_skills(bench)}"
         else:
             prompt = told_of_tools(self.own, bench.registry, _of_skills(bench))
-        return system_instruction(prompt, memory, servers)
+        made = system_instruction(prompt, memory, servers)
+        return made if made.parts[0].text else None
 
 
 def _of_skills(bench: Toolset) -> str:

@@ -14,7 +14,7 @@ from alhena.agent.toolset.toolset import SessionLinks, at_once
 from alhena.chat.chat import Chat
 from alhena.chat.turn import AnswerCollector, ChantingError
 from alhena.config.settings import Settings
-from alhena.events import Event
+from alhena.events import Event, ToolCallResponseEvent
 from alhena.models.providers.select import ChosenGenerator
 from alhena.tools.contract import ToolErrorType
 from alhena.wire.content import Part, ToolCallRequestInfo
@@ -165,6 +165,13 @@ class TurnGuard:
         given = self.final is not None and self.final.given
         return self.ended_by is not None and self.ended_by.ends_turn and not given
 
+    @property
+    def stopped(self) -> str:
+        """The words of a hook that stopped the prompt at a call; "" if none did."""
+        response = None if self.ended_by is None else self.ended_by.response
+        stops = response is not None and response.error_type == ToolErrorType.STOP_EXECUTION
+        return response.error or "" if response is not None and stops else ""
+
     async def admit(self) -> None:
         """Returns when a further turn may start. Raises LimitError and what a limit raises."""
         for limit in self._limits:
@@ -190,15 +197,27 @@ class TurnGuard:
         OutputError."""
         return None if self.final is None else self.final.read_text(text)
 
-    def read_finals(self, calls: Sequence[ToolCallRequestInfo]) -> dict[str, Part]:
+    async def read_finals(self, calls: Sequence[ToolCallRequestInfo]) -> dict[str, Part]:
         """The responses, by call id, to the calls that give the value the prompt asks for."""
         found: dict[str, Part] = {}
         if self.final is not None:
             for call in calls:
-                if call.name == self.final.name:
-                    found[call.call_id], event = self.final.read_call(call)
+                if self.final.takes(call.name):
+                    found[call.call_id], event = await self.final.read_call(call)
                     self._emit(event)
         return found
+
+    def cancel_calls(self, calls: Sequence[ToolCallRequestInfo]) -> tuple[Part, ...]:
+        """Ends the calls of a turn none of which has its response; returns their responses."""
+        from alhena.tools.response import error_parts
+
+        for call in calls:
+            self._emit(
+                ToolCallResponseEvent(
+                    call_id=call.call_id, name=call.name, status="cancelled", error=CANCELLED
+                )
+            )
+        return tuple(part for c in calls for part in error_parts(c.name, c.call_id, CANCELLED))
 
     def is_over(self, done: "Sequence[CompletedToolCall]") -> bool:
         """True when one of a turn's calls ends the prompt, or its value is settled."""
@@ -301,7 +320,11 @@ async def run_prompt(
             await guard.admit()
             parts = (correction,)
             continue
-        finals = guard.read_finals(turn.calls)
+        try:
+            finals = await guard.read_finals(turn.calls)
+        except BaseException:  # a function of the program, which was asked for the value
+            chat.record_responses(guard.cancel_calls(turn.calls))
+            raise
         others = [call for call in turn.calls if call.call_id not in finals]
         known = tuple(finals.values())
         done = await run_calls(chat, scheduler(), others, known) if others else ()

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 from weakref import ref
 
@@ -50,12 +50,18 @@ if TYPE_CHECKING:
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
-    """A prompt: its text, the parts sent before and after it, and the value it asks for, if any."""
+    """A prompt: its text, the parts sent before and after it, the value it asks for, if any, and
+    the function that makes the system instruction of its run, if the program has one."""
 
     text: str
     before: tuple[Part, ...] = ()
     attached: tuple[Part, ...] = ()
     final: "FinalAnswer | None" = None
+    instruct: "Instruct | None" = None
+
+
+Instruct = Callable[[str], Awaitable[str]]
+"""Makes the system instruction of a run for its prompt."""
 
 
 class LastTurn:
@@ -108,6 +114,8 @@ async def drive_prompt(
     try:
         proceeds = await _start(session, channel, prompt_id, prompt)
         await session.ready()
+        if prompt is not None and prompt.instruct is not None:
+            session.instruct(await prompt.instruct(prompt.text))
         if prompt is None:
             from alhena.agent.restoring import propose
 
@@ -125,7 +133,7 @@ async def drive_prompt(
             watch.stop()
         await session.checkpoints.turn_over()
         await session.settle()
-        reason = "cancelled" if session.guard.cancelled else "done"
+        reason = _find_reason(session, channel)
     except asyncio.CancelledError:
         error = watch and watch.error
         error = error or InterruptedRunError("the run was interrupted.")
@@ -153,6 +161,17 @@ async def drive_prompt(
             for end in leave:
                 end()
             channel.close()
+
+
+def _find_reason(session: Session, channel: EventChannel) -> str:
+    """The reason why a prompt ended without an error."""
+    if session.guard.cancelled:
+        return "cancelled"
+    stop = session.guard.stopped
+    if not stop:
+        return "done"
+    channel.emit(WarningEvent(message=stop))
+    return "stopped"
 
 
 async def _start(
@@ -227,7 +246,8 @@ async def _build_parts(session: Session, prompt_id: str, prompt: Prompt) -> tupl
     parts: tuple[Part, ...] = (Part(text=prompt.text),)
     if session.prompt_hooks is not None:
         parts = await session.prompt_hooks.begin(prompt.text, session.chat)
-    return (*before, *parts, *prompt.attached)
+    said = (part for part in parts if part.text)  # none with media alone
+    return (*before, *said, *prompt.attached)
 
 
 def _find_unanswered(
@@ -389,6 +409,7 @@ class SessionRunner:
         attached: Sequence[Part] = (),
         final: "FinalAnswer | None" = None,
         listen: Listen | None = None,
+        instruct: Instruct | None = None,
     ) -> EventStream:
         """Carries a prompt to its answer, event by event; the last one is a RunFinishedEvent.
 
@@ -396,12 +417,18 @@ class SessionRunner:
         `final` is the value the run has to end with.
         When the run fails, its ErrorEvent and RunFinishedEvent come first, then the AlhenaError is
         raised. Leaving the iteration early stops the run and its tools. `listen` is called when it
-        starts and returns a function that is given each event at once. Raises InputError for what
+        starts and returns a function that is given each event at once; `instruct` makes the system
+        instruction. Raises InputError for what
         is no prompt, and BusyError, with the first event, while another run is at work.
         """
-        require_text(prompt)
+        if prompt or not (before or attached):
+            require_text(prompt)
         given = Prompt(
-            text=scrub(prompt), before=tuple(before), attached=tuple(attached), final=final
+            text=scrub(prompt),
+            before=tuple(before),
+            attached=tuple(attached),
+            final=final,
+            instruct=instruct,
         )
 
         async def answer(session: Session, channel: EventChannel) -> None:

@@ -2,10 +2,51 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Caller(Protocol):
+    """Runs work in an event loop and waits for its end."""
+
+    def __call__(self, work: Callable[[], Coroutine[Any, Any, T]], /) -> T:
+        """Returns or raises what the work does."""
+        ...
+
+
+class Steps(Protocol[T_co]):
+    """An asynchronous iteration that can be closed."""
+
+    async def __anext__(self) -> T_co:
+        """The next item. Raises StopAsyncIteration."""
+        ...
+
+    async def aclose(self) -> None:
+        """Ends it."""
+        ...
+
+
+def iterate(
+    open_loop: Callable[[], AbstractContextManager[Caller]], steps: Steps[T]
+) -> Generator[T]:
+    """The items of an asynchronous iteration, one by one; leaving early closes it."""
+
+    async def step() -> T | None:
+        try:
+            return await steps.__anext__()
+        except StopAsyncIteration:
+            return None
+
+    with open_loop() as call:
+        try:
+            while (item := call(step)) is not None:
+                yield item
+        finally:
+            call(steps.aclose)
 
 
 class LoopThread:
@@ -55,3 +96,11 @@ def wait_for(loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, 
         ended.wait()
         raise
     return tasks[0].result()
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop that runs here, if any."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -14,12 +14,13 @@ from alhena.events import (
     ToolCallResponseEvent,
     WarningEvent,
 )
-from alhena.values import Value
+from alhena.values import FailedCall, Value
 from alhena.wire.content import Content
 
 if TYPE_CHECKING:
     from alhena.agent.run import EventStream
     from alhena.agent.session import Session
+    from alhena.library.program import AgentProgram
 
 T = TypeVar("T")
 StopReason = Literal["done", "limit", "interrupted", "blocked", "cancelled", "cut"]
@@ -49,7 +50,8 @@ class Result(Value, Generic[T], frozen=True, kw_only=True):
     answer. `usage` is that of this run, subagents included. `stop_reason` is "done", "blocked" (a
     hook ended the run), "cancelled" (a person refused a call without words), "cut" (the service
     ended the answer early; `warnings` say why), and, in the `result` of an error, "limit" or
-    "interrupted". `new_contents` are what the run added to the
+    "interrupted". `failed` has the calls whose function raised, those of subagents too.
+    `new_contents` are what the run added to the
     history.
     """
 
@@ -60,6 +62,7 @@ class Result(Value, Generic[T], frozen=True, kw_only=True):
     session_id: str
     warnings: tuple[str, ...] = ()
     denied: tuple[DeniedCall, ...] = ()
+    failed: tuple[FailedCall, ...] = ()
     new_contents: tuple[Content, ...] = ()
 
     def __repr__(self) -> str:
@@ -77,7 +80,8 @@ class ResultCollector:
     """Collects the result of a run from its events. `output` returns the value that the run was
     asked for; without it that is the text."""
 
-    def __init__(self, output: Callable[[], Any] | None = None) -> None:
+    def __init__(self, program: "AgentProgram", output: Callable[[], Any] | None = None) -> None:
+        self._program = program
         self.result: Result[Any] | None = None
         self._output = output
         self._warnings: list[str] = []
@@ -129,6 +133,7 @@ class ResultCollector:
             session_id=self._session.session_id,
             warnings=tuple(self._warnings),
             denied=tuple(self._denied),
+            failed=tuple(self._program.failed),
             new_contents=self._session.chat.export_contents(kept),
         )
 
@@ -151,15 +156,17 @@ class Run(AsyncIterator[Event], Generic[T]):
         events: "EventStream",
         collector: ResultCollector,
         hold: Hold,
-        cause: Callable[[AlhenaError], AlhenaError],
+        cause: Callable[[AlhenaError], Exception],
+        output: Any = str,
     ) -> None:
+        self._output = output
         self._events = events
         self._collector = collector
         self._hold = hold
         self._cause = cause
         self._started = False
         self._release: Release | None = None
-        self._error: AlhenaError | None = None
+        self._error: Exception | None = None
 
     def __aiter__(self) -> Self:
         return self
@@ -175,7 +182,8 @@ class Run(AsyncIterator[Event], Generic[T]):
             if not isinstance(error, AlhenaError):
                 raise
             self._error = self._cause(error)
-            self._error.result = self._collector.result
+            if isinstance(self._error, AlhenaError):
+                self._error.result = self._collector.result
             raise self._error from self._error.__cause__
 
     def __await__(self) -> Generator[Any, None, Result[T]]:
@@ -189,6 +197,17 @@ class Run(AsyncIterator[Event], Generic[T]):
         if self._collector.result is None:
             raise InterruptedRunError("the run was left before its end.")
         return self._collector.result
+
+    def partial(self) -> AsyncIterator[T]:
+        """The output while it grows: values of the run's `output`, in which what has not arrived
+        is None (in a TypedDict absent), then the whole value. Raises what the run raises.
+
+            async for recipe in agent.run("…", output=Recipe).partial():
+                print(recipe.title)
+        """
+        from alhena.library.partial import grow
+
+        return grow(self, self._output)
 
     async def __aenter__(self) -> Self:
         return self

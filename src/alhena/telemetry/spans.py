@@ -15,6 +15,7 @@ from alhena.events import (
     ApiErrorEvent,
     ApiRequestEvent,
     ApiResponseEvent,
+    CallExceptionEvent,
     ConfirmationRequestEvent,
     ErrorEvent,
     Event,
@@ -83,6 +84,8 @@ class Spans:
                 self._end_tool(event)
             case HookCallEvent():
                 self._hook(event)
+            case CallExceptionEvent():
+                self._add_exception(event)
             case ErrorEvent():
                 _fail(self._prompt, event.error_type, event.message)
             case RunFinishedEvent():
@@ -220,6 +223,20 @@ class Spans:
         if not event.success:
             _fail(span, "hook_failed", "")
         span.end()
+
+    def _add_exception(self, event: CallExceptionEvent) -> None:
+        """An exception event on the span of the call, or of the prompt, as the conventions have
+        it."""
+        span = self._tools.get(event.call_id) or self._prompt
+        if span is not None:
+            span.add_event(
+                "exception",
+                {
+                    "exception.type": event.error_type,
+                    "exception.message": event.message,
+                    "exception.stacktrace": event.traceback,
+                },
+            )
 
     def _place(self, parent_call_id: str | None) -> Context:
         """The context of what a subagent does, or else of the current turn or prompt."""

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
-from alhena.values import Value
+from alhena.values import FailedCall, Value
 from alhena.wire.content import Content, Part
 from alhena.wire.request import FunctionDeclaration
 from alhena.wire.request import ToolDeclarations as DeclaredTools
@@ -287,10 +287,12 @@ class ToolErrorType(StrEnum):
 
 
 class ToolFailure(Value, frozen=True):
-    """The reason of a failed tool call, as a sentence the model can act on."""
+    """The reason of a failed tool call, as a sentence the model can act on. `exception`: what a
+    function of the program raised."""
 
     message: str
     type: ToolErrorType = ToolErrorType.EXECUTION_FAILED
+    exception: Exception | None = None
 
     @classmethod
     def of_params(cls, message: str) -> "ToolFailure":
@@ -355,6 +357,10 @@ class HostProgram(Protocol):
 
     def fail(self, message: str) -> None:
         """Ends the run with an error of the program."""
+        ...
+
+    def note_failure(self, failed: FailedCall) -> str:
+        """Takes a call whose function raised. Returns what the model reads; "" for the usual."""
         ...
 
 

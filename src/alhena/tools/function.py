@@ -1,7 +1,6 @@
 """@tool: turns a typed Python function with a docstring into a tool."""
 
 import asyncio
-import base64
 import inspect
 import threading
 import types
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
 import msgspec
 
-from alhena.errors import ProgramError
+from alhena.errors import ProgramError, ToolError
 from alhena.tools.base import declaration_of
 from alhena.tools.contract import (
     ConfirmationDetails,
@@ -30,13 +29,14 @@ from alhena.tools.contract import (
     ToolResult,
 )
 from alhena.tools.docstring import read_docstring
+from alhena.tools.media import Media
 from alhena.tools.params import convert_spellings, validate
 from alhena.tools.registry import is_declarable
 from alhena.tools.schema_errors import excerpt
 from alhena.tools.threads import Boundary, in_daemon_thread, one_line
 from alhena.tools.value_types import SUPPORTED, Field, Types, default_of, value_to_json
-from alhena.values import Value
-from alhena.wire.content import Blob, Part
+from alhena.values import FailedCall
+from alhena.wire.content import Part
 from alhena.wire.request import FunctionDeclaration
 
 if TYPE_CHECKING:
@@ -47,28 +47,6 @@ else:
     DepsT = typing.TypeVar("DepsT")
 
 _POLL_S = 0.1
-
-
-class Image(Value, frozen=True):
-    """An image, as the result of a tool or in a prompt. `mime_type` is such as "image/png"."""
-
-    data: bytes
-    mime_type: str
-
-    def __post_init__(self) -> None:
-        if not isinstance(cast("object", self.data), bytes):
-            raise TypeError(f"Image.data has to be bytes, not {type(self.data).__name__}")
-        super().__post_init__()
-        if "/" not in self.mime_type:
-            raise TypeError(
-                f'Image.mime_type has to be such as "image/png", not {self.mime_type!r}'
-            )
-
-    @property
-    def part(self) -> Part:
-        """The image as a part of a message."""
-        text = base64.b64encode(self.data).decode("ascii")
-        return Part(inline_data=Blob(mime_type=self.mime_type, data=text))
 
 
 class ToolContext(Generic[DepsT]):
@@ -246,15 +224,16 @@ class Signature:
         except TypeError as error:
             raise TypeError(
                 f"{self._name}() returns {_shown_hint(hint)}, which cannot be put to a model "
-                f"({str(error).splitlines()[-1]}); {SUPPORTED}, a Part, an Image or a ToolResult"
+                f"({str(error).splitlines()[-1]}); {SUPPORTED}, a Part, an Image, Document, Audio "
+                "or Video, or a ToolResult"
             ) from error
 
 
 def _check_sayable(hint: Any) -> None:
     origin, args = typing.get_origin(hint), typing.get_args(hint)
-    if hint in (Part, Image, ToolResult, object, typing.NoReturn) or isinstance(
-        hint, typing.TypeVar
-    ):
+    if isinstance(hint, type) and issubclass(hint, Media):
+        return
+    if hint in (Part, ToolResult, object, typing.NoReturn) or isinstance(hint, typing.TypeVar):
         return
     if origin in (list, tuple, typing.Union, types.UnionType, Awaitable, typing.Annotated):
         for each in args[:1] if origin is typing.Annotated else args:
@@ -268,7 +247,7 @@ def _annotated_text(hint: Any) -> str:
     metadata: tuple[object, ...] = getattr(hint, "__metadata__", ())
     if not metadata or isinstance(metadata[0], str):
         return str(metadata[0]) if metadata else ""
-    from alhena.tools.constraints import text_of
+    from alhena.tools.value_types.constraints import text_of
 
     return text_of(hint)
 
@@ -354,6 +333,11 @@ class FunctionInvocation:
         self._values = values
 
     @property
+    def values(self) -> dict[str, Any]:
+        """The arguments as the function gets them."""
+        return self._values
+
+    @property
     def params(self) -> dict[str, Any]:
         """The model's parameters, converted to the hinted types."""
         return self._params
@@ -385,18 +369,20 @@ class FunctionInvocation:
         """Runs the function; its exceptions become the failure of this call. A result that cannot
         be put to a model ends the run: the program is wrong, not the call."""
         boundary = Boundary()
-        reason = ""
         returned: object = None
         try:
             with boundary:
                 returned = await self._call_function(ToolContext(context))
+            raised = boundary.failure
         except SystemExit:
             # sys.exit() in a tool must not end the host program.
-            reason = "it called sys.exit()"
-        if boundary.failure is not None:
-            reason = one_line(boundary.failure)
-        if reason:
-            return ToolResult.from_failure(f"{self._tool.name} failed: {reason}")
+            raised = RuntimeError("it called sys.exit()")
+        if isinstance(raised, ToolError):
+            return ToolResult.from_failure(str(raised))
+        if raised is not None:
+            message = f"{self._tool.name} failed: {one_line(raised)}"
+            failure = ToolFailure(message, exception=raised)
+            return ToolResult(llm_content=message, display=message, error=failure)
         try:
             return _result(returned)
         except (TypeError, ValueError, RecursionError) as error:
@@ -447,8 +433,8 @@ def tool(
 
     The docstring is the description; its section on parameters, or `Annotated[T, "..."]`,
     describes them; type hints give the schema, and a default makes a parameter optional. What the
-    function returns goes to the model: text as it is, `Part`s and `Image`s as media, anything else
-    as JSON. Raises TypeError for a function that cannot be put to a model.
+    function returns goes to the model: text as it is, `Part`s, `Image`s and other media as such,
+    anything else as JSON. Raises TypeError for a function that cannot be put to a model.
 
     Args:
         name: instead of the function's name.
@@ -484,6 +470,11 @@ class _TestProgram(msgspec.Struct):
     def fail(self, message: str) -> None:
         """Leaves it to the result to say why."""
 
+    def note_failure(self, failed: FailedCall) -> str:
+        """Leaves it to the result, whose error has the exception."""
+        del failed
+        return ""
+
 
 async def call_tool(
     tool: Tool | Callable[..., Any], args: Mapping[str, Any], *, deps: Any = None
@@ -501,8 +492,10 @@ async def call_tool(
     boundary = Boundary()
     with boundary:
         return await built.execute(ExecutionContext(Path.cwd(), program=_TestProgram(deps)))
-    reason = "unknown" if boundary.failure is None else one_line(boundary.failure)
-    return ToolResult.from_failure(reason, ToolErrorType.UNHANDLED_EXCEPTION)
+    raised = boundary.failure
+    reason = "unknown" if raised is None else one_line(raised)
+    failure = ToolFailure(reason, ToolErrorType.UNHANDLED_EXCEPTION, raised)
+    return ToolResult(llm_content=reason, display=reason, error=failure)
 
 
 def _result(returned: object) -> ToolResult:
@@ -515,12 +508,12 @@ def _result(returned: object) -> ToolResult:
             return ToolResult(llm_content=returned, display=returned)
         case Part():
             return ToolResult(llm_content=returned, display=_describe_content(returned))
-        case Image():
+        case Media():
             return _result(returned.part)
         case list() | tuple():
             items = cast("list[object]", returned)
-            if any(isinstance(item, Part | Image) for item in items):
-                parts = (item.part if isinstance(item, Image) else item for item in items)
+            if any(isinstance(item, Part | Media) for item in items):
+                parts = (item.part if isinstance(item, Media) else item for item in items)
                 content = tuple(item if isinstance(item, Part) else _text(item) for item in parts)
                 return ToolResult(llm_content=content, display=_describe_content(content))
         case _:

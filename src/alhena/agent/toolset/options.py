@@ -73,7 +73,8 @@ class ModelOptions(Value, frozen=True, kw_only=True):
     """The model of a session, and what it gets first: `generator` answers instead of the one chosen
     by `name` and credentials; `wrap` puts something between the session and the service; answers
     come from the file `fake_responses`, or go to `record_responses`. `instructions` replace the
-    system prompt; with `full_context` the workspace's files are sent first."""
+    system prompt, "" sends none; without `environment` the workspace and the date are not told;
+    with `full_context` the workspace's files are sent first."""
 
     name: str | None = None
     generator: ContentGenerator | None = None
@@ -82,6 +83,7 @@ class ModelOptions(Value, frozen=True, kw_only=True):
     fake_strict: bool = True
     record_responses: str | None = None
     instructions: str | None = None
+    environment: bool = True
     full_context: bool = False
 
 

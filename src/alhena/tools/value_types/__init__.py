@@ -18,7 +18,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from alhena.tools.json_form import (
+from alhena.tools.value_types.json_form import (
     JSON_TYPES,
     JsonForm,
     Schema,
@@ -91,7 +91,7 @@ def _json(value: Any) -> Any:
     if isinstance(value, PurePath):
         return str(value)
     if _is_model(type(value)):
-        from alhena.tools.constraints import pydantic_to_json
+        from alhena.tools.value_types.constraints import pydantic_to_json
 
         return pydantic_to_json(value)
     raise TypeError(f"a {type(value).__name__} has no form as JSON")
@@ -165,7 +165,7 @@ class Types:
         if len(metadata) == 1 and isinstance(metadata[0], str):
             form = self.form(inner)
             return form._replace(schema=form.schema | {"description": metadata[0]})
-        from alhena.tools.constraints import constrain, pydantic_form, read_annotations
+        from alhena.tools.value_types.constraints import constrain, pydantic_form, read_annotations
 
         found = read_annotations(metadata)
         if found.whole:
@@ -262,7 +262,7 @@ class Types:
         if issubclass(kind, PurePath):
             return _path_form(kind)
         if _is_model(kind):
-            from alhena.tools.constraints import pydantic_form
+            from alhena.tools.value_types.constraints import pydantic_form
 
             return pydantic_form(kind, self.definitions)
         reference = {"$ref": f"#/$defs/{kind.__name__}"}
@@ -417,7 +417,7 @@ class Field(typing.NamedTuple):
         given = self.default
         if given is None or "pydantic" not in sys.modules:
             return self
-        from alhena.tools.constraints import field_default, is_field
+        from alhena.tools.value_types.constraints import field_default, is_field
 
         if not is_field(given):
             return self

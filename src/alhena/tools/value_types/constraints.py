@@ -16,7 +16,7 @@ from uuid import UUID
 
 import msgspec
 
-from alhena.tools.json_form import (
+from alhena.tools.value_types.json_form import (
     JSON_TYPES,
     JsonForm,
     Schema,
