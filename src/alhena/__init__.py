@@ -30,9 +30,8 @@ if TYPE_CHECKING:
         Subagent,
     )
     from alhena.library.result import DeniedCall, Result, Run
-    from alhena.models.generator import ContentGenerator as Model
-    from alhena.policy.model import ApprovalMode
-    from alhena.policy.model import PolicyRule as Rule
+    from alhena.models.generator import Model
+    from alhena.policy.model import ApprovalMode, Rule
     from alhena.scheduler.question import Answer, Approver, ConfirmationRequest
     from alhena.tools.contract import Kind, Tool, ToolResult
     from alhena.tools.function import ToolContext, call_tool, tool
@@ -133,8 +132,6 @@ _HOMES = {
     "run_many": "alhena.batch.many",
     "tool": "alhena.tools.function",
 }
-_OWN_NAMES = {"Model": "ContentGenerator", "Rule": "PolicyRule"}
-"""Names of the classes that are called otherwise where they are defined."""
 _MODULES = ("events", "hooks", "models", "otel", "testing")
 
 
@@ -146,7 +143,7 @@ def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'alhena' has no attribute {name!r}")
-    return getattr(import_module(home), _OWN_NAMES.get(name, name))
+    return getattr(import_module(home), name)
 
 
 def __dir__() -> list[str]:

@@ -83,11 +83,7 @@ A tool failure is a value (`tools.contract.ToolFailure`), never an exception. To
 raise `ToolError`, which the model reads.
 """
 
-from typing import ClassVar
-
-TYPE_CHECKING = False  # importing typing would cost `import alhena.errors` 5 ms
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any, ClassVar
 
 
 class AlhenaError(Exception):
@@ -100,7 +96,7 @@ class AlhenaError(Exception):
 
     exit_code: ClassVar[int] = 1
     kind: ClassVar[str] = "error"
-    result: "Any" = None
+    result: Any = None
 
     def __init__(self, message: str, *, remedy: str | None = None) -> None:
         super().__init__(message)

@@ -80,7 +80,7 @@ class UserMessageEvent(EventBase, frozen=True, kw_only=True, tag="user_message")
 
 
 class ThoughtEvent(EventBase, frozen=True, kw_only=True, tag="thought"):
-    """A summary of the model's thinking; never part of the history (CHAT-01, CHAT-02)."""
+    """A summary of the model's thinking; never part of the history."""
 
     subject: str
     description: str
@@ -250,7 +250,7 @@ class CheckpointEvent(EventBase, frozen=True, kw_only=True, tag="checkpoint"):
 
 
 class OutputTruncatedEvent(EventBase, frozen=True, kw_only=True, tag="output_truncated"):
-    """A result was truncated to its two ends for the model (TOOLS-22). Lengths and the threshold
+    """A result was truncated to its two ends for the model. Lengths and the threshold
     are characters; `problem` is the reason why `output_file` is missing or incomplete."""
 
     call_id: str
@@ -264,7 +264,7 @@ class OutputTruncatedEvent(EventBase, frozen=True, kw_only=True, tag="output_tru
 
 
 class FinishedEvent(EventBase, frozen=True, kw_only=True, tag="finished"):
-    """A model turn ended with this reason (CHAT-01). `citations` are addresses of what it cites."""
+    """A model turn ended with this reason. `citations` are addresses of what it cites."""
 
     finish_reason: str
     citations: list[str] = msgspec.field(default_factory=list[str])

@@ -55,6 +55,8 @@ async def run_many(
     Closing the iterator ends what still runs: leave a loop early within `contextlib.aclosing`. Only
     an AlhenaError is an outcome; any other error is raised.
     """
+    if isinstance(tasks, str | bytes | Mapping):
+        raise TypeError(f"tasks has to be a sequence of prompts, such as [{tasks!r:.60}]")
     if concurrency < 1:
         raise ValueError(f"concurrency has to be at least 1, not {concurrency}")
     if run_dir is not None:

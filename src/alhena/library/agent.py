@@ -16,13 +16,13 @@ from alhena.agent.limits import BusyError, Usage
 from alhena.agent.runner import SessionRunner
 from alhena.agent.session import Session
 from alhena.agent.subagents.remote import RemoteAgent
-from alhena.agent.toolset.authority import own_tools
 from alhena.agent.toolset.options import PolicySource, SessionSpec
-from alhena.errors import ConfigError
+from alhena.errors import AlhenaError, ConfigError
 from alhena.events import Event
 from alhena.library.blocking import LoopThread, running_loop
 from alhena.library.context import RunContext
 from alhena.library.entry import SAME, Entry
+from alhena.library.opening_checks import check_program
 from alhena.library.options import (
     AgentArguments,
     AgentOptions,
@@ -44,11 +44,11 @@ from alhena.library.options import (
     tools_of,
 )
 from alhena.library.outputs import final_answer, require_free_names
-from alhena.library.program import AgentProgram, OnToolError
+from alhena.library.program import AgentProgram, OnToolError, address_program
 from alhena.library.prompts import Prompt, parts_of
 from alhena.library.result import Release, ResultCollector, Run, warnings_of
 from alhena.models.errors import CredentialsError
-from alhena.models.generator import ContentGenerator
+from alhena.models.generator import Model
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.question import Approver
 from alhena.tools.contract import ExecutionContext, Tool
@@ -79,7 +79,7 @@ class Agent(Entry[DepsT]):
 
     def __init__(  # noqa: PLR0913  a library's front door: keywords read better than structs
         self,
-        model: str | ContentGenerator | None = None,
+        model: str | Model | None = None,
         *,
         instructions: Instructions[DepsT] = None,
         tools: Sequence[Tool | Callable[..., Any]] = (),
@@ -337,19 +337,20 @@ class Agent(Entry[DepsT]):
     async def _open(self) -> None:
         try:
             await self._runner.__aenter__()
-        except CredentialsError as error:
-            if error.remedy and " --" in error.remedy:  # that is for people at a command line
+        except AlhenaError as error:
+            address_program(error)
+            if (
+                isinstance(error, CredentialsError) and error.remedy and " --" in error.remedy
+            ):  # that is for people at a command line
                 error.remedy = (
                     "Set GEMINI_API_KEY, or pass a model of alhena.models; in tests, a TestModel."
                 )
             raise
-        for tool in own_tools(self._given.tools, self._given.agents):
-            if self._runner.toolset.needs_a_person(tool):
-                await self._runner.__aexit__(None, None, None)
-                raise ConfigError(
-                    f"the tool {tool.name} needs approval, and no person can be asked.",
-                    remedy=f'Pass approve=…, or policy=[Rule.allow("{tool.name}")].',
-                )
+        try:
+            check_program(self._runner.toolset, self._given)
+        except ConfigError:
+            await self._runner.__aexit__(None, None, None)
+            raise
 
     def _leave_home(self) -> None:
         home, self._home = self._home, None

@@ -4,7 +4,7 @@ them."""
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
-from typing import Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import msgspec
 
@@ -47,6 +47,16 @@ class StdioServer(Value, frozen=True):
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
     cwd: str | None = None
+
+    if TYPE_CHECKING:  # a list becomes the tuple
+
+        def __init__(
+            self,
+            command: str,
+            args: Sequence[str] = (),
+            env: Mapping[str, str] = ...,
+            cwd: str | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -284,7 +294,14 @@ def instance_of(argument: str, kind: type[T], given: object) -> T:
 def tools_of(items: object) -> tuple[Tool, ...]:
     """The tools of the program, plain functions made into tools. Raises TypeError."""
     given: tuple[Any, ...] = sequence_of("tools", items)
-    return tuple(map(as_tool, given))
+    made = tuple(map(as_tool, given))
+    names = [tool.name for tool in made]
+    twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
+    if twice is not None:
+        raise ConfigError(
+            f"tools: there are two of the name {twice!r}.", remedy="Rename one: @tool(name=…)."
+        )
+    return made
 
 
 def agents_of(items: object) -> tuple[tuple[AgentDefinition, ...], tuple[RemoteAgent, ...]]:
@@ -409,6 +426,8 @@ def approver_of(approve: object) -> Approver | None:
 def require_usable(given: AgentArguments) -> None:
     """Raises TypeError for arguments of the wrong type."""
     model = given.model
+    if isinstance(model, str) and not model.strip():
+        raise TypeError("model is empty: name one, or leave it out for the default")
     if isinstance(model, type) or not (
         model is None or isinstance(model, str) or hasattr(model, "stream")
     ):

@@ -99,7 +99,8 @@ def _refuse(_data: Any) -> Any:
 
 
 def _final_function(function: Any, check: Any, context: MakeContext) -> FinalFunction:
-    made = function if isinstance(function, FunctionTool) else FunctionTool(function)
+    given = isinstance(function, FunctionTool)
+    made = cast("FunctionTool[..., Any]", function) if given else FunctionTool(function)
 
     async def call(args: dict[str, Any]) -> Any:
         built = made.build(args)
@@ -117,7 +118,7 @@ def _final_function(function: Any, check: Any, context: MakeContext) -> FinalFun
 
 
 async def _call_function(
-    made: FunctionTool, values: dict[str, Any], context: ToolContext[Any]
+    made: FunctionTool[..., Any], values: dict[str, Any], context: ToolContext[Any]
 ) -> Any:
     args, kwargs = made.signature.bind(values, context)
     function = made.function

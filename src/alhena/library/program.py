@@ -17,6 +17,32 @@ OnToolError = Callable[[FailedCall], str | None]
 What it raises ends the run."""
 
 
+_ARGUMENTS = {
+    "--max-turns": "Limits(turns=…)",
+    "--max-seconds": "Limits(seconds=…)",
+    "--max-tokens": "Limits(tokens=…)",
+    "--max-cost": "Limits(cost=…)",
+    "--approval-mode": "approval_mode=…",
+    "--all-files": "AgentOptions(full_context=True)",
+    "--skip-trust": "AgentOptions(skip_trust=True)",
+    "--allowed-tools": "AgentOptions(allowed_tools=…)",
+    "--include-directories": "AgentOptions(include_directories=…)",
+    "--policy": "policy=…",
+    "-m MODEL": "model=…",
+}
+"""Flags of the command -> what a program gives in their place."""
+
+
+def address_program(error: AlhenaError) -> AlhenaError:
+    """The error with a remedy for programs, which have arguments where the command has flags."""
+    for flag, argument in _ARGUMENTS.items():
+        if error.remedy and flag in error.remedy:
+            error.remedy = error.remedy.replace(flag, argument)
+        if flag in error.message:
+            error.message = error.message.replace(flag, argument)
+    return error
+
+
 class AgentProgram:
     """The `tools.contract.HostProgram` of an agent. `failed` has the failures of the current run,
     `fault` what ends it."""
@@ -93,7 +119,7 @@ class AgentProgram:
     def take_fault(self, error: AlhenaError) -> Exception:
         """The error of the program that ended the run, or else the error itself."""
         fault, self.fault = self.fault, None
-        return fault or error
+        return fault or address_program(error)
 
     def guard_approver(self, approve: Approver | None) -> Approver | None:
         """The callback; when it fails, that ends the run."""

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
 from alhena.agent.limits import Usage
+from alhena.agent.run import EventStream
 from alhena.errors import AlhenaError, InterruptedRunError
 from alhena.events import (
     Event,
@@ -18,7 +19,6 @@ from alhena.values import FailedCall, Value
 from alhena.wire.content import Content
 
 if TYPE_CHECKING:
-    from alhena.agent.run import EventStream
     from alhena.agent.session import Session
     from alhena.library.program import AgentProgram
 
@@ -153,7 +153,7 @@ class Run(AsyncIterator[Event], Generic[T]):
 
     def __init__(
         self,
-        events: "EventStream",
+        events: EventStream,
         collector: ResultCollector,
         hold: Hold,
         cause: Callable[[AlhenaError], Exception],

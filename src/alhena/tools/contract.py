@@ -20,7 +20,7 @@ from alhena.wire.response import GenerateContentResponse
 
 
 class ToolConfirmationOutcome(StrEnum):
-    """Answers to a confirmation (SCHED-04)."""
+    """Answers to a confirmation."""
 
     PROCEED_ONCE = "proceed_once"
     PROCEED_ALWAYS = "proceed_always"
@@ -214,7 +214,7 @@ ToolDisplay = str | FileDiff | TerminalOutput | TodoList
 
 
 class Kind(StrEnum):
-    """The category of a tool's action (TOOLS-04)."""
+    """The category of a tool's action."""
 
     READ = "read"
     EDIT = "edit"
@@ -320,7 +320,7 @@ class SpilledText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolResult(Value, frozen=True, kw_only=True):
-    """The result of a call (TOOLS-03). With `error` set, the model gets `error.message`.
+    """The result of a call. With `error` set, the model gets `error.message`.
 
     `spilled`: `llm_content` is only an excerpt of this text.
     """
@@ -420,7 +420,7 @@ class ToolInvocation(Protocol):
 
 
 class Tool(Protocol):
-    """A tool in the registry (TOOLS-01)."""
+    """A tool in the registry."""
 
     @property
     def name(self) -> str:

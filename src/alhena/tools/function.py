@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from inspect import isawaitable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, cast, overload
 
 import msgspec
 
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 
     DepsT = TypeVar("DepsT", default=None)
 else:
-    DepsT = typing.TypeVar("DepsT")
+    TypeVar = typing.TypeVar
+    DepsT = TypeVar("DepsT")
 
 _POLL_S = 0.1
 
@@ -258,11 +259,13 @@ def _shown_hint(hint: Any) -> str:
 
 NO_OUTPUT = "(no output)"
 
+P = ParamSpec("P")
+R = TypeVar("R")
 Function = Callable[..., Any]
 Confirm = bool | Callable[[dict[str, Any]], bool | str]
 
 
-class FunctionTool:
+class FunctionTool(Generic[P, R]):
     """A Python function as a tool; calling it calls the function.
 
     A `ToolContext` parameter, under any name, is hidden from the model. Functions that are not
@@ -273,7 +276,7 @@ class FunctionTool:
 
     def __init__(
         self,
-        function: Function,
+        function: Callable[P, R],
         *,
         name: str | None = None,
         description: str | None = None,
@@ -289,8 +292,11 @@ class FunctionTool:
         docstring = read_docstring(inspect.getdoc(function) or "")
         if not (description or docstring.summary):
             raise TypeError(f"{self.name}() has no docstring; it is what tells a model its use")
-        if timeout is not None and not timeout > 0:
-            raise TypeError(f"{self.name}(): timeout has to be more than 0 seconds, not {timeout}")
+        number = isinstance(cast("object", timeout), int | float) and not isinstance(timeout, bool)
+        if timeout is not None and not (number and timeout > 0):
+            raise TypeError(
+                f"{self.name}(): timeout has to be a number of seconds above 0, not {timeout!r:.60}"
+            )
         if not isinstance(cast("object", confirm), bool) and not callable(confirm):
             raise TypeError(f"{self.name}(): confirm has to be True, False or a function")
         self.function = function
@@ -304,7 +310,7 @@ class FunctionTool:
         self.can_update_output = self.signature.context_parameter is not None
         self.__doc__ = function.__doc__
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Calls the function itself."""
         return self.function(*args, **kwargs)
 
@@ -327,7 +333,9 @@ class FunctionTool:
 class FunctionInvocation:
     """One call of a function. `values` are its arguments, `params` the same as JSON."""
 
-    def __init__(self, tool: FunctionTool, params: dict[str, Any], values: dict[str, Any]) -> None:
+    def __init__(
+        self, tool: FunctionTool[..., Any], params: dict[str, Any], values: dict[str, Any]
+    ) -> None:
         self._tool = tool
         self._params = params
         self._values = values
@@ -412,7 +420,7 @@ class FunctionInvocation:
 
 
 @overload
-def tool(function: Function, /) -> FunctionTool: ...
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
 
 
 @overload
@@ -423,12 +431,12 @@ def tool(
     kind: Kind = Kind.OTHER,
     confirm: Confirm = False,
     timeout: float | None = None,
-) -> Callable[[Function], FunctionTool]: ...
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 
 
 def tool(
     function: Function | None = None, /, **options: Any
-) -> FunctionTool | Callable[[Function], FunctionTool]:
+) -> FunctionTool[..., Any] | Callable[[Function], FunctionTool[..., Any]]:
     """Makes a function a tool, as `@tool` or `@tool(name=..., confirm=...)`.
 
     The docstring is the description; its section on parameters, or `Annotated[T, "..."]`,

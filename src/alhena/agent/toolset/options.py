@@ -135,6 +135,8 @@ def workspace_directory(cwd: str | PathLike[str] | None) -> Path:
     if cwd is None:
         return current_directory()
     path = Path(cwd)
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path} is no directory.", remedy="Name one as the working directory.")
     if not path.is_dir():
         raise InputError(f"the directory {path} does not exist.", remedy="Name an existing one.")
     return path

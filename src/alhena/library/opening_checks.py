@@ -1,0 +1,78 @@
+"""Mistakes of a program that show when its agent is opened: names of tools that are not there, and
+tools that nobody can approve."""
+
+from alhena.agent.toolset.authority import own_tools
+from alhena.agent.toolset.toolset import Toolset
+from alhena.errors import ConfigError
+from alhena.library.options import AgentArguments
+from alhena.policy.engine import is_active
+from alhena.policy.model import PolicyOutcome, Rule
+from alhena.tools.registry import ALIASES, BUILT_IN, missing_tools, resolve_name
+
+_NAMES = BUILT_IN | ALIASES.keys()
+
+
+def check_program(bench: Toolset, given: AgentArguments) -> None:
+    """Raises ConfigError for the first mistake."""
+    for tool in own_tools(given.tools, given.agents):
+        if bench.needs_a_person(tool):
+            raise ConfigError(
+                f"the tool {tool.name} needs approval, and no person can be asked.",
+                remedy=f'Pass approve=…, or policy=[Rule.allow("{tool.name}")].',
+            )
+    for name in given.servers:
+        if _needs_a_person(bench, given, name):
+            raise ConfigError(
+                f"the tools of the server {name} need approval, and no person can be asked.",
+                remedy=f'Pass approve=…, or policy=[Rule.allow("{name}__*")].',
+            )
+    if bench.servers is not None and bench.servers.servers:
+        return  # their tools are not known yet
+    for index, rule in enumerate(given.policy):
+        for name in rule.tool_names if isinstance(rule, Rule) else ():
+            if "*" not in name and not _is_known(bench, given, name):
+                raise ConfigError(
+                    f"policy[{index}]: there is no tool {name!r}, so the rule has no effect.",
+                    remedy=f"The tools are {', '.join(_shown(bench))}.",
+                )
+    for agent in given.agents:
+        missing = missing_tools(bench.registry, agent.tools)
+        if missing:
+            raise ConfigError(
+                f"Subagent {agent.name!r}: there is no tool {missing[0]!r}.",
+                remedy=f"The tools are {', '.join(_shown(bench))}.",
+            )
+
+
+def _shown(bench: Toolset) -> tuple[str, ...]:
+    return tuple(sorted(bench.registry.names)) or ("none",)
+
+
+def _is_known(bench: Toolset, given: AgentArguments, name: str) -> bool:
+    return (
+        resolve_name(name) in _NAMES
+        or bench.registry.find(name, excluded=True) is not None
+        or name in bench.agents.names
+        or any(name == tool.name for tool in own_tools(given.tools, given.agents))
+    )
+
+
+def _needs_a_person(bench: Toolset, given: AgentArguments, server: str) -> bool:
+    """True for a server whose tools can only be denied because there is no person to ask."""
+    authority = bench.authority
+    if authority.interactive:
+        return False
+    if not authority.excludes((f"{server}__tool",), server, authority.context):
+        return False
+    return not any(
+        _may_allow(bench, given, rule)
+        for rule in authority.engine.rules
+        if rule.decision is PolicyOutcome.ALLOW and is_active(rule, authority.context)
+    )
+
+
+def _may_allow(bench: Toolset, given: AgentArguments, rule: Rule) -> bool:
+    """True for a rule that allows a tool which may be one of a server."""
+    return rule.mcp_name is not None or any(
+        not _is_known(bench, given, name) for name in rule.tool_names if name != "*"
+    )
