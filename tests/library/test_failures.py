@@ -84,14 +84,14 @@ async def test_on_tool_error_says_what_the_model_reads_or_ends_the_run():
     usual = "fetch failed: KeyError: 'no order 2'"
     assert answers(model) == [{"error": "fetch is down."}, {"error": usual}]
 
-    class Mine(Exception):
+    class RefusedError(Exception):
         pass
 
     def refuse(call: FailedCall) -> str:
-        raise Mine(call.name) from call.exception
+        raise RefusedError(call.name) from call.exception
 
     model = TestModel(Call("fetch", number=1), "never asked")
-    with pytest.raises(Mine, match="fetch"):
+    with pytest.raises(RefusedError, match="fetch"):
         await agent(model, tools=[fetch], on_tool_error=refuse).run("Go.")
     assert len(model.requests) == 1
     wrong: Any = len
