@@ -19,19 +19,22 @@ def redact(call: AfterTool) -> AfterTool:
 
 
 def guard(call: BeforeTool) -> BeforeTool | None:
-    if call.args["name"] == "root":
-        return call.block("Not that one.")
-    return call.replace(args={"name": call.args["name"].lower()})
+    name = str(call.args["name"])
+    return call.block("Not that one.") if name == "root" else call.replace(args={"name": name[:4]})
 
 
 def sign(answer: AfterModel) -> AfterModel | None:
     return answer.replace(f"{answer.text} (checked)") if answer.text else None
 
 
-calls = [Call("read_config", name="MAIN"), Call("read_config", name="root")]
+calls = [Call("read_config", name="main.toml"), Call("read_config", name="root")]
 model = TestModel(calls, "Both are read.")
-hooks = {"AfterTool": redact, "BeforeTool": guard, "AfterModel": sign}
-agent = Agent(model, tools=[read_config], hooks=hooks, isolated=True, builtin_tools=())
-print(agent.ask_sync("Read MAIN and root."))
+agent = Agent(
+    model,
+    tools=[read_config],
+    hooks={"AfterTool": redact, "BeforeTool": guard, "AfterModel": sign},
+    isolated=True,
+)
+print(agent.ask_sync("Read main and root."))
 for part in model.requests[1]["contents"][-1]["parts"]:
     print(part["functionResponse"]["response"])

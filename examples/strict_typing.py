@@ -1,4 +1,4 @@
-"""Types that hold, for pyright and mypy in strict mode: dependencies, tools, outputs, hooks."""
+"""Types that hold for pyright and mypy in strict mode: dependencies, tools, outputs, hooks."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal, assert_type
@@ -33,8 +33,7 @@ model = TestModel(
     Call("price", item="tea"), Call("final_answer", value=3), Call("final_answer", value="yes")
 )
 hooks = {"AfterTool": round_down}
-shop = Shop({"tea": 3.5})
-agent = Agent(model, instructions=instructions, tools=[price], deps=shop, hooks=hooks)
+agent = Agent(model, instructions=instructions, tools=[price], deps=Shop({"tea": 3}), hooks=hooks)
 result = assert_type(agent.run_sync("How much is tea?", output=Annotated[int, Gt(0)]), Result[int])
 answer = agent.ask_sync("Is it cheap?", output=Literal["yes", "no"])
 print(result.output + 1, answer)

@@ -20,19 +20,16 @@ def work(number: int) -> str:
 with ThreadPoolExecutor(4) as pool:
     print(list(pool.map(work, range(8))))
 
-started = threading.Event()
-
 
 def crunch(context: ToolContext) -> str:
     """Works until it is cancelled."""
-    started.set()
     while not context.cancelled:
         threading.Event().wait(0.01)
     return "given up"
 
 
 with Agent(TestModel(Call("crunch")), tools=[crunch], isolated=True, builtin_tools=()) as agent:
-    threading.Thread(target=lambda: (started.wait(), agent.interrupt())).start()
+    threading.Timer(0.2, agent.interrupt).start()
     try:
         agent.ask_sync("Crunch.")
     except InterruptedRunError as error:

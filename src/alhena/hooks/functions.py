@@ -196,15 +196,13 @@ CLASSES: tuple[type[HookInput], ...] = (
 )
 
 
-class TypedHook(msgspec.Struct, frozen=True):
+class TypedHook:
     """A hook whose parameter is annotated with the class `kind`."""
 
-    function: Callable[[Any], Any]
-    kind: type[HookInput]
-
-    @property
-    def __name__(self) -> str:
-        return str(getattr(self.function, "__name__", type(self.function).__name__))
+    def __init__(self, function: Callable[[Any], Any], kind: type[HookInput]) -> None:
+        self.function = function
+        self.kind = kind
+        self.__name__ = str(getattr(function, "__name__", type(function).__name__))
 
     def __call__(self, given: HookInput) -> Any:
         """Calls the function."""
@@ -278,9 +276,24 @@ def _text(content: Any) -> str:
     """The text of a result in JSON."""
     if isinstance(content, str):
         return content
-    items = cast("list[Any]", content if isinstance(content, list) else [content])
-    texts = (each if isinstance(each, str) else each.get("text") for each in items)
-    return "\n".join(filter(None, texts))
+    given: Any = content
+    items: list[Any] = list(given) if isinstance(given, list | tuple) else [given]
+    return "\n".join(filter(None, map(_text_of, items)))
+
+
+def _text_of(part: Any) -> str:
+    return part if isinstance(part, str) else cast("dict[str, str]", part).get("text", "")
+
+
+def _after_tool(told: Mapping[str, Any]) -> dict[str, Any]:
+    response: Any = told["tool_response"]
+    error: Any = response["error"]
+    return {
+        "tool_name": told["tool_name"],
+        "args": told["tool_input"],
+        "text": _text(response["llmContent"] if error is None else error["message"]),
+        "failed": error is not None,
+    }
 
 
 _Make = Callable[[Mapping[str, Any], tuple[Content, ...]], dict[str, Any]]
@@ -289,14 +302,7 @@ _FIELDS: Mapping[HookEvent, _Make] = {
         "tool_name": told["tool_name"],
         "args": told["tool_input"],
     },
-    HookEvent.AFTER_TOOL: lambda told, _: {
-        "tool_name": told["tool_name"],
-        "args": told["tool_input"],
-        "text": _text((told["tool_response"]["error"] or {}).get("message"))
-        if told["tool_response"]["error"]
-        else _text(told["tool_response"]["llmContent"]),
-        "failed": told["tool_response"]["error"] is not None,
-    },
+    HookEvent.AFTER_TOOL: lambda told, _: _after_tool(told),
     HookEvent.BEFORE_MODEL: lambda told, contents: {
         "model": told["llm_request"]["model"],
         "contents": contents,

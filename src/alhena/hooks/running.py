@@ -183,9 +183,9 @@ async def call_hook(
     output, problem, raised = b"", "", None
     try:
         if kind is not None:
-            from alhena.hooks.functions import make_input, output_of
+            from alhena.hooks import functions
 
-            given = make_input(kind, told, contents)
+            given = functions.make_input(kind, told, contents)
         async with asyncio.timeout(timeout_ms / 1000):
             if iscoroutinefunction(function):
                 said = await function(given)
@@ -193,7 +193,9 @@ async def call_hook(
                 said = await asyncio.to_thread(function, given)
                 said = await said if isawaitable(said) else said
         if kind is not None:
-            said, changed = output_of(said)
+            from alhena.hooks import functions
+
+            said, changed = functions.output_of(said)
         if isinstance(said, dict):
             _require_known_keys(cast("dict[Any, Any]", said))
             output = repr(cast("object", said)).encode("utf-8", "replace")  # its answer can be read

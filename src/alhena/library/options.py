@@ -400,14 +400,15 @@ def _typed_group(event: str, group: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(members, list | tuple):
         return group
     made: list[Any] = []
+    sequential: dict[str, Any] = {}
     for each in cast("Sequence[Any]", members):
-        function = cast("dict[str, Any]", each).get("function") if isinstance(each, dict) else None
+        entry = cast("dict[str, Any]", each) if isinstance(each, dict) else {}
+        function = entry.get("function")
         typed = typed_hook(event, function) if callable(function) else None
-        made.append({**each, "function": typed} if isinstance(typed, TypedHook) else each)
-    sequential = any(
-        isinstance(each, dict) and isinstance(each.get("function"), TypedHook) for each in made
-    )
-    return {**group, "hooks": made} | ({"sequential": True} if sequential else {})
+        if isinstance(typed, TypedHook):
+            sequential = {"sequential": True}
+        made.append({**entry, "function": typed} if isinstance(typed, TypedHook) else each)
+    return {**group, "hooks": made, **sequential}
 
 
 def approver_of(approve: object) -> Approver | None:

@@ -27,8 +27,8 @@ async def grow(run: "Run[Any]", output: Any) -> AsyncIterator[Any]:
     raises."""
     last, document, shown = LastTurn(), GrowingDocument(), _NOTHING
     kind = output_types(output)
-    schema: Any = output if isinstance(output, Mapping) else schema_of(kind)
-    wrapped = cast("dict[str, Any]", schema).get("type") != "object"
+    given = cast("Mapping[str, Any]", output) if isinstance(output, Mapping) else schema_of(kind)
+    wrapped = given.get("type") != "object"
     async with run:
         async for event in run:
             last.feed(event)
@@ -223,8 +223,12 @@ def _of_fields(kind: Any, fields: Mapping[str, Any], data: dict[str, Any]) -> An
     return made
 
 
+def _do_nothing(_made: object) -> None:
+    """Checks nothing."""
+
+
 def _struct(kind: type[msgspec.Struct], values: dict[str, Any]) -> Any:
     """A Struct with these values, whose `__post_init__` did not run."""
     if hasattr(kind, "__post_init__"):
-        kind = type(kind.__name__, (kind,), {"__post_init__": lambda _self: None})
+        kind = type(kind.__name__, (kind,), {"__post_init__": _do_nothing})
     return kind(**values)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -211,7 +211,7 @@ def _replace_content(result: ToolResult, content: Any) -> ToolResult:
 
 
 def _parts_of(content: Any) -> tuple[Part, ...]:
-    items = content if isinstance(content, list) else [content]
+    items = cast("list[Any]", content if isinstance(content, list) else [content])
     return msgspec.convert(items, tuple[Part, ...])
 
 
