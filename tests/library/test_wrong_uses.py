@@ -210,7 +210,9 @@ async def test_an_empty_history_is_an_empty_conversation(empty: Any):
 async def test_a_closed_model_refuses(server: ScriptedServer):
     async with Gemini("gemini-2.5-flash", api_key="x", base_url=server.url) as model:
         pass
-    with pytest.raises(ProgramError, match=r"are closed\. Use the model inside of its `async with`"):
+    with pytest.raises(
+        ProgramError, match=r"are closed\. Use the model inside of its `async with`"
+    ):
         await Agent(model, isolated=True).ask("Hi.")
     assert server.requests == []
 

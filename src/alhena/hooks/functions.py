@@ -276,8 +276,7 @@ def _text(content: Any) -> str:
     """The text of a result in JSON."""
     if isinstance(content, str):
         return content
-    given: Any = content
-    items: list[Any] = list(given) if isinstance(given, list | tuple) else [given]
+    items = cast("list[Any]", content if isinstance(content, list) else [content])
     return "\n".join(filter(None, map(_text_of, items)))
 
 
