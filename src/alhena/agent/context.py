@@ -144,7 +144,8 @@ def open_prompt(
         headless=headless,
         sandbox=bench.sandbox,
         contained=printable(environ.get("SANDBOX", ""))[:_MOST_NAMED],
-        repository=any(os.path.lexists(each / ".git") for each in (cwd, *cwd.parents)),
+        repository=bench.spec.model.environment
+        and any(os.path.lexists(each / ".git") for each in (cwd, *cwd.parents)),
         without=omitted_sections(environ),
     )
     if not (environ.get("GEMINI_SYSTEM_MD") or environ.get("GEMINI_WRITE_SYSTEM_MD")):

@@ -38,7 +38,7 @@ class Outcome(Value, frozen=True, kw_only=True):
 async def run_many(
     tasks: Iterable[GivenTask],
     *,
-    agent: Callable[[], Agent],
+    agent: Callable[[], Agent[Any]],
     concurrency: int = 8,
     run_dir: str | PathLike[str] | None = None,
 ) -> AsyncGenerator[Outcome, None]:
@@ -71,7 +71,7 @@ async def run_many(
 
 
 async def _run_in_directory(
-    tasks: Iterable[GivenTask], agent: Callable[[], Agent], concurrency: int, directory: Path
+    tasks: Iterable[GivenTask], agent: Callable[[], Agent[Any]], concurrency: int, directory: Path
 ) -> AsyncGenerator[Outcome, None]:
     """The outcomes of a run with a directory."""
     from alhena.batch.engine import RunConfig, SharedLimits
@@ -142,7 +142,7 @@ def _outcome(ended: "EndedTask", task: Any) -> Outcome:
 
 
 async def _plain(
-    tasks: Iterable[GivenTask], agent: Callable[[], Agent], concurrency: int
+    tasks: Iterable[GivenTask], agent: Callable[[], Agent[Any]], concurrency: int
 ) -> AsyncGenerator[Outcome, None]:
     """The outcomes of a run that keeps nothing."""
     waiting = _number_tasks(tasks)
@@ -179,7 +179,7 @@ def _number_tasks(tasks: Iterable[GivenTask]) -> Iterator[tuple[str, Any, Any, A
 
 async def _work(
     waiting: Iterator[tuple[str, Any, Any, Any]],
-    agent: Callable[[], Agent],
+    agent: Callable[[], Agent[Any]],
     ended: "asyncio.Queue[Outcome | BaseException | None]",
 ) -> None:
     """Runs tasks, as long as there are any."""

@@ -26,11 +26,11 @@ def check_program(bench: Toolset, given: AgentArguments) -> None:
                 f"the tools of the server {name} need approval, and no person can be asked.",
                 remedy=f'Pass approve=…, or policy=[Rule.allow("{name}__*")].',
             )
-    if bench.servers is not None and bench.servers.servers:
-        return  # their tools are not known yet
+    if _finds_further_tools(bench):
+        return
     for index, rule in enumerate(given.policy):
         for name in rule.tool_names if isinstance(rule, Rule) else ():
-            if "*" not in name and not _is_known(bench, given, name):
+            if not _may_be_elsewhere(name) and not _is_known(bench, given, name):
                 raise ConfigError(
                     f"policy[{index}]: there is no tool {name!r}, so the rule has no effect.",
                     remedy=f"The tools are {', '.join(_shown(bench))}.",
@@ -42,6 +42,18 @@ def check_program(bench: Toolset, given: AgentArguments) -> None:
                 f"Subagent {agent.name!r}: there is no tool {missing[0]!r}.",
                 remedy=f"The tools are {', '.join(_shown(bench))}.",
             )
+
+
+def _finds_further_tools(bench: Toolset) -> bool:
+    """True where servers, extensions or a command of the settings bring tools later."""
+    place = bench.spec.place
+    servers = bench.servers is not None and bench.servers.servers
+    return bool(servers or place.settings.tools.discovery_command or place.extensions)
+
+
+def _may_be_elsewhere(name: str) -> bool:
+    """True for a pattern, and for the name of a server's tool: a policy may serve many agents."""
+    return "*" in name or "__" in name or name.startswith("mcp_")
 
 
 def _shown(bench: Toolset) -> tuple[str, ...]:
