@@ -18,7 +18,7 @@ demo: $(VENV)/.base ## set up and try the agent on this repository, without a ke
 	@$(BIN)/python scripts/demo.py
 
 test: $(VENV)/.dev ## set up and run all tests (JOBS=N processes)
-	$(BIN)/python -m pytest -q -n $(JOBS)
+	$(BIN)/python -m pytest -q -n $(JOBS) $(FLAGS)
 
 test-fast: $(VENV)/.dev ## run the tests of the files that take little time
 	$(BIN)/python -m pytest -q -n $(JOBS) --fast

@@ -21,12 +21,13 @@ from alhena.wire.dialects.anthropic.reading import read_request
 from alhena.wire.dialects.anthropic.response import blocks_of
 from alhena.wire.dialects.conversation import DialectRequest, NewId, ToolNameMap, unique_id
 from alhena.wire.dialects.fields import DialectError, Fields, read_arguments, write_arguments
-from alhena.wire.dialects.openai.reading import read_tools
+from alhena.wire.dialects.tool_forms import declare_tool
 from alhena.wire.request import (
     FunctionCallingConfig,
     FunctionCallingMode,
     GenerationConfig,
     ToolConfig,
+    ToolDeclarations,
 )
 from alhena.wire.response import GenerateContentResponse, UsageMetadata
 
@@ -217,7 +218,11 @@ def native_request(
     leaves the choice to the model.
     """
     read = read_request({"model": model, "system": system, "messages": list(messages)})
-    declared = read_tools(Fields({"tools": list(tools)}), read.names)
+    functions = [
+        Fields(tool.get("function"), f"tools[{at}].function") for at, tool in enumerate(tools)
+    ]
+    made = tuple(declare_tool(each, read.names) for each in functions)
+    declared = (ToolDeclarations(function_declarations=made),) if made else None
     calling = FunctionCallingConfig(mode=mode)
     config = msgspec.structs.replace(
         read.config,

@@ -18,12 +18,16 @@ for folder in "$@"; do
     before=$EPOCHREALTIME
     try extensions install "$folder" --consent >"$home/out"
     installed=$?
-    try -p hello --model demo --skip-trust >"$home/started"
-    started=$?
+    started=-
+    if [ "$installed" -eq 0 ]; then
+        try -p hello --model demo --skip-trust >"$home/started"
+        started=$?
+    fi
     after=$EPOCHREALTIME
     parts=$(grep -E "^  (MCP|hook|command|skill|agent|policy|context|excludes)" "$home/out" |
         grep -v "no file of it is checked" | sort -u | wc -l)
-    left=$(sed -n 's/^alhena: warning: //p' "$home/err" | sort -u | cut -c1-160 | paste -sd'|')
+    left=$(sed -n 's/^alhena: warning: //p' "$home/err" | grep -v "hook .* says: " |
+        sed "s,$home/.gemini/extensions/[^/]*/,,g" | sort -u | cut -c1-160 | paste -sd'|')
     [ "$installed" -ne 0 ] && left=$(tail -n 1 "$home/err" | cut -c1-300)
     seconds=$(((${after/./} - ${before/./}) / 1000))
     printf '%s  install %s  start %s  parts %s  %s.%03d s  left out: %s\n' "$(basename "$folder")" \

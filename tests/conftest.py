@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import claims
+from tests.support import claims, skips
 from tests.support.google import GoogleServer
 from tests.support.server import ScriptedServer
 from tests.support.steady import SteadyLoop
@@ -60,6 +60,7 @@ SLOW_FILES = frozenset((Path(__file__).parent / "slow_files.txt").read_text("utf
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     claims.pytest_addoption(parser)
+    skips.pytest_addoption(parser)
     parser.addoption("--write-snapshots", action="store_true", help="write the screens as they are")
     parser.addoption("--fast", action="store_true", help="leave out the files of slow_files.txt")
 
@@ -70,6 +71,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 pytest_collection_modifyitems = claims.pytest_collection_modifyitems
+pytest_terminal_summary = skips.pytest_terminal_summary
+pytest_sessionfinish = skips.pytest_sessionfinish
 
 
 def pytest_asyncio_loop_factories() -> dict[str, type[SteadyLoop]]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from alhena.display_text import escaped, exact, one_line, without_controls
+from alhena.display_text import escaped, exact, money, one_line, without_controls
 from tests.support.each import for_each
 
 ANY = st.characters(codec=None, exclude_categories=())
@@ -194,3 +194,14 @@ def test_a_flood_of_anything_takes_time_in_proportion(unit: str) -> None:
     text = unit * (300_000 // len(unit))
     assert exact(text)
     assert not re.search(r"[\x00-\x08\x0b-\x1f]", without_controls(text) + one_line(text, 300))
+
+
+@pytest.mark.parametrize(
+    ("amount", "shown"),
+    [
+        *((None, "unknown"), (0, "$0.00"), (0.00055, "$0.00055"), (0.0333, "$0.033")),
+        *((0.5, "$0.50"), (1.005, "$1.00"), (1234.5, "$1,234.50"), (1e-12, "$0.00000000")),
+    ],
+)
+def test_money_has_two_significant_digits(amount: float | None, shown: str):
+    assert money(amount) == shown

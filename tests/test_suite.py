@@ -3,6 +3,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.patience import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent
@@ -28,6 +30,28 @@ def test_a_slow_report_of_a_test_does_not_end_the_run(tmp_path: Path):
         check=False,
     )
     assert "2 passed" in ran.stdout, ran.stdout
+
+
+@pytest.mark.parametrize(("reason", "code"), [("no bubblewrap", 1), ("root reads everything", 0)])
+def test_a_skip_without_grounds_fails_an_unattended_run(tmp_path: Path, reason: str, code: int):
+    (tmp_path / "conftest.py").write_text("from tests.support.skips import *  # noqa: F403\n")
+    (tmp_path / "test_one.py").write_text(
+        "import pytest\n\n\ndef test_one(): pass\n\n\n"
+        f"@pytest.mark.skipif(True, reason={reason!r})\ndef test_two(): pass\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "pyproject.toml")]
+    command += [f"--rootdir={tmp_path}", "-p", "no:cacheprovider", str(tmp_path)]
+    ran = subprocess.run(
+        [*command, "--no-skips"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert ran.returncode == code, ran.stdout
+    assert reason in ran.stdout
+    assert ("scripts/test_programs.sh" in ran.stdout) is bool(code)
 
 
 def test_every_slow_file_is_there():

@@ -37,6 +37,18 @@ _LOOKALIKE = (
 )
 
 
+def money(amount: float | None) -> str:
+    """An amount of US dollars with two significant digits, cents from a dollar on."""
+    if amount is None:
+        return "unknown"
+    if amount >= 1:
+        return f"${amount:,.2f}"
+    digits = 2
+    while amount and digits < 8 and amount < 10 ** (1 - digits):
+        digits += 1
+    return f"${amount:.{digits}f}"
+
+
 def escaped(text: str, *, block: bool = False) -> str:
     """Puts `text` on one line, with invisible characters written as `\\x1b`, `\\u202e`, `\\n`.
 

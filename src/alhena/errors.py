@@ -43,6 +43,7 @@
     │   │       └── ZeroQuotaError       no quota for this model
     │   ├── ServerFaultError             5xx
     │   ├── NetworkError                 no connection, timeout, proxy
+    │   │   └── NoServerError            nothing listens at an address of this machine
     │   ├── StreamCutError               the answer was truncated
     │   ├── UnusableAnswerError          the answer is empty
     │   └── RecordingError               a recorded response is missing or malformed
@@ -212,6 +213,10 @@ class NetworkError(ModelError):
     """The service could not be reached, or timed out."""
 
     kind = "network"
+
+
+class NoServerError(NetworkError):
+    """Nothing listens at an address of this machine."""
 
 
 class StreamCutError(ModelError):

@@ -272,8 +272,9 @@ class FinishedEvent(EventBase, frozen=True, kw_only=True, tag="finished"):
 
 class ApiRequestEvent(EventBase, frozen=True, kw_only=True, tag="api_request"):
     """A request is about to be sent. `role` is its origin: main, subagent, utility_tool,
-    utility_loop_detector or utility_next_speaker. `text` is its contents as JSON, if texts are
-    enabled. With `continues` it asks for the rest of an answer."""
+    utility_loop_detector or utility_next_speaker. If texts are enabled, `text` is its contents as
+    JSON and `system` its system instruction. With `continues` it asks for the rest of an
+    answer."""
 
     model: str
     prompt_id: str
@@ -281,6 +282,7 @@ class ApiRequestEvent(EventBase, frozen=True, kw_only=True, tag="api_request"):
     body_bytes: int = 0
     role: str = "main"
     text: str | None = None
+    system: str | None = None
     parent_call_id: str | None = None
     continues: bool = False
 

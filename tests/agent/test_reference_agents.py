@@ -92,3 +92,41 @@ def test_several_extensions_and_all_are_uninstalled(home: Path) -> None:
     assert (home / ".gemini" / "extensions" / "three").exists()
     assert alhena("extensions", "uninstall", "--all").code == 0
     assert alhena("extensions", "list").out.startswith("There are no extensions")
+
+
+@pytest.mark.parametrize(
+    ("tools", "runs", "refused"),
+    [
+        ("Bash(echo:*), Read", "echo one; echo two", "touch made"),
+        ("run_shell_command(echo *)", "echo one", "echo one && touch made"),
+        ("Bash(echo one), Bash(true:*)", "true && echo one", "echo two"),
+        ("Bash, Bash(echo:*)", "touch made", ""),
+    ],
+)
+def test_of_the_shell_an_agent_has_the_commands_that_its_tools_name(
+    tools: str, runs: str, refused: str, home: Path, server: ScriptedServer
+) -> None:
+    file = write(
+        home / ".gemini" / "agents" / "looker.md",
+        HEAD.replace("name:", f"tools: {tools}\nname:", 1) + "Look.",
+    )
+    assert "gets no tool" not in alhena("agents", "validate", str(file)).err
+    server.reply(sse(chunk(TASK, finish="STOP")))
+    shell = [call("run_shell_command", {"command": line}) for line in (runs, refused) if line]
+    server.reply(sse(chunk(*shell, finish="STOP")))
+    server.reply(sse(chunk(call("complete_task", {"result": "seen"}), finish="STOP")))
+    assert "seen" in delegated(server)
+    declared = json.dumps(server.requests[1].json["tools"])
+    assert "run_shell_command" in declared
+    answers = [json.dumps(part) for part in server.requests[2].json["contents"][-1]["parts"]]
+    assert "Exit Code: 0" in answers[0]
+    if refused:
+        assert "Only these shell commands are there for agent looker: " in answers[1]
+        assert not Path("made").exists()
+
+
+def test_what_is_no_command_in_an_agents_tools_is_named(home: Path) -> None:
+    for tools in ("Foo(x:*)", "Bash()", "Read(x)"):
+        head = HEAD.replace("name:", f"tools: Glob, {tools}\nname:", 1)
+        file = write(home / ".gemini" / "agents" / "looker.md", f"{head}Look.")
+        assert f"gets no tool for {tools}" in alhena("agents", "validate", str(file)).err

@@ -57,6 +57,7 @@ def test_whole_media_are_sent_with_the_type_of_their_bytes(
     assert found.mime_type == kept_as
 
 
+@pytest.mark.requirement("WORLD-02")
 @for_each(
     ("declared", "data", "reason"),
     [
@@ -99,6 +100,7 @@ def blobs(server: ScriptedServer, request: int = -1) -> list[str]:
     ("cut.pdf", pdf(b"x" * 9000)[:5000], "cut short"),
     ("photo.heic", HEIC, "convert it to PNG or JPEG"),
 ])  # fmt: skip
+@pytest.mark.requirement("WORLD-02")
 def test_a_broken_file_is_words_by_mention_and_by_read_file(
     name: str, data: bytes, why: str, server: ScriptedServer, project: Path
 ):
@@ -139,6 +141,7 @@ def test_a_refusal_of_media_is_told_from_others(message: str):
     assert isinstance(refusal(400, body.encode(), RequestDetails("m", "p")), MediaRefusedError)
 
 
+@pytest.mark.requirement("WORLD-02")
 @pytest.mark.parametrize("message", [UNREADABLE, UNSPECIFIC])
 def test_refused_media_are_replaced_once_and_the_session_keeps_that(
     server: ScriptedServer, project: Path, message: str

@@ -409,6 +409,36 @@ async def test_a_remote_agent_is_offered_by_the_same_tool_and_asked_about(projec
 
 
 @pytest.mark.requirement("EXT-04")
+async def test_the_model_sees_what_the_card_says(project: Path):
+    card = {
+        "description": "Knows birds.",
+        "skills": [{"name": "Song", "description": "Hears\nit."}],
+    }
+    inline = RemoteAgent(name="inline", card=json.dumps(card))
+    async with serving(counts) as remote:
+        bare = RemoteAgent(name="bare", card=remote.url)
+        own = RemoteAgent(name="own", card=remote.url, description="Counts beans.")
+        gone = RemoteAgent(name="gone", card="http://127.0.0.1:9/card.json")
+        keyed = RemoteAgent(name="keyed", card=remote.url, auth={"type": "apiKey", "key": "k"})
+        agents = [inline, bare, own, gone, keyed]
+        model = TestModel("Hello.")
+        async with Agent(model, agents=agents, cwd=project, approve="always") as agent:
+            await agent.ask("go")
+        assert all("x-api-key" not in headers for headers in remote.headers)
+    (declared,) = [
+        each
+        for each in model.requests[0]["tools"][0]["functionDeclarations"]
+        if each["name"] == "delegate_to_agent"
+    ]
+    told = declared["description"]
+    assert "- bare: Helps.\n  - Counts: Counts." in told
+    assert "- own: Counts beans.\n  Its agent card says: Helps.\n  - Counts: Counts." in told
+    assert "- inline: Knows birds.\n  - Song: Hears it." in told
+    assert "- gone: A remote agent called gone." in told
+    assert "- keyed: A remote agent called keyed." in told
+
+
+@pytest.mark.requirement("EXT-04")
 async def test_where_nobody_can_be_asked_nothing_leaves(project: Path):
     async with serving(counts) as remote:
         seen = await told(TestModel(ASK, "No."), remote.url, project)

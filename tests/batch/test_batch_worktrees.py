@@ -64,16 +64,37 @@ def changing(contents: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [call("run_shell_command", {"command": script})]
 
 
+def bare(folder: Path) -> Path:
+    """A folder with a bare repository in it, and a file that leads there."""
+    repository(folder.with_name("source"))
+    folder.mkdir()
+    git(folder, "clone", "-q", "--bare", str(folder.with_name("source")), ".bare")
+    (folder / ".git").write_text("gitdir: ./.bare\n", encoding="utf-8")
+    return folder
+
+
+KINDS = {
+    "repository": (repository, {"cwd": "code"}),
+    "copy": (folder_of_files, {"cwd": "code"}),
+    "around a bare repository": (bare, {"cwd": "code"}),
+    "a bare repository": (bare, {"repo": "code/.bare"}),
+    "within a bare repository": (bare, {"cwd": "code/.bare/refs"}),
+}
+
+
+@pytest.mark.requirement("WORLD-01")
 @pytest.mark.requirement("RUN-05")
-@pytest.mark.parametrize("kind", ["repository", "copy"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_each_task_has_files_of_its_own_and_leaves_a_patch(project: Path, kind: str):
-    made = repository if kind == "repository" else folder_of_files
+    made, where = KINDS[kind]
     folder = made(project / "code")
-    write_tasks(project / "tasks.jsonl", 3, cwd="code")
+    branches = git(folder, "branch") if kind != "copy" else ""
+    write_tasks(project / "tasks.jsonl", 3, **where)
     with AnsweringServer(changing) as server:
         ran = alhena("batch", "tasks.jsonl", "--out", "r.jsonl", *YOLO, **keyed(server))
     assert ran.code == 0, ran.err
-    assert (folder / "legacy.txt").read_bytes() == b"caf\xe9\n"
+    if made is not bare:
+        assert (folder / "legacy.txt").read_bytes() == b"caf\xe9\n"
     assert not (folder / "made.txt").exists()
     found = results(project / "r.jsonl")
     assert len(found) == 3
@@ -86,8 +107,9 @@ def test_each_task_has_files_of_its_own_and_leaves_a_patch(project: Path, kind: 
         assert not (fresh / "keep.txt").exists()
         assert (fresh / "made.txt").read_text() == f"task-{each['id'][1:]}\n"
         assert "ignored.log" not in each["patch"]
-    if kind == "repository":
+    if kind != "copy":
         assert len(git(folder, "worktree", "list").splitlines()) == 1
+        assert git(folder, "branch") == branches
     assert not list((project / "r.jsonl.run" / "tasks").glob("*/tree"))
 
 

@@ -21,6 +21,7 @@ KEYS = (Path(__file__).parent / "data" / "reference_0.21_settings.txt").read_tex
 DOCS = (Path(__file__).parents[2] / "docs" / "settings.md").read_text()
 
 
+@pytest.mark.requirement("WORLD-04")
 def test_all_but_fifteen_have_an_effect_and_those_are_listed() -> None:
     assert len(KEYS) > 100
     assert len(WITHOUT_EFFECT) <= 15
@@ -38,6 +39,7 @@ def test_a_key_with_a_counterpart_is_not_named_as_unused(key: str) -> None:
     assert list(unused_keys(with_value({}, tuple(key.split(".")), True))) == []
 
 
+@pytest.mark.requirement("WORLD-04")
 @pytest.mark.parametrize(
     ("document", "found"),
     [
@@ -130,6 +132,7 @@ def run(server: ScriptedServer, *calls: dict[str, Any]) -> str:
     return json.dumps(server.requests[-1].json["contents"][-1])
 
 
+@pytest.mark.requirement("WORLD-04")
 def test_the_tools_follow_the_ignore_settings(
     home: Path, project: Path, server: ScriptedServer
 ) -> None:

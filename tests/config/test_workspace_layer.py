@@ -111,6 +111,7 @@ def at(settings: Settings, key: str) -> Any:
         ("tools.exclude", ["a"], ["b"], ["a", "b"]),
         ("tools.exclude", ["a"], [], ["a"]),
         ("tools.confirmationRequired", ["a"], ["b"], ["a", "b"]),
+        ("context.fileFiltering.customIgnoreFilePaths", [".a"], [".b"], [".a", ".b"]),
         ("tools.sandbox", False, True, True),
         ("tools.sandbox", True, False, True),
         ("tools.sandbox", "bwrap+no-network", True, "bwrap+no-network"),

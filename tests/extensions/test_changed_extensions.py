@@ -29,7 +29,15 @@ FILES = {
             "srv": {
                 "command": "python3",
                 "args": ["${extensionPath}/srv", "--data", "${extensionPath}/mem.json"],
-            }
+            },
+            "shipped": {
+                "command": "node",
+                "args": [
+                    *("server", "--stateFile", "${extensionPath}/shipped.json"),
+                    *("--cache-dir=${extensionPath}/shipped.yaml", "${extensionPath}/data/a.json"),
+                    *("--config", "${extensionPath}/config.json"),
+                ],
+            },
         },
     },
     "hooks/hooks.json": {
@@ -53,7 +61,14 @@ FILES = {
     "helper.py": "pass",
     "package.json": "{}",
     "README.txt": "read me",
+    "config.json": "{}",
+    "shipped.json": "{}",
+    "shipped.yaml": "a: 1",
+    "data/a.json": "{}",
+    "skills/s/cache.json": "{}",
 }
+WRITTEN = {"README.txt", "shipped.json", "shipped.yaml", "data/a.json", "skills/s/cache.json"}
+"""Those that are no parts: nothing runs them, and what names some says that they are state."""
 
 
 @pytest.fixture
@@ -141,7 +156,7 @@ def used() -> bool:
 
 @pytest.mark.parametrize("name", [*FILES, "hooks/guard"])
 def test_a_change_of_any_part_takes_it_out_of_use_and_names_it(place: Path, name: str):
-    data = name == "README.txt"
+    data = name in WRITTEN
     path = place / name
     before = path.read_bytes()
     path.write_bytes(before + b" ")

@@ -12,7 +12,7 @@ from tests.mcp.kit import SERVED, WAITED_FOR, tool
 from tests.support.command import Ran, alhena, keyed
 from tests.support.server import ScriptedServer, sse, text
 
-pytestmark = pytest.mark.requirement("EXT-02")
+pytestmark = [pytest.mark.requirement("EXT-02"), pytest.mark.requirement("WORLD-04")]
 
 MANIFEST = {
     "name": "full",

@@ -23,18 +23,29 @@ You are in ${extensionPath} at ${SHOP}, ${TOKEN}. Task: ${query}
 """
 
 
+MANIFEST = {
+    "name": "demo",
+    "version": "1.0.0",
+    "settings": [
+        {"name": "Shop", "envVar": "SHOP"},
+        {"name": "Token", "envVar": "TOKEN", "sensitive": True},
+    ],
+}
+
+
 @pytest.fixture
 def source(home: Path) -> Path:
     del home
     folder = Path.cwd().parent / "source"
     for name in ("skills/one", "agents"):
         (folder / name).mkdir(parents=True)
-    settings = [
-        {"name": "Shop", "envVar": "SHOP"},
-        {"name": "Token", "envVar": "TOKEN", "sensitive": True},
-    ]
-    manifest = {"name": "demo", "version": "1.0.0", "settings": settings}
-    manifest["mcpServers"] = {"remote": {"httpUrl": "${SHOP}"}}
+    manifest = {**MANIFEST}
+    manifest["mcpServers"] = {
+        "remote": {"httpUrl": "${SHOP}"},
+        "part": {"url": "https://$SHOP/sse", "headers": {"A": "$TOKEN"}},
+        "program": {"command": "${SHOP}"},
+        "usual": {"httpUrl": "${SHOP:-http://127.0.0.1:1}", "headers": {"A": "$TOKEN"}},
+    }
     (folder / "gemini-extension.json").write_text(json.dumps(manifest))
     (folder / "skills" / "one" / "SKILL.md").write_text(SKILL)
     (folder / "agents" / "helper.md").write_text(AGENT)
@@ -69,7 +80,18 @@ def test_a_url_of_a_setting_is_no_fault_before_it_has_a_value(home: Path, source
     assert alhena("extensions", "validate", str(source)).code == 0
     done = alhena("extensions", "install", str(source), "--consent")
     assert "URL" not in done.err
-    assert "alhena extensions config demo" in alhena("mcp", "list").out
+    listed = alhena("mcp", "list").out.splitlines()
+    told = "turned off: it needs a value for SHOP. Set it: alhena extensions config demo."
+    for name in ("remote", "part", "program"):
+        assert f"- {name} (from demo) - {told}" in listed
+    assert any("usual (from demo): http://127.0.0.1:1" in line for line in listed)
+    (source / "gemini-extension.json").write_text(
+        json.dumps({**MANIFEST, "mcpServers": {"remote": {"httpUrl": "${SHOP}"}}})
+    )
+    assert alhena("extensions", "update", "demo", "--consent").code == 0
+    started = alhena("-p", "hi", "--model", "demo", "--skip-trust")
+    assert (started.code, started.err) == (0, "")
+    assert "it needs a value for SHOP" in alhena("mcp", "auth", "remote").err
 
 
 @pytest.mark.parametrize(

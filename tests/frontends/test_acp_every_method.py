@@ -42,6 +42,7 @@ ASKED = [
 UPDATES = {
     *("agent_message_chunk", "agent_thought_chunk", "user_message_chunk"),
     *("tool_call", "tool_call_update", "plan", "available_commands_update"),
+    *("usage_update", "session_info_update"),
 }
 RESULTS = [1, "default", "gemini-2.5-flash", "end_turn", "cancelled", 1, "end_turn", -32002]
 

@@ -1,12 +1,14 @@
 """Custom commands of the real command, unattended."""
 
 import os
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
 
 from tests.commands.test_files import written
 from tests.support.command import alhena, alhena_reads, keyed
+from tests.support.media import png
 from tests.support.server import ScriptedServer, sse, text
 
 TRUSTED = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
@@ -62,6 +64,33 @@ def test_a_command_is_filled_in_and_what_it_brings_is_text(
     assert said in sent(server)
     unread = "missing.txt" in prompt or "passwd" in given
     assert ("there is nothing to read" in ran.err) == unread
+
+
+@pytest.mark.parametrize(
+    ("prompt", "pieces"),
+    [
+        ("Compare @{a.png} with @{b.png}, then @{a.txt}.", ["Compare ", "A", " with ", "B",
+                                                           ", then the text."]),
+        ("@{a.png}\nWhat is it, {{args}}?", ["A", "\nWhat is it, sir?"]),
+        ("See @{ {{args}}.png }", ["See ", "A"]),
+        ("In @{*.png}!", ["In ", "A", "B", "!"]),
+    ],
+)  # fmt: skip
+def test_images_stand_between_the_texts(
+    home: Path, project: Path, server: ScriptedServer, prompt: str, pieces: list[str]
+) -> None:
+    mine(home, "say.toml", prompt)
+    (project / "a.txt").write_text("the text", encoding="utf-8")
+    images = {name: png(name.encode()) for name in "ab"}
+    for name, data in images.items():
+        (project / f"{name}.png").write_bytes(data)
+    given = "/say a" if "args}}.png" in prompt else "/say sir" if "args" in prompt else "/say"
+    ran = alhena("-p", given, **answering(server))
+    assert ran.code == 0, ran.err
+    parts = server.requests[-1].json["contents"][-1]["parts"]
+    names = {b64encode(data).decode(): name.upper() for name, data in images.items()}
+    shown = [part.get("text") or names[part["inlineData"]["data"]] for part in parts]
+    assert shown == pieces
 
 
 def test_an_ignored_file_is_not_sent(home: Path, project: Path, server: ScriptedServer) -> None:

@@ -104,6 +104,7 @@ def write(folder: Path, server: ScriptedServer, *options: str) -> str:
     return f"{shlex.join(['env', *kept, *words])} </dev/null >{folder.parent}/out 2>&1"
 
 
+@pytest.mark.requirement("WORLD-01")
 @pytest.mark.parametrize("form", FORMS)
 def test_a_worktree_of_a_session_is_not_that_of_the_git_around(
     server: ScriptedServer, repository: Path, form: Form
@@ -142,6 +143,7 @@ def state_of(folder: Path) -> tuple[str, ...]:
     return tuple(git(folder, *words) for words in parts)
 
 
+@pytest.mark.requirement("WORLD-01")
 @pytest.mark.parametrize("form", FORMS)
 def test_tasks_extensions_and_agents_leave_the_repository_around_alone(
     repository: Path, home: Path, form: Form
@@ -191,6 +193,7 @@ system_prompt = "Help."
 """
 
 
+@pytest.mark.requirement("WORLD-01")
 async def test_an_agent_in_a_worktree_commits_there_inside_a_hook(
     repository: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -250,6 +253,7 @@ CALLERS = {
 """The modules that make git commands, besides those of the function itself."""
 
 
+@pytest.mark.requirement("WORLD-01")
 def test_git_is_started_by_one_function():
     found: dict[str, set[str]] = {name: set() for name in CALLERS}
     own: set[str] = set()

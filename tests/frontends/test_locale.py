@@ -29,6 +29,7 @@ def locales(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
+@pytest.mark.requirement("WORLD-02")
 @pytest.mark.parametrize(
     "given",
     [

@@ -186,6 +186,30 @@ def test_a_list_says_of_each_server_how_it_is(
     assert rows["guarded"]["state"] == "needs_auth"
 
 
+FAILING = {
+    "import": ("import no_such_module_here", "ModuleNotFoundError: No module named 'no_such_"),
+    "deep": (
+        "def f(n):\n if not n: raise KeyError('API_KEY')\n f(n - 1) if n % 2 else f(n - 1)\nf(90)",
+        "KeyError: 'API_KEY'",
+    ),
+    "group": ("raise ExceptionGroup('two', [OSError('no disk')])", "OSError: no disk"),
+    "syntax": ("def f(:", "SyntaxError: invalid syntax"),
+    "words": ("import sys; sys.exit('usage: serve PORT')", "exited with code 1: usage: serve PORT"),
+}
+
+
+def test_a_list_shows_the_end_of_a_traceback(home: Path) -> None:
+    entries = {
+        name: {"command": sys.executable, "args": ["-c", code]}
+        for name, (code, _) in FAILING.items()
+    }
+    settings(home, {"mcpServers": entries})
+    rows = {row["name"]: row for row in alhena("mcp", "list", "--json").json}
+    for name, (_, said) in FAILING.items():
+        assert said in rows[name]["why"]
+        assert "Traceback" not in rows[name]["why"]
+
+
 def test_servers_of_a_folder_that_is_not_trusted_are_not_started(project: Path) -> None:
     mark = project / "started"
     settings(project, {"mcpServers": {"bad": {"command": "touch", "args": [str(mark)]}}})

@@ -78,6 +78,32 @@ async def test_a_client_lists_the_tools_and_calls_them(project: Path, mode: str)
         assert "alpha" in words(result)
 
 
+APPROVED = {"write_file", "replace", "save_memory", "web_fetch"}
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_tools_that_need_approval_are_listed_if_somebody_can_give_it(
+    project: Path, mode: str, capfd: pytest.CaptureFixture[str]
+):
+    asked: list[str] = []
+    async with connected(mode=mode, elicitation_callback=answering("decline", asked)) as client:
+        assert {tool.name for tool in (await client.list_tools()).tools} >= APPROVED
+    assert "not served" not in capfd.readouterr().err
+    async with connected("--allowed-tools", "write_file", mode=mode) as client:
+        names = {tool.name for tool in (await client.list_tools()).tools}
+        assert names & APPROVED == {"write_file"}
+        missing = await client.call_tool("replace", {})
+        assert missing.is_error
+        assert "no elicitation" in words(missing)
+        assert "--allowed-tools replace" in words(missing)
+        written = await client.call_tool("write_file", {"file_path": "b.txt", "content": "beta"})
+        assert not written.is_error
+    (line,) = [each for each in capfd.readouterr().err.splitlines() if "not served" in each]
+    assert "no elicitation" in line
+    assert "write_file" not in line
+    assert all(name in line for name in APPROVED - {"write_file"})
+
+
 async def test_media_come_as_media(project: Path):
     (project / "a.png").write_bytes(PNG)
     async with connected() as client:

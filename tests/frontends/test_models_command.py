@@ -82,6 +82,7 @@ def test_without_a_key_or_an_answer_the_known_models_are_listed_and_the_reason_i
 
 
 def test_a_local_server_s_models_are_listed_by_the_names_that_ask_them(server: ScriptedServer):
+    server.hides_windows = False
     server.reply(json_reply({"data": [{"id": "qwen3:8b"}]}))
     here = {"GEMINI_MODEL": "openai:x", "OPENAI_BASE_URL": f"{server.url}/v1"}
     ran = alhena("models", "list", **here)

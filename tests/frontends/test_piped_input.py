@@ -12,6 +12,8 @@ from threading import Timer
 from typing import BinaryIO
 from unittest import mock
 
+import pytest
+
 from alhena.frontends.headless import run as headless
 from tests.support.command import ALHENA, Ran, alhena, alhena_reads, keyed
 from tests.support.each import for_each
@@ -37,6 +39,7 @@ def open_pipe() -> Iterator[tuple[BinaryIO, int]]:
         yield stream, writer
 
 
+@pytest.mark.requirement("WORLD-02")
 def test_a_pipe_is_read_to_its_end_however_late_it_writes():
     said: list[str] = []
 
@@ -64,6 +67,7 @@ def test_what_comes_early_and_ends_late_is_announced_and_whole():
     assert len(said) == 1
 
 
+@pytest.mark.requirement("WORLD-02")
 @for_each(("kind",), [("pipe",), ("socket",)])
 def test_an_open_input_that_never_writes_is_left_out_with_a_warning(kind: str):
     ends = socket.socketpair() if kind == "socket" else os.pipe()
@@ -102,6 +106,7 @@ def test_the_command_goes_on_without_a_silent_pipe(server: ScriptedServer, home:
     assert "alhena: warning: standard input is open but sent nothing in 0.1 s" in ran.err
 
 
+@pytest.mark.requirement("WORLD-02")
 def test_the_command_reads_a_pipe_that_writes_after_a_while(server: ScriptedServer):
     server.reply(sse(text("It failed.")))
     late = f"{sys.executable} -c 'import time; time.sleep(0.8); print(\"1 failed\")'"
@@ -113,6 +118,7 @@ def test_the_command_reads_a_pipe_that_writes_after_a_while(server: ScriptedServ
     assert asked(server) == "1 failed\n\n\nwhy did this fail"
 
 
+@pytest.mark.requirement("WORLD-02")
 @for_each(
     ("written",),
     [

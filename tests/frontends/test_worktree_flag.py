@@ -108,6 +108,7 @@ def bare(project: Path, name: str) -> Path:
     return project / name
 
 
+@pytest.mark.requirement("WORLD-01")
 def test_in_a_submodule_the_worktree_is_one_of_the_submodule(
     server: ScriptedServer, project: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -124,6 +125,7 @@ def test_in_a_submodule_the_worktree_is_one_of_the_submodule(
     assert not list(place.parent.glob(".git/modules/*/.worktrees"))
 
 
+@pytest.mark.requirement("WORLD-01")
 def test_submodules_that_are_empty_in_a_worktree_are_named(
     server: ScriptedServer, project: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -142,6 +144,7 @@ def test_submodules_that_are_empty_in_a_worktree_are_named(
     assert "submodules" not in edited(server).err
 
 
+@pytest.mark.requirement("WORLD-01")
 @pytest.mark.parametrize("kind", ["bare", "beside", "worktree"])
 def test_a_bare_repository_has_worktrees_too(
     server: ScriptedServer, project: Path, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -178,6 +181,7 @@ def test_a_link_to_a_bare_repository_elsewhere_is_not_followed(
     assert not (store / ".worktrees").exists()
 
 
+@pytest.mark.requirement("WORLD-01")
 def test_what_fails_leaves_nothing(repository: Path, monkeypatch: pytest.MonkeyPatch):
     tree = git(repository, "rev-parse", "HEAD:src/a.txt").strip()
     (repository / ".git" / "objects" / tree[:2] / tree[2:]).unlink()

@@ -7,6 +7,7 @@ import pytest
 from google import genai
 from google.genai import errors, types
 
+from alhena.wire.encode import EmbedSettings
 from tests.gateway.conversation import (
     ANSWER,
     CALLS,
@@ -19,6 +20,7 @@ from tests.gateway.conversation import (
     whole,
 )
 from tests.gateway.kit import Running, gateway
+from tests.gateway.kit import client as http
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import chunk, text
 
@@ -78,6 +80,7 @@ def results(content: types.Content) -> types.Content:
     return types.Content(role="user", parts=parts)
 
 
+@pytest.mark.requirement("GATE-04")
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("version", ["v1beta", "v1", "v1alpha"])
 async def test_a_conversation_with_calls_side_by_side_goes_through_whole(
@@ -109,6 +112,7 @@ async def test_a_conversation_with_calls_side_by_side_goes_through_whole(
     assert generator.requests[0].model == MODEL
 
 
+@pytest.mark.requirement("GATE-04")
 async def test_tokens_are_counted_and_models_listed():
     async with gateway(ScriptedGenerator()) as running:
         client = connected(running)
@@ -118,7 +122,59 @@ async def test_tokens_are_counted_and_models_listed():
         await client.aio.aclose()
     assert counted.total_tokens > 0
     assert listed[0] == "models/gemini-2.5-flash"
+    assert listed.count("models/gemini-embedding-001") == 1
     assert one.input_token_limit == 1_048_576
+
+
+@pytest.mark.requirement("GATE-04")
+async def test_vectors_are_made_with_the_clients_settings():
+    generator = ScriptedGenerator()
+    settings = types.EmbedContentConfig(output_dimensionality=2, task_type="RETRIEVAL_QUERY")
+    body = {"content": {"parts": [{"text": "c"}]}, "task_type": "CLUSTERING"}
+    async with gateway(generator) as running, http(running) as plain:
+        package = connected(running)
+        made = await package.aio.models.embed_content(
+            model="gemini-embedding-001", contents=["a", "b"], config=settings
+        )
+        await package.aio.aclose()
+        one = await plain.post("/v1beta/models/gemini-embedding-001:embedContent", json=body)
+        lost = await plain.post(
+            "/v1beta/models/gemini-embedding-001:embedContent", json=body | {"new": 1}
+        )
+    assert [each.values for each in made.embeddings] == [[0.5, -0.25]] * 2
+    assert one.json() == {"embedding": {"values": [0.5, -0.25]}}
+    assert (lost.status_code, "new" in lost.text) == (400, True)
+    (model, first), (_, second) = generator.embedded
+    assert model == "gemini-embedding-001"
+    assert [bytes(each.raw) for each in first] == [
+        b'{"parts":[{"text":"a"}],"role":"user"}', b'{"parts":[{"text":"b"}],"role":"user"}',
+    ]  # fmt: skip
+    assert first[0].settings == EmbedSettings(task_type="RETRIEVAL_QUERY", output_dimensionality=2)
+    assert second[0].settings.task_type == "CLUSTERING"
+
+
+@pytest.mark.requirement("GATE-04")
+async def test_a_key_in_the_address_counts_on_geminis_paths_and_is_not_logged():
+    body = {"contents": [{"parts": [{"text": "hi"}]}]}
+    path = "/v1beta/models/gemini-2.5-flash:generateContent"
+    generator = ScriptedGenerator([text("ok")])
+    async with gateway(generator, key="secret-key") as running, http(running) as plain:
+        right = await plain.post(f"{path}?key=secret-key", json=body)
+        wrong = await plain.post(f"{path}?key=another-key", json=body)
+        listed = await plain.get("/v1beta/models?key=secret-key")
+        other = await plain.post("/v1/messages?key=secret-key", json=body)
+        lines = await running.logged(4)
+    codes = [each.status_code for each in (right, wrong, listed, other)]
+    assert codes == [200, 401, 200, 401]
+    assert "-key" not in str(lines)
+
+
+async def test_a_tool_that_the_gateway_does_not_know_is_refused():
+    body = {"contents": [{"parts": [{"text": "hi"}]}], "tools": [{"kestrelTool": {}}]}
+    async with gateway(ScriptedGenerator()) as running, http(running) as plain:
+        got = await plain.post("/v1beta/models/gemini-3.8-flash:generateContent", json=body)
+    assert got.status_code == 400
+    assert "tools[0].kestrelTool" in got.json()["error"]["message"]
 
 
 async def test_an_error_is_the_clients_own_error_type():

@@ -112,21 +112,6 @@ async def test_an_image_in_a_result_stands_beside_it_for_models_that_want_it_the
     ]
 
 
-async def test_arguments_that_are_no_json_are_a_typed_error():
-    generator = ScriptedGenerator()
-    function = {"name": "weather", "arguments": '{"city": '}
-    broken = {
-        "role": "assistant",
-        "tool_calls": [{"id": "x", "type": "function", "function": function}],
-    }
-    async with gateway(generator) as running, connected(running) as client:
-        with pytest.raises(openai.BadRequestError) as refused:
-            await answered(client, [PROMPT, broken], stream=False)
-    assert refused.value.type == "invalid_request_error"
-    assert refused.value.param == "messages[2].tool_calls[0].function.arguments"
-    assert generator.requests == []
-
-
 async def test_an_answer_that_breaks_off_raises_in_the_middle_of_the_stream():
     generator = ScriptedGenerator([chunk({"text": "half an "})])
     async with gateway(generator) as running, connected(running) as client:

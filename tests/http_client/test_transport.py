@@ -2,6 +2,8 @@
 
 import asyncio
 import gc
+import os
+import ssl
 import subprocess
 from asyncio import StreamReader, StreamWriter
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from alhena.errors import ConfigError, ModelError, NetworkError, ServerFaultError, StreamCutError
+from alhena.http import connect
 from alhena.http.client import Timeouts
 from alhena.http.connect import parse_endpoint
 from alhena.http.exchange import unreachable
@@ -307,6 +310,7 @@ async def test_tls_to_a_server_without_it_is_told_so():
 MORE = ("NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
+@pytest.mark.requirement("WORLD-03")
 @pytest.mark.parametrize("variable", MORE)
 async def test_certificates_that_other_programs_trust_are_trusted_too(
     tmp_path: Path, variable: str
@@ -322,6 +326,7 @@ async def test_certificates_that_other_programs_trust_are_trusted_too(
             await trusting.aclose()
 
 
+@pytest.mark.requirement("WORLD-03")
 async def test_a_named_file_and_a_named_directory_both_count(tmp_path: Path):
     public, context = certificate(tmp_path)
     (tmp_path / "another").mkdir()
@@ -337,6 +342,35 @@ async def test_a_named_file_and_a_named_directory_both_count(tmp_path: Path):
                 trusting = api(f"https://localhost:{number}", SSL_CERT_FILE=str(public), **named)
                 assert texts(await chunks(trusting)) == ["secure"]
                 await trusting.aclose()
+
+
+async def test_the_systems_folder_of_hashed_certificates_is_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    public, context = certificate(tmp_path)
+    folder = tmp_path / "system"
+    folder.mkdir()
+    made = ("openssl", "x509", "-noout", "-hash", "-in", str(public))
+    name = subprocess.run(made, capture_output=True, check=True, text=True).stdout.strip()
+    (folder / f"{name}.0").write_bytes(public.read_bytes())
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_text("", encoding="utf-8")
+    os.utime(bundle, (0, 0))
+    paths = ssl.get_default_verify_paths()._replace(openssl_capath=str(folder))
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: paths)
+    monkeypatch.setattr(connect, "CA_BUNDLES", (str(bundle),))
+    assert connect.tls_context({}).get_ca_certs() == []  # none is read before it is needed
+    async with listening(greet, context) as port:
+        trusting = api(f"https://localhost:{port}")
+        assert texts(await chunks(trusting)) == ["secure"]
+        await trusting.aclose()
+    # A bundle that was edited later may hold what the folder lacks.
+    (folder / f"{name}.0").unlink()
+    (folder / "00000000.0").write_text("", encoding="utf-8")
+    bundle.write_bytes(public.read_bytes())
+    os.utime(bundle, (folder.stat().st_mtime + 10,) * 2)
+    monkeypatch.setattr(ssl.SSLContext, "load_default_certs", lambda *_given: None)
+    assert len(connect.tls_context({}).get_ca_certs()) == 1
 
 
 @pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "SSL_CERT_DIR", *MORE])

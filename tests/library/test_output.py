@@ -174,7 +174,7 @@ async def test_after_the_last_correction_it_is_an_error(project: Path, correctio
 
 
 @pytest.mark.requirement("LIB-02")
-@pytest.mark.parametrize("answer", ["Bern has 134,000 people.", '{"name": "Bern", "people": 1}'])
+@pytest.mark.parametrize("answer", ["Bern has 134,000 people.", '{"name": "Bern", "people": "?"}'])
 async def test_text_in_place_of_the_call_is_a_wrong_answer(project: Path, answer: str):
     generator = ScriptedGenerator(
         [text(answer)], [chunk(call("final_answer", BERN), finish="STOP")]
@@ -182,6 +182,65 @@ async def test_text_in_place_of_the_call_is_a_wrong_answer(project: Path, answer
     async with Agent(generator, tools=[population], cwd=project) as agent:
         assert (await agent.ask("go", output=City)).name == "Bern"
     assert "final_answer" in str(generator.seen(1)[-1])
+
+
+BOLD = json.dumps(BERN)
+DRESSED: list[tuple[Any, str, Any]] = [
+    (City, f"```json\n{BOLD}\n```", City("Bern", 134_000)),
+    (
+        City,
+        f"Here it is:\r\n\r\n~~~\r\n{json.dumps(BERN, indent=2)}\r\n~~~\r\nAnything else?",
+        None,
+    ),
+    (City, f"The city you asked for:\n{BOLD}", None),
+    (City, f"\ufeff{BOLD}", None),
+    (City, f'<think>Is it {{"name": "Chur", "people": 1}}?</think>\n\n{BOLD}', None),
+    (City, f'Is it {{"name": "Chur", "people": 1}}?\n</think>\n{BOLD}', None),
+    (City, f'{{"tool": "population"}} gave {BOLD}.', None),
+    (City, f"{BOLD}\n{BOLD}", None),
+    (int, "5", 5),
+    (int, "The number is:\n\n5", 5),
+    (list[City], f"[{BOLD}]", [City("Bern", 134_000)]),
+    (list[City], f'```\n{{"value": [{BOLD}]}}\n```', [City("Bern", 134_000)]),
+    (City | None, BOLD, City("Bern", 134_000)),
+    (Size, "small", Size.SMALL),
+    (Literal["yes", "no"], "<think>no?</think>yes", "yes"),
+    (date, "`2026-01-31`".strip("`"), date(2026, 1, 31)),
+]
+
+
+@pytest.mark.requirement("LIB-02")
+@pytest.mark.parametrize("tools", [(), (population,)], ids=["text", "tools"])
+@pytest.mark.parametrize(("kind", "answer", "value"), DRESSED, ids=lambda each: str(each)[:30])
+async def test_the_only_value_that_fits_is_read_whatever_is_around_it(
+    project: Path, tools: Any, kind: Any, answer: str, value: Any
+):
+    generator = ScriptedGenerator([text(answer)])
+    async with Agent(generator, builtin_tools=(), tools=tools, cwd=project) as agent:
+        assert await agent.ask("go", output=kind) == (value or City("Bern", 134_000))
+
+
+@pytest.mark.requirement("LIB-02")
+@pytest.mark.parametrize(
+    ("kind", "answer"),
+    [
+        (City, f'{BOLD} or {{"name": "Chur", "people": 1}}'),
+        (City, f'```\n{BOLD}\n```\nor\n```\n{{"name": "Chur", "people": 1}}\n```'),
+        (City, f"<think>perhaps {BOLD}"),
+        (int, "5\n6"),
+        (list[int], "As the source says [1], nobody knows."),
+        (Path, "Let me look that up."),
+    ],
+)
+@pytest.mark.parametrize("tools", [(), (population,)], ids=["text", "tools"])
+async def test_several_values_or_none_are_asked_for_again(
+    project: Path, tools: Any, kind: Any, answer: str
+):
+    generator = ScriptedGenerator([text(answer)])
+    async with Agent(generator, builtin_tools=(), tools=tools, cwd=project) as agent:
+        with pytest.raises(OutputError) as caught:
+            await agent.ask("go", output=kind, corrections=0)
+    assert caught.value.text == answer
 
 
 async def test_other_calls_of_the_turn_run_before_the_run_ends(project: Path):

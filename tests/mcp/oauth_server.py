@@ -63,6 +63,8 @@ class OAuthServer:
         self.given = 0
         self.scopes: dict[str, str] = {}
         self.step_up = ""
+        self.iss = self.url
+        self.takes_resource = True
 
     def answers(self, path: str, answer: Callable[[], Response]) -> None:
         """From now on the same answer for a path."""
@@ -115,10 +117,14 @@ class OAuthServer:
         """The person agrees."""
         assert asked["response_type"] == "code"
         assert asked["code_challenge_method"] == "S256"
-        assert asked["resource"] == self.mcp
+        if not self.takes_resource and "resource" in asked:
+            error = {"error": "invalid_target", "error_description": "AADSTS9010010: resource"}
+            back = {"state": asked["state"], **error}
+            return RedirectResponse(f"{asked['redirect_uri']}?{urlencode(back)}")
+        assert asked.get("resource") == (self.mcp if self.takes_resource else None)
         code = f"code-{len(self.codes)}-very-secret"
         self.codes[code] = asked
-        back = {"state": asked["state"], "code": code, "iss": self.url}
+        back = {"state": asked["state"], "code": code, "iss": self.iss}
         return RedirectResponse(f"{asked['redirect_uri']}?{urlencode(back)}")
 
     def _token(self, form: dict[str, str]) -> Response:
@@ -126,7 +132,7 @@ class OAuthServer:
             pair = base64.b64encode(f"{form['client_id']}:{self.secret}".encode()).decode()
             assert form["authorization"] == f"Basic {pair}"
             assert "client_secret" not in form
-        assert form["resource"] == self.mcp
+        assert form.get("resource") == (self.mcp if self.takes_resource else None)
         if form["grant_type"] == "refresh_token":
             if form["refresh_token"] not in self.refresh_tokens:
                 return JSONResponse({"error": "invalid_grant"}, status_code=400)

@@ -111,7 +111,7 @@ CALLS = {
         Bad(tools_call=raw(head("200 OK", JSON, "Content-Length: 100") + b"{")),
         "the connection was closed before it answered",
     ),
-    "has forgotten": (Bad(tools_call=whole(b"", status="404 No")), "Not Found"),
+    "has forgotten": (Bad(tools_call=whole(b"", status="404 No")), "not know the session"),
     "fails": (Bad(tools_call=whole(b"", status="500 No")), "an error response"),
     "says nothing": (Bad(tools_call=silence), "it did not answer within 30 s"),
     "a storm and the end": (Bad(tools_call=events(*STORM)), "closed before it answered"),

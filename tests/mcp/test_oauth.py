@@ -2,16 +2,21 @@
 
 import asyncio
 import stat
+import time
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from alhena.agent.toolset.mcp import stored_access
+from alhena.errors import AlhenaError
+from alhena.mcp.oauth.renewal import Renewal
+from alhena.mcp.oauth.tokens import SignInError, token_file
 from alhena.mcp.server import ServerState
 from tests.mcp.kit import called, rigged
-from tests.mcp.oauth_kit import entry, environ, kept, sign
+from tests.mcp.oauth_kit import entry, environ, kept, server_of, sign
 from tests.mcp.oauth_server import ASM, PRM, OAuthServer, redirect_of, running
 from tests.models.auth.kit import ScriptedPerson, get
 from tests.support.ports import reserved_port
@@ -175,3 +180,114 @@ async def test_nobody_to_paste_anything_leaves_the_browser_of_this_machine(
     status, _ = await asyncio.to_thread(get, person.told[1])
     assert status == 200
     assert (await signing).access_token in guarded.tokens
+
+
+SLASHES: dict[str, tuple[str, str, str, str]] = {
+    # of the resource, of the metadata, of the browser's answer, of the settings
+    "resource": ("/", "", "", ""),
+    "metadata": ("", "/", "", ""),
+    "answer": ("", "", "/", ""),
+    "both ends": ("/", "", "/", ""),
+    "settings": ("", "", "", "/"),
+    "settings and metadata": ("/", "/", "", "-"),
+    "a tenant": ("tenant/", "tenant", "tenant/", "tenant"),
+    "of a tenant": ("tenant", "tenant/", "tenant", "tenant/"),
+}
+
+
+@pytest.mark.requirement("MCP-07")
+@pytest.mark.parametrize("kind", SLASHES)
+async def test_issuers_that_differ_by_a_final_slash_are_one(
+    guarded: OAuthServer, kind: str
+) -> None:
+    listed, told, answered, wanted = SLASHES[kind]
+
+    def issuer(end: str) -> str:
+        return f"{guarded.url}/{end}" if end.strip("/") else f"{guarded.url}{end}"
+
+    guarded.resource["authorization_servers"] = [issuer(listed)]
+    guarded.metadata["issuer"] = issuer(told)
+    guarded.iss = issuer(answered)
+    for path in (f"{ASM}/tenant", f"{ASM}/tenant/"):
+        guarded.answers(path, lambda: JSONResponse(guarded.metadata))
+    oauth: dict[str, Any] = {} if not wanted else {"oauth": {"issuer": issuer(wanted.strip("-"))}}
+    token = await sign(guarded, **oauth)
+    assert token.access_token in guarded.tokens
+
+
+async def test_issuers_that_differ_otherwise_are_two(guarded: OAuthServer) -> None:
+    guarded.metadata["issuer"] = f"{guarded.url}//"
+    with pytest.raises(SignInError, match="issuer mismatch") as caught:
+        await sign(guarded)
+    assert "mcpServers.g.oauth.authorizationUrl" in str(caught.value)
+
+
+@pytest.mark.requirement("MCP-07")
+async def test_a_server_that_takes_no_resource_is_not_named_one(
+    guarded: OAuthServer, home: Path
+) -> None:
+    guarded.takes_resource = False
+    with pytest.raises(AlhenaError) as caught:
+        await sign(guarded)
+    assert "mcpServers.g.oauth.resource to false" in str(caught.value)
+    without: dict[str, Any] = {"oauth": {"resource": False}}
+    token = await sign(guarded, **without)
+    assert token.access_token in guarded.tokens
+    server = server_of(entry(guarded, **without))
+    late = Renewal("g", server, token_file(environ()), [].append, now=lambda: time.time() + 4000)
+    assert await late.token() in guarded.tokens - {token.access_token}
+    assert guarded.form("/token")["grant_type"] == "refresh_token"
+
+
+@pytest.mark.requirement("MCP-07")
+async def test_a_renewal_repeats_the_scopes_that_were_granted(guarded: OAuthServer) -> None:
+    token = await sign(guarded)
+    assert token.scope == "tools"
+    server = server_of(entry(guarded))
+    late = Renewal("g", server, token_file(environ()), [].append, now=lambda: time.time() + 4000)
+    assert await late.token() in guarded.tokens
+    assert guarded.form("/token")["scope"] == "tools"
+
+
+async def test_who_refuses_is_told_how_to_sign_in_to_the_server(guarded: OAuthServer) -> None:
+    def refuse(_request: object, form: dict[str, str]) -> Response:
+        return RedirectResponse(f"{form['redirect_uri']}?state={form['state']}&error=access_denied")
+
+    guarded.odd["/authorize"] = refuse
+    with pytest.raises(AlhenaError) as caught:
+        await sign(guarded)
+    assert "access_denied" in caught.value.message
+    assert caught.value.remedy == "Sign in again: alhena mcp auth g (or /mcp auth g)."
+
+
+REFUSALS = {
+    "invalid_client": "mcpServers.g.oauth.clientId",
+    "invalid_scope": "mcpServers.g.oauth.scopes",
+    "invalid_target": "mcpServers.g.oauth.resource",
+    "invalid_grant": "alhena mcp auth g",
+    "server_error": "alhena mcp auth g",
+}
+
+
+@pytest.mark.parametrize("error", REFUSALS)
+async def test_a_sign_in_that_fails_names_its_remedy(guarded: OAuthServer, error: str) -> None:
+    guarded.answers("/token", lambda: JSONResponse({"error": error}, status_code=400))
+    with pytest.raises(SignInError) as caught:
+        await sign(guarded)
+    assert error in caught.value.message
+    assert REFUSALS[error] in (caught.value.remedy or "")
+
+
+async def test_a_refused_renewal_is_asked_for_once_a_session(
+    guarded: OAuthServer, project: Path
+) -> None:
+    guarded.expires_in = 0
+    await sign(guarded)
+    guarded.tokens.clear()
+    guarded.refresh_tokens.clear()
+    access = stored_access(environ(), lambda _text: None)
+    async with rigged({"g": entry(guarded)}, project, auth=access) as rig:
+        assert rig.server("g").state is ServerState.NEEDS_AUTH
+        await rig.servers.restart("g")
+        assert rig.server("g").state is ServerState.NEEDS_AUTH
+    assert guarded.count("/token") == 2  # the sign-in, and one renewal

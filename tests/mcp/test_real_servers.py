@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.mcp.beside import Call, Story, beside
-from tests.mcp.kit import SERVED, rigged
+from tests.mcp.kit import SERVED, odd, rigged
 from tests.support.ports import reserved_port
 
 TRANSPORTS = ("stdio", "sse", "streamable-http")
@@ -75,6 +75,9 @@ KITCHEN: dict[str, tuple[str, dict[str, Any], str]] = {
     "a resource": ("read_mcp_resource", {"uri": "bad:kitchen://menu"}, r'"output":"soup\\n"'),
     "data": ("read_mcp_resource", {"uri": "bad:kitchen://scan"}, '"mimeType":"application/pdf"'),
     "resources": ("list_mcp_resources", {}, r"bad:kitchen://menu \| menu \| The menu"),
+    "a template": ("list_mcp_resources", {}, r"bad:kitchen://dish/\{name\} \| dish \| A dish"),
+    "one of it": ("read_mcp_resource", {"uri": "bad:kitchen://dish/soup"}, "a plate of soup"),
+    "by its URI": ("read_mcp_resource", {"uri": "kitchen://dish/rice"}, "a plate of rice"),
     "a list that changes": ("mcp_bad_grow", {}, "there is another tool"),
 }
 
@@ -100,6 +103,89 @@ async def test_all_that_a_kitchen_has_is_served(project: Path, how: str) -> None
     assert "Say please" in story.report.instructions
     assert [each.name for each in story.report.prompts] == ["review"]
     assert [each.uri for each in story.report.resources] == ["kitchen://menu", "kitchen://scan"]
+
+
+POINT = {"type": "object", "properties": {"n": {"type": "integer", "default": 2}}}
+FILLED: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    # the parameters, what the model gives, what the server gets
+    "shot": (
+        {
+            "properties": {
+                "scale": {"enum": ["css", "device"], "default": "css"},
+                "clip": {"type": "object", "properties": {"w": {"default": 5}, "h": {}}},
+                "wrong": {"type": "string", "default": 7},
+            },
+            "required": ["scale"],
+        },
+        {"clip": {}},
+        {"scale": "css", "clip": {"w": 5}},
+    ),
+    "refs": (
+        {
+            "$defs": {"P": POINT},
+            "properties": {
+                "p": {"$ref": "#/$defs/P"},
+                "l": {"type": "array", "items": {"$ref": "#/$defs/P"}},
+                "q": {"allOf": [{"$ref": "#/$defs/P"}], "default": {}},
+                "u": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/P"}], "default": None},
+                "v": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/P"}]},
+                "w": {"$ref": "#/$defs/P"},
+            },
+        },
+        {"p": {}, "l": [{}, {"n": 3}], "v": {}},
+        {"p": {"n": 2}, "l": [{"n": 2}, {"n": 3}], "v": {"n": 2}, "q": {"n": 2}, "u": None},
+    ),
+    "either": (
+        {
+            "properties": {"a": {"default": 1}, "b": {}},
+            "oneOf": [{"required": ["a"]}, {"required": ["b"]}],
+        },
+        {"b": 2},
+        {"b": 2},
+    ),
+    "none": ({"properties": {"x": {"title": "X"}}, "required": ["x"]}, {"x": [1]}, {"x": [1]}),
+}
+
+
+@pytest.mark.requirement("MCP-03")
+async def test_the_defaults_of_a_schema_are_filled_in(project: Path) -> None:
+    heard = project / "heard"
+    tools = [
+        {"name": name, "inputSchema": {"type": "object", **schema}}
+        for name, (schema, _, _) in FILLED.items()
+    ]
+    script = {"tools": tools, "heard": str(heard)}
+    calls = [(f"mcp_bad_{name}", given) for name, (_, given, _) in FILLED.items()]
+    await beside(odd(project, script), project, *calls)
+    sent = [json.loads(line) for line in heard.read_text(encoding="utf-8").splitlines()]
+    got = {
+        each["params"]["name"]: each["params"]["arguments"]
+        for each in sent
+        if each.get("method") == "tools/call"
+    }
+    assert got == {name: wanted for name, (_, _, wanted) in FILLED.items()}
+
+
+async def test_templates_alone_are_enough_for_resources(project: Path) -> None:
+    templates = [{"uriTemplate": "note://{id}", "name": "notes"}, {"uriTemplate": "{+any}"}]
+    script = {
+        "tools": [],
+        "resources": [],
+        "answers": {
+            "resources/templates/list": {"resourceTemplates": templates},
+            "resources/read": {"contents": [{"uri": "note://1", "text": "buy milk"}]},
+        },
+    }
+    story = await beside(
+        odd(project, script),
+        project,
+        ("list_mcp_resources", {}),
+        ("read_mcp_resource", {"uri": "note://1"}),
+        ("read_mcp_resource", {"uri": "other://1"}),
+    )
+    assert "bad:note://{id} | notes" in story.seen(0)
+    assert "buy milk" in story.seen(1)
+    assert "Resource not found" in story.seen(2)
 
 
 SHAPES: dict[str, tuple[str, dict[str, Any], str]] = {

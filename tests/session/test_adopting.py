@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.config.home import claimed_project_temp, project_history, project_temp, root_of
+from alhena.config.home import claimed_project_temp, project_history, project_temp
 from alhena.frontends.terminal.entry import PromptHistory
 from alhena.session.adopting import adopt, find_missing_projects
 from alhena.session.records import SessionError
@@ -57,28 +57,79 @@ def typed(project: Path, prompt: str) -> None:
     PromptHistory(os.environ, project, pytest.fail).store_string(prompt)
 
 
-def test_a_folder_with_saved_conversations_adopts_nothing(here: Path, gone: Path, third: Path):
+@pytest.mark.requirement("WORLD-03")
+def test_a_folder_that_was_used_adopts_beside_what_it_has(here: Path, gone: Path, third: Path):
     temp = project_temp(os.environ, here)
-    journal = with_session(temp, here)
+    journal = write(temp_folder(temp, "sessions") / "new.jsonl", header_of(here), *turns(1)[1:])
     project_tags(temp).save("mine", journal)
-    journal.unlink()
-    with pytest.raises(SessionError, match=r"something of its own in .*tags") as refused:
+    (temp_folder(temp, "chats") / "session-1.json").write_bytes(b"{}")
+    (temp_folder(temp, "tool-outputs/session-new") / "out.txt").write_text("long")
+    shown = temp / "tool-outputs" / "session-new" / "out.txt"
+    (temp_folder(temp, "memory") / "MEMORY.md").write_text("new")
+    old = project_temp(os.environ, gone)
+    (temp_folder(old, "memory") / "MEMORY.md").write_text("old")
+    (temp_folder(old, "chats") / "session-0.json").write_bytes(b"{}")
+    adopt(os.environ, here, str(gone))
+    merged = project_temp(os.environ, here)
+    assert merged.name == "app"
+    store = project_store(os.environ, here)
+    assert {item.session_id for item in store.summaries()} == {"s", "new"}
+    assert store.list_sessions().foreign == ()
+    assert [tag.name for tag in project_tags(merged).all()] == ["mine"]
+    assert sorted(os.listdir(merged / "chats")) == ["session-0.json", "session-1.json"]
+    assert (merged / "memory" / "MEMORY.md").read_text().split() == ["old", "new"]
+    assert shown.read_text() == "long"  # by the path that the session knows
+    assert project_store(os.environ, third).summaries() == ()
+
+
+def temp_folder(temp: Path, name: str) -> Path:
+    (temp / name).mkdir(parents=True, exist_ok=True)
+    return temp / name
+
+
+@pytest.mark.parametrize("name", ["sessions/s.jsonl", "tags/same.jsonl", "chats/session-1.json"])
+def test_two_of_one_name_are_named_and_everything_stays(here: Path, gone: Path, name: str):
+    new, old = project_temp(os.environ, here), project_temp(os.environ, gone)
+    for temp in (new, old):
+        (temp_folder(temp, name.split("/", 1)[0]) / name.rpartition("/")[2]).write_text("{}")
+    typed(here, "hello")
+    with pytest.raises(SessionError, match=f"both folders have a {name}") as refused:
         adopt(os.environ, here, str(gone))
     assert "/chat delete NAME" in str(refused.value)
-    assert [tag.name for tag in project_tags(project_temp(os.environ, here)).all()] == ["mine"]
-    assert project_tags(claimed_project_temp(os.environ, third)).all() == ()
-    project_tags(temp).delete("mine")
+    assert project_temp(os.environ, here) == new
+    assert prompts(here) == ["hello"]
+    (new / name).unlink()
     adopt(os.environ, here, str(gone))
-    assert project_temp(os.environ, here).name == "app"
+    assert project_temp(os.environ, here) == old
 
 
-def test_nor_does_one_with_conversations_of_the_reference(here: Path, gone: Path):
-    chats = project_temp(os.environ, here) / "chats"
-    chats.mkdir()
-    (chats / "session-1.json").write_bytes(b"{}")
-    with pytest.raises(SessionError, match=r"chats.*or move it away"):
-        adopt(os.environ, here, str(gone))
-    assert root_of(project_temp(os.environ, here)) == str(here)
+@pytest.mark.requirement("WORLD-03")
+async def test_checkpoints_of_both_places_can_be_restored(
+    gone: Path, third: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The files of each are in the repository that is left."""
+    monkeypatch.chdir(third)
+    adopt(os.environ, third, str(gone))
+    moved = third.rename(third.with_name("web"))
+    for place, name in ((moved, "y"), (moved, "x")):
+        monkeypatch.chdir(place)
+        (place / f"{name}.txt").write_text("before")
+        generator = ScriptedGenerator(turn(writes(f"{name}.txt", name, "c1")), [text("Done.")])
+        async with checkpointed(generator, cwd=place) as running:
+            await running.ask(f"make {name}")
+    last = moved.rename(moved.with_name("site"))
+    monkeypatch.chdir(last)
+    generator = ScriptedGenerator(turn(writes("z.txt", "z", "c1")), [text("Done.")])
+    async with checkpointed(generator, cwd=last) as running:
+        await running.ask("make z")
+    assert alhena("sessions", "adopt", str(moved)).code == 0
+    listed = alhena("sessions", "checkpoints")
+    assert "(3)" in listed.out
+    for number, name, content in (("3", "z.txt", None), ("2", "x.txt", "before"),
+                                  ("1", "y.txt", "before")):  # fmt: skip
+        restored = alhena("sessions", "restore", number)
+        assert restored.code == 0, restored.err
+        assert ((last / name).read_text() if (last / name).exists() else None) == content
 
 
 def test_what_was_typed_goes_along_and_nothing_is_left_to_a_namesake(
@@ -93,14 +144,15 @@ def test_what_was_typed_goes_along_and_nothing_is_left_to_a_namesake(
     (history / "objects").write_bytes(b"of here")
     adopt(os.environ, here, str(gone))
     assert prompts(here) == ["in the new folder", "in the old folder"]
+    assert (project_history(os.environ, project_temp(os.environ, here)) / "objects").exists()
     temp = claimed_project_temp(os.environ, third)
     assert temp.name == "app-2"
     assert os.listdir(temp) == [".project_root"]
     assert prompts(third) == []
     assert not project_history(os.environ, temp).exists()
     assert not history.exists()
-    # Nothing is gone either: it stands under a name that no project is given.
-    assert (own.with_name("app-1.1") / "tool-outputs").is_dir()
+    # What was not taken along stands under a name that no project is given.
+    assert (own.with_name("app-1.1") / ".project_root").exists()
     assert history.with_name("app-1.1").is_dir()
     assert find_missing_projects(os.environ) == ()
 
@@ -196,6 +248,7 @@ def test_a_directory_that_a_person_has_moved_to_another_disk_is_adopted(
     assert len(project_store(os.environ, here).summaries()) == 1
 
 
+@pytest.mark.requirement("WORLD-03")
 @pytest.mark.parametrize("what", ["the folder", "the folder above"])
 def test_a_folder_that_moved_and_left_a_link_is_adopted(
     gone: Path, third: Path, tmp_path: Path, what: str

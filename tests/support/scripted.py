@@ -7,18 +7,20 @@ import msgspec
 
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import GenerateContentRequest
-from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
+from alhena.wire.response import EmbedContentResponse, Embedding, GenerateContentResponse
 
 Script = Sequence[dict[str, Any] | Exception]
 
 
 class ScriptedGenerator:
     """Each turn is a list of chunks in wire form (see support.server.chunk), or an exception to
-    raise at that point. `requests` holds every request; `seen(i)` its contents in wire form."""
+    raise at that point. `requests` holds every request; `seen(i)` its contents in wire form, `embedded` the
+    models and contents of vectors."""
 
     def __init__(self, *turns: Script) -> None:
         self.turns = list(turns)
         self.requests: list[GenerateContentRequest] = []
+        self.embedded: list[tuple[str, Sequence[EncodedContent]]] = []
         self.closed_early = 0
 
     def seen(self, index: int) -> list[Any]:
@@ -52,7 +54,9 @@ class ScriptedGenerator:
     async def embed(
         self, contents: Sequence[EncodedContent], *, model: str
     ) -> EmbedContentResponse:
-        return EmbedContentResponse()
+        self.embedded.append((model, contents))
+        vector = Embedding(values=(0.5, -0.25))
+        return EmbedContentResponse(embeddings=tuple(vector for _ in contents))
 
     async def aclose(self) -> None:
         pass

@@ -134,6 +134,10 @@ class Handler(BaseHTTPRequestHandler):
         self.connection.settimeout(None)
 
 
+WINDOW_PATHS = ("/v1/models", "/props", "/api/show", "/api/ps")
+"""The paths at which servers tell the windows of their models."""
+
+
 class ScriptedServer:
     """`reply()` queues answers in order; a request past the script is answered 599."""
 
@@ -143,6 +147,7 @@ class ScriptedServer:
         self.closed = threading.Semaphore(0)
         """Released for each connection that has been closed."""
         self.disconnected = threading.Event()
+        self.hides_windows = True
         self._replies: deque[Reply] = deque()
         handler = type("BoundHandler", (Handler,), {"script": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -159,7 +164,10 @@ class ScriptedServer:
         self._replies.extend(replies)
 
     def take(self, received: Received) -> Reply:
-        """Records a request and hands out the next reply of the script."""
+        """Records a request and hands out the next reply of the script. Questions for a model's
+        window are no part of it."""
+        if received.path in WINDOW_PATHS and self.hides_windows:
+            return Reply(status=404)
         self.requests.append(received)
         return self._replies.popleft() if self._replies else Reply(status=599)
 

@@ -39,7 +39,10 @@ try:
     elif sys.argv[2] == "settings":
         change_file(path, lambda data: b"new", "not changed")
     else:
-        PrivateFiles(path.parent).write(path.name, b"new")
+        files = PrivateFiles(path.parent)
+        with files.hold(path.name) as held:
+            assert held
+            files.write(path.name, b"new")
     print(json.dumps(""))
 except Exception as error:
     print(json.dumps(f"{type(error).__name__} {error}"))
@@ -107,6 +110,7 @@ KINDS: list[Any] = [
 ]
 
 
+@pytest.mark.requirement("WORLD-03")
 @pytest.mark.parametrize("make", KINDS)
 @pytest.mark.parametrize("way", WAYS)
 def test_the_file_is_written_in_place_and_keeps_what_it_is(

@@ -1,5 +1,6 @@
 """Output of a terminal as the text of its screen."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ def read(*chunks: bytes, rows: int = ROWS) -> str:
     return "".join([*map(screen.feed, chunks), screen.feed(b"", final=True)])
 
 
+@pytest.mark.requirement("WORLD-02")
 @for_each(
     ("output", "text"),
     [

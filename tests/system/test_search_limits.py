@@ -93,6 +93,7 @@ async def test_a_finder_that_fails_is_done_without(tree: Path, write: Write) -> 
     assert [(r.matches[0].text, len(r.matches)) for r in results] == [("needle", 1)] * 2
 
 
+@pytest.mark.requirement("COST-06")
 async def test_files_that_cannot_be_read_are_told(tree: Path, write: Write) -> None:
     if os.geteuid() == 0:
         pytest.skip("root reads everything")
@@ -119,6 +120,7 @@ async def test_ripgrep_is_used_when_it_is_there(
 
 
 @pytest.mark.requirement("TOOLS-14")
+@pytest.mark.requirement("COST-06")
 async def test_a_line_that_takes_too_long_is_named(tree: Path, write: Write) -> None:
     write("seq.fasta", ">one 1\n" + "ACGT" * 20_000 + "\nACAC 2\n")
     for query in (
@@ -152,6 +154,7 @@ async def test_a_pattern_needs_no_memory_that_grows_with_the_line(tree: Path) ->
     assert out.decode().startswith("SearchTimeoutError The pattern takes too long at line 1 of")
 
 
+@pytest.mark.requirement("COST-06")
 @pytest.mark.parametrize(
     ("line", "pattern", "matches"),
     [

@@ -1,5 +1,6 @@
 import os
 import threading
+from collections import Counter
 from pathlib import Path
 
 from alhena.system.ignore import IgnoreRules
@@ -87,3 +88,18 @@ def test_a_worktree_uses_the_exclude_file_of_its_repository(project: Path) -> No
     (project / "main/.git/worktrees/w/commondir").write_text("../..\n", encoding="utf-8")
     (project / "w/.git").write_text("gitdir: ../main/.git/worktrees/w\n", encoding="utf-8")
     assert IgnoreRules(project / "w").is_ignored(project / "w/a.tmp", is_dir=False)
+
+
+def test_a_walk_reads_no_more_entries_than_it_may(project: Path) -> None:
+    for folder in ("ignored", "many", "z"):
+        (project / folder).mkdir()
+        for number in range(40):
+            (project / folder / f"{number}{'.log' * (folder == 'ignored')}").touch()
+    (project / ".gitignore").write_text("*.log\n", encoding="utf-8")
+    limits = WalkLimits(most=40)
+    found = [entry.path for entry in walk(project, IgnoreRules(project), limits=limits)]
+    folders = Counter(Path(path).parent.name for path in found)
+    # 4 at the top, 10 of each folder: a quarter of 40. Ignored ones count.
+    assert folders == {project.name: 1, "many": 10, "z": 10}
+    assert limits.most == 40 - 4 - 30
+    assert len(list(walk(project, limits=WalkLimits(most=8)))) <= 8

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from alhena.system.workspace import Workspace
+from alhena.tools.builtin import list_directory
 from alhena.tools.builtin.list_directory import MOST_ENTRIES, ListDirectory
 from tests.tools.files import call, failure_type, text_of, unprivileged
 
@@ -109,6 +110,26 @@ async def test_a_huge_directory_is_cut(project: Path) -> None:
     lines = text_of(await call(ls, path=".")).split("\n")
     assert len(lines) == MOST_ENTRIES + 3
     assert lines[-1] == "(3 more entries are not shown; use glob with a pattern)"
+
+
+async def test_only_files_that_are_shown_are_looked_at(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(list_directory, "MOST_ENTRIES", 10)
+    looked_at: list[str] = []
+    describe = list_directory.ListDirectoryInvocation._describe  # pyright: ignore[reportPrivateUsage]
+
+    def count(self: list_directory.ListDirectoryInvocation, entry: os.DirEntry[str]) -> str:
+        looked_at.append(entry.name)
+        return describe(self, entry)
+
+    monkeypatch.setattr(list_directory.ListDirectoryInvocation, "_describe", count)
+    (project / "folder").mkdir()
+    for number in range(30):
+        (project / f"{number:02}").touch()
+    text = text_of(await call(ListDirectory(Workspace(project)), path="."))
+    assert "(21 more entries are not shown" in text
+    assert looked_at == [f"{number:02}" for number in range(9)]
 
 
 async def test_an_unreadable_ignore_file_is_told(ls: ListDirectory, project: Path) -> None:

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from alhena.config.settings import FileFilteringSettings
 from alhena.system.workspace import Workspace
+from alhena.tools.builtin.edit_files import WriteFile
 from alhena.tools.builtin.list_directory import Glob, ListDirectory
+from alhena.tools.builtin.read_file import ReadFile
 from alhena.tools.builtin.read_many_files import ReadManyFiles
 from alhena.tools.builtin.search_file_content import SearchFileContent
 from tests.support.each import for_each
@@ -109,6 +112,51 @@ async def test_what_geminiignore_leaves_out_is_said_and_stays_closed(tree: Path)
     text = await search(tree, pattern="nothing")
     assert "Note: .geminiignore leaves out 2 entries." in text
     assert "src is left out by .geminiignore" in await search(tree, pattern="needle", path="src")
+
+
+@pytest.mark.requirement("WORLD-04")
+@pytest.mark.parametrize("name", ["list", ".geminiignore", "both"])
+async def test_files_that_settings_name_hide_from_all_tools_whatever_a_call_says(
+    tree: Path, name: str
+):
+    """Also by name, and where .geminiignore does not count or would show it."""
+    (tree / ".ai").mkdir()
+    (tree / ".ai" / "ignore").write_text("a.py\n/logs/deep/\n", encoding="utf-8")
+    (tree / ".geminiignore").write_text("!a.py\n" if name == "both" else "", encoding="utf-8")
+    custom = ("missing", ".ai/ignore", str(tree / "absolute"))
+    (tree / "absolute").write_text("x.log\n", encoding="utf-8")
+    workspace = Workspace(tree)
+    workspace.follow_filtering(
+        FileFilteringSettings(
+            respect_git_ignore=False,
+            respect_gemini_ignore=name != "list",
+            custom_ignore_file_paths=custom,
+        )
+    )
+    everything = {"respect_git_ignore": False, "respect_gemini_ignore": False}
+    given = {"file_filtering_options": everything}
+    found = text_of(await call(SearchFileContent(workspace), pattern="needle", no_ignore=True))
+    globbed = text_of(await call(Glob(workspace), pattern="**/*", **everything))
+    many = text_of(await call(ReadManyFiles(workspace), paths=["."], **given))
+    assert "gen" in found
+    assert "gen" in globbed
+    listed = text_of(await call(ListDirectory(workspace), path="src", **given))
+    for text in (found, globbed, many, listed):
+        assert "src/a.py" not in text
+        assert "x.log\n" not in text.replace("absolute ---\n\nx.log\n", "")
+        assert "deep/y.log" not in text
+    assert "a.py" not in listed
+    for path in ("src/a.py", "logs/deep/y.log", "logs/x.log"):
+        read = await call(ReadFile(workspace), absolute_path=str(tree / path))
+        assert "ignored by configured ignore patterns" in text_of(read)
+        named = text_of(await call(ReadManyFiles(workspace), paths=[path], **given))
+        assert ".ai/ignore" in named
+        assert "leaves it out" in named
+        assert "needle" not in named
+        found = text_of(await call(SearchFileContent(workspace), pattern="needle", path=path))
+        assert "is left out by missing or .ai/ignore" in found
+    written = await call(WriteFile(workspace), file_path=str(tree / "src/a.py"), content="x")
+    assert "ignore" in text_of(written)
 
 
 TRACKED = ["build/a.js", "logs/deep/y.log", "out/b.js", "dist/c/d.js"]

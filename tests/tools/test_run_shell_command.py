@@ -342,6 +342,7 @@ def homeless(project: Path, tmp_path: Path, groups: ProcessGroups) -> RunShellCo
     return shell
 
 
+@pytest.mark.requirement("WORLD-03")
 @pytest.mark.parametrize(
     "rest", [" && pwd", "; pwd", " && ls && pwd", " && (cd . && pwd)", " && pwd | cat"]
 )
@@ -354,6 +355,7 @@ async def test_a_command_that_goes_elsewhere_first_runs_where_the_folder_is_gone
     assert f"{tmp_path}/other" in str(result.llm_content).partition("Output: ")[2]
 
 
+@pytest.mark.requirement("WORLD-03")
 @pytest.mark.parametrize(
     "command",
     [

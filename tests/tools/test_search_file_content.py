@@ -122,6 +122,24 @@ async def test_twenty_thousand_matches_are_the_most(tool: SearchFileContent, pro
     assert len(result.llm_content) < 41_000
 
 
+@pytest.mark.requirement("COST-06")
+@pytest.mark.parametrize("before", [0, 100, 5_000, 1_200_000])
+@pytest.mark.parametrize("after", [0, 5_000])
+async def test_the_part_of_a_long_line_around_the_match_is_shown(
+    tool: SearchFileContent, project: Path, before: int, after: int
+) -> None:
+    put(project / "a.min.js", "x" * before + "needle" + "y" * after + "\n")
+    result = await search(tool, pattern="needle")
+    assert isinstance(result.llm_content, str)
+    (shown,) = [row for row in result.llm_content.splitlines() if "needle" in row and "L1" in row]
+    assert len(shown) < 2_200
+    _, _, told = shown.partition(": ")
+    head, _, tail = told.partition("needle")
+    assert ("…" in head) is (before > 2_000)
+    assert tail.endswith("…") is (after > 2_000)
+
+
+@pytest.mark.requirement("COST-06")
 async def test_what_does_not_fit_is_counted(tool: SearchFileContent, project: Path) -> None:
     for number in range(100):
         put(project / f"{number:03}.txt", "foo" + "x" * 1_500 + "\n")
@@ -198,6 +216,7 @@ async def test_a_pattern_that_explodes_is_a_failure_with_a_remedy(project: Path)
     assert "Simplify" in result.error.message or "Narrow" in result.error.message
 
 
+@pytest.mark.requirement("COST-06")
 async def test_what_could_not_be_searched_is_told(project: Path) -> None:
     class Partial:
         name = "partial"

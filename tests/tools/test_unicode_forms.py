@@ -31,6 +31,7 @@ def forms(request: pytest.FixtureRequest, project: Path) -> tuple[str, str]:
     return on_disk, asked
 
 
+@pytest.mark.requirement("WORLD-02")
 async def test_files_are_read_listed_and_found_by_either_form(
     project: Path, forms: tuple[str, str]
 ) -> None:
@@ -60,6 +61,7 @@ async def test_lines_are_searched_in_either_form(project: Path, forms: tuple[str
     assert "L2: " in text_of(await call(tool, pattern="un th", include=include))
 
 
+@pytest.mark.requirement("WORLD-02")
 async def test_an_edit_keeps_the_form_of_the_file(project: Path, forms: tuple[str, str]) -> None:
     on_disk, asked = forms
     result = await call(
@@ -87,6 +89,7 @@ async def test_two_equal_places_are_two(project: Path) -> None:
     assert (project / "a.txt").read_text(encoding="utf-8") == "x\n" + f"{old}\n" * 2
 
 
+@pytest.mark.requirement("WORLD-02")
 async def test_a_written_file_is_the_one_that_is_there(
     project: Path, forms: tuple[str, str]
 ) -> None:

@@ -13,7 +13,7 @@ from alhena.agent.runner import SessionRunner
 from alhena.agent.session import Session
 from alhena.errors import InterruptedRunError
 from alhena.events import CompressedEvent, Event
-from alhena.models.catalogue import served_models, today
+from alhena.models.catalogue import conversing_models, today
 from alhena.values import Value
 from alhena.wire.content import Content
 from alhena.wire.request import GenerateContentConfig
@@ -56,7 +56,7 @@ async def _find_models(session: Session) -> Choices:
         foreign = not chosen.speaks_gemini
         prefix = chosen.model.partition(":")[0] + ":" if foreign else ""
         return Choices(tuple(f"{prefix}{name}" for name in names), complete=True)
-    return Choices(tuple(each.name for each in served_models(today())), complete=False)
+    return Choices(tuple(each.name for each in conversing_models(today())), complete=False)
 
 
 async def compress(

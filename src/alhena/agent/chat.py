@@ -137,6 +137,7 @@ def open_chat(
             fallback=links.fallback,
             again=models.again,
             room=room,
+            searches=lambda: bool(bench.registry.search.note),
         ),
     )
 
@@ -195,6 +196,8 @@ class ConversationRoom:
 
     def _is_small(self, chat: Chat, parts: tuple[Part, ...]) -> bool:
         contents = chat.history.contents
+        if self._bench.settings.model.is_small:
+            return False
         if len(contents) > self._opening or any(
             part.inline_data or part.file_data for part in parts
         ):

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from alhena.agent.toolset.model_access import PLAIN, SessionModel, read_answer
-from alhena.agent.toolset.toolset import Toolset
+from alhena.agent.toolset.toolset import Toolset, window_of
 from alhena.chat.chat import Chat, Outlets
 from alhena.chat.compression import CompressionOptions, CompressionServices, ContextRoom, Trigger
 from alhena.chat.masking import MaskingLimits, result_text
 from alhena.chat.summary import snapshot
-from alhena.config.settings import ModelConfigSettings
+from alhena.config.settings import ModelConfigSettings, ModelSettings
 from alhena.models.catalogue import ANTHROPIC, LEAST_OUTPUT, bare_name, model_info
 from alhena.models.generator import ContentGenerator
 from alhena.models.retry import RetryingGenerator
@@ -72,17 +72,7 @@ def open_context_room(
         if outlets.role == "main":
             bench.memory.began_with(entry.content for entry in chat.history.contents)
 
-    masking = bench.settings.context_management.tools.output_masking
-    limits = MaskingLimits(
-        protected=masking.protection_threshold_tokens,
-        least=max(0, masking.min_prunable_threshold_tokens),
-        latest=masking.protect_latest_turn,
-    )
-    options = CompressionOptions(
-        threshold=bench.settings.model.compression_threshold,
-        masking=limits if limits.protected >= 0 else None,
-        role=outlets.role,
-    )
+    options = _choose_options(bench, window_of(bench, chat.model.name), outlets.role)
     services = CompressionServices(
         ask=ask,
         ask_in_place=ask_in_place,
@@ -94,6 +84,35 @@ def open_context_room(
         after=after,
     )
     return ContextRoom(chat, opening, options, services)
+
+
+EARLY = 0.4
+"""The share of the room beside the small prompt from which a conversation is compressed, unless the
+settings say another one."""
+
+
+def _choose_options(bench: Toolset, window: int, role: str) -> CompressionOptions:
+    """The options of compression by the settings; with the small prompt results are masked, and
+    turns summarised, in proportion to the window."""
+    model = bench.settings.model
+    masking = bench.settings.context_management.tools.output_masking
+    limits = MaskingLimits(
+        protected=masking.protection_threshold_tokens,
+        least=max(0, masking.min_prunable_threshold_tokens),
+        latest=masking.protect_latest_turn,
+    )
+    threshold = model.compression_threshold
+    if model.is_small:
+        protected, least = min(limits.protected, window // 8), min(limits.least, window // 16)
+        limits = msgspec.structs.replace(limits, protected=protected, least=least)
+        usual = threshold == ModelSettings().compression_threshold
+        threshold = EARLY if usual else threshold
+    return CompressionOptions(
+        threshold=threshold,
+        beside_prompt=model.is_small,
+        masking=limits if limits.protected >= 0 else None,
+        role=role,
+    )
 
 
 def _continue_request(

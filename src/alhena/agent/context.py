@@ -56,12 +56,19 @@ def first_contents(
     environ = place.environ
     roots = workspace.roots
     trees: list[str] = []
-    if place.settings.context.include_directory_tree:
+    if place.settings.context.include_directory_tree and not place.settings.model.is_small:
         items = min(MAX_ITEMS, max(1, _MOST_ITEMS // len(roots)))
         usual = place.settings.context.file_filtering
         git, gemini = usual.respect_git_ignore, usual.respect_gemini_ignore
         rules = (
-            IgnoreRules(each, git=git, gemini=gemini, tracked=False, environ=environ)
+            IgnoreRules(
+                each,
+                git=git,
+                gemini=gemini,
+                tracked=False,
+                environ=environ,
+                custom=usual.custom_ignore_file_paths,
+            )
             for each in roots
         )
         trees = [folder_structure(each, its, items) for each, its in zip(roots, rules, strict=True)]
@@ -101,7 +108,7 @@ class SessionPrompt:
         """The system instruction of now, with what the user wants every session to know; None for
         an empty one."""
         memory = "" if bench.memory is None else bench.memory.user_text
-        servers = _of_servers(bench)
+        servers = "\n\n".join(filter(None, (_of_servers(bench), bench.registry.search.note)))
         if self.own is None:
             prompt = f"{self.compose(bench)}\n\n{_of_skills(bench)}"
         else:
@@ -142,6 +149,7 @@ def open_prompt(
     cwd = bench.workspace.cwd
     facts = PromptFacts(
         headless=headless,
+        small=bench.settings.model.is_small,
         sandbox=bench.sandbox,
         contained=printable(environ.get("SANDBOX", ""))[:_MOST_NAMED],
         repository=bench.spec.model.environment

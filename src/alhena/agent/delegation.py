@@ -202,12 +202,12 @@ class Delegation:
         self._clock = AgentClock()
         self._limits = office.limits
         relay = EventRelay(self._caller, outlets.emit, context.update_output)
-        registry = select_tools(bench.registry, definition.tools, *definition.own_tools)
-        if missing := missing_tools(bench.registry, definition.tools):
+        registry = select_tools(bench.registry, tools := definition.tools, *definition.own_tools)
+        if missing := missing_tools(bench.registry, tools):
             told = f"agent {definition.name}: there is no tool {', '.join(map(one_line, missing))}."
             outlets.emit(WarningEvent(message=told))
         approver = None if office.approver is None else self._stop_clock_for(office.approver)
-        self._scheduler = bench.scheduler(relay.emit, approver, registry, self._caller)
+        self._scheduler = bench.scheduler(relay.emit, approver, registry, self._caller, tools)
         self._final = task_result(definition)
         self._turns = UntimedTurns(office.limits, self._clock)
         detects = not bench.settings.model.disable_loop_detection
@@ -395,6 +395,7 @@ def _open_chat(
             fallback=model.fallback and model.fallback.giving(settings, chosen),
             again=again,
             room=ConversationRoom(bench, model.generator, outlets, len(opening)),
+            searches=lambda: bool(registry.search.note),
         ),
     )
 
@@ -406,6 +407,8 @@ def _config(
         "${directories}", ", ".join(str(root) for root in bench.workspace.roots)
     )
     text = f"{definition.system_prompt.strip()}\n{rules.rstrip()}"
+    if registry.search.note:
+        text = f"{text}\n\n{registry.search.note}"
     memory = "" if bench.memory is None else bench.memory.user_text
     return GenerateContentConfig(
         system_instruction=system_instruction(text, memory),

@@ -1,6 +1,7 @@
 """The value that a prompt or a subagent has to end with: its schema, its check, its corrections."""
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
@@ -24,6 +25,17 @@ FINAL = "final_answer"
 """Name of the tool by which a model gives the value that a prompt asks for."""
 
 _ACCEPTED = "The answer was taken."
+_SEVERAL = "It holds several values that fit; give exactly one."
+
+_MAX_STARTS = 200
+"""Brackets of a text at which a JSON value may begin, that are tried."""
+_THINKING = re.compile(r"\s*<(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+_THOUGHT_END = re.compile(r"</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+_FENCE = re.compile(
+    r"^[ \t]*(```+|~~~+)[^\n`]*\n(.*?)\n?^[ \t]*\1[ \t]*$", re.DOTALL | re.MULTILINE
+)
+_BRACKET = re.compile(r"\{|(?:^|:)[ \t]*(?=\[)", re.MULTILINE)
+"""Where a value in prose may begin. A list anywhere else may be a reference: see [1]."""
 
 
 class OutputError(AlhenaError):
@@ -57,7 +69,9 @@ class FinalAnswer:
     those of the tool by which it gives the value. With `only_by_tool` it has to be a call,
     and an answer as text ends the prompt without a value. `functions` end it too; with them the
     value is given by a tool, and without a `schema` only they do.
-    """
+
+    With `by_form` the value is text in the form of the schema, also where there are tools: the
+    first text that is no value has the model asked for it once more, then without the tools."""
 
     def __init__(  # noqa: PLR0913  each has its own default
         self,
@@ -75,6 +89,7 @@ class FinalAnswer:
         self._asks_again = not only_by_tool
         self._functions = {each.name: each for each in functions}
         self._wrapped = schema is not None and schema.get("type") != "object"
+        self._words = _fixed_words(schema) if schema is not None and self._wrapped else False
         if schema is not None and self._wrapped:
             rest = {key: value for key, value in schema.items() if key != "$defs"}
             named = {"$defs": schema["$defs"]} if "$defs" in schema else {}
@@ -86,13 +101,19 @@ class FinalAnswer:
         self._reasons: list[str] = []
         self._text = ""
         self.by_tool = self._always_by_tool = only_by_tool or bool(functions)
+        self.by_form = self._formal = False
         self.value: Any = None
         self.given = False
         self.error: OutputError | None = None
 
     def adapt_config(self, config: GenerateContentConfig) -> GenerateContentConfig:
         """The settings of a request that asks for the value: where there are tools, by a tool."""
-        self.by_tool = self.by_tool or bool(config.tools)
+        if self.by_form:
+            if config.tools and not self._formal:
+                return config
+            self._formal = True
+            config = replace(config, tools=None, tool_config=None)
+        self.by_tool = not self.by_form and (self.by_tool or bool(config.tools))
         if not self.by_tool and self._schema is not None:
             wanted = replace(
                 config.generation_config or GenerationConfig(),
@@ -121,9 +142,11 @@ class FinalAnswer:
         """True for a call that may give the value."""
         return name in self._functions or (name == self.name and self._schema is not None)
 
-    def ask_by_tool(self, *, always: bool) -> None:
-        """Asks for the value by a tool: `always`, or where there are tools."""
-        self.by_tool = always or self._always_by_tool
+    def ask_by_tool(self, *, always: bool, by_form: bool = False) -> None:
+        """Asks for the value by a tool: `always`, or where there are tools; or never, where
+        `by_form` is set and the value may be text."""
+        self.by_form = by_form and self._asks_again and not self._always_by_tool
+        self.by_tool = (always or self._always_by_tool) and not self.by_form
 
     @property
     def over(self) -> bool:
@@ -139,20 +162,17 @@ class FinalAnswer:
     def read_text(self, text: str) -> Part | None:
         """Takes an answer as text; returns what to tell the model if it is not valid. Raises
         OutputError."""
-        if self.by_tool:
-            if not self._asks_again:
-                return None
-            names = " or ".join(each.name for each in self._declarations())
-            reason = f"Give the answer by calling {names}, not as text."
-        else:
-            try:
-                data = json.loads(text)
-            except ValueError as error:
-                reason = f"it is not JSON: {error}"
-            else:
-                reason = self._read_value(data)
+        if self.by_tool and not self._asks_again:
+            return None
+        reason = self._read_values(text)
         if not reason:
             return None
+        if self.by_form and not self._formal:
+            self._formal = True
+            return Part(text="Now give the answer as one JSON value of the form that is asked for.")
+        if self.by_tool and reason != _SEVERAL:
+            names = " or ".join(each.name for each in self._declarations())
+            reason = f"Give the answer by calling {names}, not as text."
         self._refuse(text, reason)
         if self.error is not None:
             raise self.error
@@ -174,7 +194,7 @@ class FinalAnswer:
         elif not self.given:
             self._refuse(text, reason)
         made = error_parts if reason else response_parts
-        (part,) = made(call.name, call.call_id, reason or _ACCEPTED)
+        (part,) = made(call.answered_name, call.call_id, reason or _ACCEPTED)
         event = ToolCallResponseEvent(
             call_id=call.call_id,
             name=call.name,
@@ -184,14 +204,47 @@ class FinalAnswer:
         )
         return part, event
 
-    def _read_value(self, data: Any) -> str:
-        """Reads a value; returns the reason why it is none."""
+    def _read_values(self, text: str) -> str:
+        """Reads the only value in a text that fits; returns the reason why there is none. Models
+        put code fences, a line of prose or their thoughts around it."""
+        text = text.strip("\ufeff \t\r\n")
         try:
-            if self._wrapped:
-                whole = as_object(data)
-                if whole is None or "value" not in whole:
-                    return 'It has to be an object with the field "value".'
-                data = whole["value"]
+            whole = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            reason = f"it is not JSON: {error}"
+        else:
+            return self._read_value(whole)
+        for said in _after_thoughts(text):
+            values = _find_values(said, words=self._words)
+            problems: list[str] = []
+            fitting: list[Any] = []
+            for each in values:
+                problem = self._read_value(each)
+                if not problem:
+                    fitting.append((each, self.value))
+                problems.append(problem)
+            self.given = False
+            if any(each != fitting[0][0] for each, _ in fitting):
+                return _SEVERAL
+            if fitting:
+                self.value, self.given = fitting[0][1], True
+                return ""
+            reason = problems[0] if len(problems) == 1 else reason
+        return reason
+
+    def _read_value(self, data: Any) -> str:
+        """Reads a value; returns the reason why it is none. Where the schema is wrapped, the bare
+        value is good as well."""
+        if not self._wrapped:
+            return self._try_value(data)
+        whole = as_object(data) or {}
+        problem = 'It has to be an object with the field "value".'
+        if "value" in whole:
+            problem = self._try_value(whole["value"])
+        return problem and (self._try_value(data) and problem)
+
+    def _try_value(self, data: Any) -> str:
+        try:
             self.value = self._read(data)
         except ValueError as error:
             return f"{str(error).rstrip('.')}."
@@ -212,3 +265,57 @@ class FinalAnswer:
         if self._left <= 0:
             self.error = OutputError(text, tuple(self._reasons))
         self._left -= 1
+
+
+def _fixed_words(schema: dict[str, Any]) -> bool:
+    """True for a schema of given words or dates, which a text without quotes can only mean."""
+    name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
+    found = as_object((as_object(schema.get("$defs")) or {}).get(name)) or schema
+    formats = ("date", "date-time", "time", "duration", "uuid")
+    return "enum" in found or "const" in found or found.get("format") in formats
+
+
+def _after_thoughts(text: str) -> Iterator[str]:
+    """An answer without the thoughts before it, whose end their text or the answer may quote; none
+    of thoughts without an end."""
+    ends = [found.end() for found in _THOUGHT_END.finditer(text)]
+    if ends:
+        for end in dict.fromkeys((ends[0], ends[-1])):
+            yield text[end:].strip()
+    elif _THINKING.match(text) is None:
+        yield text
+
+
+def _find_values(text: str, *, words: bool) -> list[Any]:
+    """The JSON values in a text: those in code fences, else objects and lists, else whole lines;
+    with `words`, also the text itself."""
+    fences = [found[2].strip() for found in _FENCE.finditer(text)]
+    pieces = fences or [text]
+    found = [value for piece in pieces for value in _scan(piece)]
+    lines = [line for piece in pieces for line in piece.splitlines()[-_MAX_STARTS:]]
+    found = found or [value for line in lines for value in _parse_line(line)]
+    return [*pieces, *found] if words else found
+
+
+def _parse_line(line: str) -> list[Any]:
+    try:
+        return [json.loads(line)]
+    except (ValueError, RecursionError):
+        return []
+
+
+def _scan(text: str) -> Iterator[Any]:
+    """The objects and lists in a text, none within another."""
+    decoder = json.JSONDecoder()
+    at = 0
+    for _ in range(_MAX_STARTS):
+        start = _BRACKET.search(text, at)
+        if start is None:
+            return
+        begin = start.start() if start[0] == "{" else start.end()
+        try:
+            value, at = decoder.raw_decode(text, begin)
+        except (ValueError, RecursionError):
+            at = begin + 1
+        else:
+            yield value

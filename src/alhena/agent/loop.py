@@ -22,7 +22,7 @@ from alhena.wire.content import Part, ToolCallRequestInfo
 if TYPE_CHECKING:
     from alhena.agent.final_answer import FinalAnswer
     from alhena.agent.limits.budget import Ledger
-    from alhena.agent.loops import LoopJudge, LoopWatch, SpeakerJudge
+    from alhena.agent.loops import CompletionJudge, LoopJudge, LoopWatch
     from alhena.agent.run import EventChannel
     from alhena.chat.loops import Loop
     from alhena.scheduler.scheduler import Scheduler
@@ -46,8 +46,8 @@ class LoopGuard:
     """Detects loops between the turns of a prompt. A loop is first reported to the model with the
     next message. Detected again in the same prompt, it ends the run, unless a person can be asked
     and chooses to continue without further warnings: then the prompt `looks` no more. Not
-    `enabled`: no detection. `judge`, if any, asks a model now and then; `speaker`, if any, says
-    whether an answer without calls is complete."""
+    `enabled`: no detection. `judge`, if any, asks a model now and then; `completion_judge`, if any,
+    says whether an answer without calls is complete."""
 
     def __init__(
         self,
@@ -57,10 +57,10 @@ class LoopGuard:
         judge: "LoopJudge | None" = None,
         ask: "Ask | None" = None,
         role: str = "main",
-        speaker: "SpeakerJudge | None" = None,
+        completion_judge: "CompletionJudge | None" = None,
     ) -> None:
         self.judge = judge
-        self.speaker = speaker
+        self.completion_judge = completion_judge
         self.looks = enabled
         self.last: Loop | None = None
         self._emit = emit
@@ -252,12 +252,14 @@ def open_guard(settings: Settings, chat: Chat, links: SessionLinks) -> TurnGuard
         from alhena.agent.loops import LoopJudge
 
         judge = LoopJudge(chat, links, settings.model.loop_check_turns)
-    speaker = None
+    completion_judge = None
     if not settings.model.skip_next_speaker_check:
-        from alhena.agent.loops import SpeakerJudge
+        from alhena.agent.loops import CompletionJudge
 
-        speaker = SpeakerJudge(chat, links)
-    loops = LoopGuard(links.emit, enabled=looks, judge=judge, ask=links.ask, speaker=speaker)
+        completion_judge = CompletionJudge(chat, links)
+    loops = LoopGuard(
+        links.emit, enabled=looks, judge=judge, ask=links.ask, completion_judge=completion_judge
+    )
     session_id, step = links.session_id, links.step
     return TurnGuard((links.turns,), loops, links.emit, session_id=session_id, step=step)
 
@@ -313,8 +315,8 @@ async def run_prompt(
             continue
         if not turn.calls:
             correction = guard.read_text(turn.text)
-            if correction is None and guard.loops.speaker is not None:
-                correction = await guard.loops.speaker.continuation()
+            if correction is None and guard.loops.completion_judge is not None:
+                correction = await guard.loops.completion_judge.continuation()
             if correction is None:
                 return turn
             await guard.admit()

@@ -250,7 +250,7 @@ _SPEAKER_QUESTION = (
 )
 
 
-class SpeakerJudge:
+class CompletionJudge:
     """Asks the model after an answer without calls whether it is complete."""
 
     def __init__(self, chat: Chat, links: SessionLinks) -> None:

@@ -38,7 +38,7 @@ from alhena.session.tags import (
 from alhena.tools.contract import ToolErrorType
 from alhena.values import Value
 from alhena.version import __version__
-from alhena.wire.content import MODEL, FunctionCall, Part, ToolCallRequestInfo, encode_value
+from alhena.wire.content import MODEL, FunctionCall, Part, encode_value, request_info
 
 UNDONE = (
     "This call was undone: the user has put the files back to what they were before it. It has no "
@@ -220,11 +220,9 @@ async def propose(session: Session, prompt_id: str) -> None:
     known = tuple(
         msgspec.json.decode(raw, type=Part) for answer in proposal.known for raw in answer.parts
     )
+    searching = bool(session.bench.registry.search.note)
     requests = [
-        ToolCallRequestInfo(
-            call_id=call.id or "", name=call.name, args=call.args or {}, prompt_id=prompt_id
-        )
-        for call in proposal.calls
+        request_info(call, call.id or "", prompt_id, searching=searching) for call in proposal.calls
     ]
     with session.bench.authority.stricter(ASKED):
         done = await run_calls(chat, session.scheduler(), requests, known)

@@ -8,6 +8,7 @@ from weakref import ref
 
 import msgspec
 
+from alhena.agent.chat import SessionModels
 from alhena.agent.limits import REASONS, BusyError
 from alhena.agent.loop import run_prompt
 from alhena.agent.run import (
@@ -39,6 +40,7 @@ from alhena.events import (
     UserMessageEvent,
     WarningEvent,
 )
+from alhena.models.catalogue import is_foreign_model
 from alhena.wire.content import USER, Content, Part, ToolCallRequestInfo
 from alhena.wire.json_values import scrub
 
@@ -51,9 +53,11 @@ if TYPE_CHECKING:
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     """A prompt: its text, the parts sent before and after it, the value it asks for, if any, and
-    the function that makes the system instruction of its run, if the program has one."""
+    the function that makes the system instruction of its run, if the program has one. `within` are
+    parts that stand in the text, each with the number of characters before it."""
 
     text: str
+    within: tuple[tuple[int, Part], ...] = ()
     before: tuple[Part, ...] = ()
     attached: tuple[Part, ...] = ()
     final: "FinalAnswer | None" = None
@@ -246,8 +250,22 @@ async def _build_parts(session: Session, prompt_id: str, prompt: Prompt) -> tupl
     parts: tuple[Part, ...] = (Part(text=prompt.text),)
     if session.prompt_hooks is not None:
         parts = await session.prompt_hooks.begin(prompt.text, session.chat)
-    said = (part for part in parts if part.text)  # none with media alone
+    if prompt.within:
+        first, *rest = parts
+        parts = (*_split_text(first.text or "", prompt.within), *rest)
+    said = (part for part in parts if part.text != "")  # none with media alone
     return (*before, *said, *prompt.attached)
+
+
+def _split_text(text: str, within: tuple[tuple[int, Part], ...]) -> list[Part]:
+    """The text in pieces, with other parts between them."""
+    made: list[Part] = []
+    start = 0
+    for place, part in within:
+        made += [Part(text=text[start:place])] if place > start else []
+        made.append(part)
+        start = place
+    return [*made, Part(text=text[start:])] if text[start:] else made
 
 
 def _find_unanswered(
@@ -275,7 +293,8 @@ def _find_unanswered(
 
 def _begin(session: Session, prompt_id: str, prompt: Prompt, *, turns: int = 0) -> None:
     if prompt.final is not None:
-        prompt.final.ask_by_tool(always=not session.access.chosen.speaks_gemini)
+        chosen = session.access.chosen
+        prompt.final.ask_by_tool(always=not chosen.speaks_gemini, by_form=chosen.private)
     session.limits.new_prompt(turns)
     session.guard.new_prompt(prompt_id, prompt.final)
 
@@ -354,7 +373,7 @@ class SessionRunner:
         if self._session is not None:
             raise BusyError("this agent is open already.", remedy="Use a second Agent.")
         self._channel = EventChannel()  # lives as long as the session, and its listeners with it
-        self._session = open_session(self._read_options(), self._channel)
+        self._session = open_session(await self._read_options(), self._channel)
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
@@ -401,19 +420,21 @@ class SessionRunner:
             self._require_session, self._idle, EventStream(self._start, propose)
         )
 
-    def run(
+    def run(  # noqa: PLR0913  each has its own default
         self,
         prompt: str,
         *,
         before: Sequence[Part] = (),
         attached: Sequence[Part] = (),
+        within: Sequence[tuple[int, Part]] = (),
         final: "FinalAnswer | None" = None,
         listen: Listen | None = None,
         instruct: Instruct | None = None,
     ) -> EventStream:
         """Carries a prompt to its answer, event by event; the last one is a RunFinishedEvent.
 
-        `before` and `attached` are sent with the prompt, around its text; hooks see the text only.
+        `before` and `attached` are sent with the prompt, around its text, and each part of `within`
+        behind so many of its characters; hooks see the text only.
         `final` is the value the run has to end with.
         When the run fails, its ErrorEvent and RunFinishedEvent come first, then the AlhenaError is
         raised. Leaving the iteration early stops the run and its tools. `listen` is called when it
@@ -425,6 +446,7 @@ class SessionRunner:
             require_text(prompt)
         given = Prompt(
             text=scrub(prompt),
+            within=tuple(within),
             before=tuple(before),
             attached=tuple(attached),
             final=final,
@@ -507,7 +529,7 @@ class SessionRunner:
         with `resume` (as in `__init__`) one that another run left. Raises SessionError, and then
         the session continues."""
         session = await self._idle()
-        options = self._read_options()
+        options = await self._read_options()
         options = msgspec.structs.replace(
             options,
             permissions=msgspec.structs.replace(
@@ -554,11 +576,16 @@ class SessionRunner:
         if driver is self._driver:
             self._channel.close()
 
-    def _read_options(self) -> SessionSpec:
+    async def _read_options(self) -> SessionSpec:
         given = self._options
         options = given if isinstance(given, SessionSpec) else given()
         for adapt in self.adaptations:
             options = adapt(options)
+        place = options.place
+        if is_foreign_model(SessionModels(options.model.name, place.environ, place.settings).name):
+            from alhena.agent.prompt_size import fit_prompt_size
+
+            options = await fit_prompt_size(options)
         return options
 
     def _require_session(self) -> Session:

@@ -239,7 +239,7 @@ def _open(
     settings = spec.place.settings
     watch = _watch(spec.place)
     processes = SessionProcesses()
-    access = open_access(spec, channel, texts=watch is not None and watch.texts)
+    access = open_access(spec, channel, texts=_keeps_texts(watch))
     opening = open_contents(spec, begun, access.chosen.model, channel)
     late = _LateParts()
     checkpoints = SessionCheckpoints(spec.place, begun, channel.emit, late.get)
@@ -363,6 +363,12 @@ def _open_agents(links: SessionLinks, bench: Toolset, remote: "RemoteAgents | No
     from alhena.agent.delegation import open_agents
 
     return open_agents(links, bench, remote)
+
+
+def _keeps_texts(watch: "TelemetryOptions | None") -> bool:
+    """True if events have to carry what people, models and tools wrote."""
+    by_program = instrumented is not None and instrumented.texts
+    return by_program or (watch is not None and watch.texts)
 
 
 def _session_telemetry(

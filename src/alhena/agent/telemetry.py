@@ -3,7 +3,7 @@
 import asyncio
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -84,8 +84,9 @@ def open_instrumented(providers: Providers, told: Told, channel: EventChannel) -
         providers.meter or metrics.get_meter_provider(),
         _origin(told).attributes,
     )
-    _trace(providers.tracer or trace.get_tracer_provider(), told, channel)
-    return _subscribe_sink(sink, told, channel, name="OpenTelemetry", texts=providers.texts)
+    tracers, texts = providers.tracer or trace.get_tracer_provider(), providers.texts
+    context = _trace(tracers, told, channel, texts=texts)
+    return _subscribe_sink(sink, told, channel, name="OpenTelemetry", texts=texts, context=context)
 
 
 def _open_otlp(options: TelemetryOptions, told: Told, channel: EventChannel) -> Telemetry | None:
@@ -97,22 +98,36 @@ def _open_otlp(options: TelemetryOptions, told: Told, channel: EventChannel) -> 
     if options.notice:
         told.bench.warnings.append(options.notice)
     endpoint = options.endpoint
-    sink = OtlpSink(endpoint, _origin(told).attributes)
+    sink = OtlpSink(endpoint, _origin(told).attributes, texts=options.texts)
+    context: Callable[[], Any] = _no_context
     if sink.tracers is not None:
-        _trace(sink.tracers, told, channel)
-    close_s, texts = OTLP_CLOSE_S, options.texts
-    return _subscribe_sink(sink, told, channel, name=endpoint.url, texts=texts, close_s=close_s)
+        context = _trace(sink.tracers, told, channel, texts=options.texts)
+    return _subscribe_sink(
+        sink, told, channel, name=endpoint.url, texts=options.texts, context=context
+    )
 
 
-def _trace(provider: Any, told: Told, channel: EventChannel) -> None:
-    """Makes spans by the provider, and tells commands and servers which span is theirs."""
+def _no_context() -> None:
+    """The context where no spans are made."""
+
+
+def _trace(provider: Any, told: Told, channel: EventChannel, *, texts: bool) -> Callable[[], Any]:
+    """Makes spans by the provider, and tells commands and servers which span is theirs. Returns
+    what gives the context of the last event."""
     from alhena.telemetry.spans import SCOPE, Spans
 
-    tracer = provider.get_tracer(SCOPE, __version__)
-    spans = Spans(tracer, told.bench.links.session_id, told.bench.spec.place.environ)
+    environ = told.bench.spec.place.environ
+    spans = Spans(
+        provider.get_tracer(SCOPE, __version__),
+        told.bench.links.session_id,
+        environ,
+        agents=told.bench.agents.names,
+        redaction=Redaction(environ) if texts else None,
+    )
     channel.subscribe(spans.feed)
-    told.bench.tracers.append(spans.traceparent)
+    told.bench.tracers.append(spans)
     told.bench.when_closed.append(spans.finish)
+    return lambda: spans.context
 
 
 def _subscribe_sink(
@@ -122,10 +137,16 @@ def _subscribe_sink(
     *,
     name: str,
     texts: bool,
-    close_s: float = CLOSE_S,
+    context: Callable[[], Any] | None = None,
 ) -> Telemetry:
-    translation = Translation(Redaction(told.bench.spec.place.environ), texts=texts)
+    """Opens telemetry to a sink; with a `context` it is OpenTelemetry's, whose end is waited for
+    only shortly."""
+    redaction = Redaction(told.bench.spec.place.environ)
+    translation = Translation(redaction, texts=texts, agents=told.bench.agents.names)
+    close_s = CLOSE_S if context is None else OTLP_CLOSE_S
     telemetry = Telemetry(sink, translation, name=name, close_s=close_s)
+    if context is not None:
+        telemetry.follow(context)
     telemetry.record(config_record(told, texts=texts))
     channel.subscribe(telemetry.feed)
     modes = _ModeRecords(telemetry, told.bench.authority.modes)

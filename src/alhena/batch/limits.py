@@ -11,6 +11,7 @@ from alhena.agent.limits.budget import MeteredGenerator, tokens_of
 from alhena.batch.engine import Admission, SharedLimits
 from alhena.batch.errors import SharedLimitError
 from alhena.batch.queue import Queue, boot_id
+from alhena.display_text import money
 from alhena.errors import AlhenaError
 from alhena.models.errors import QuotaError, SpentQuotaError
 from alhena.models.generator import ContentGenerator
@@ -102,7 +103,7 @@ class Limiter:
         if limit is not None:
             spent = float(self._queue.fact("spent") or 0.0)
             if spent >= limit:
-                return f"reached the limit of ${limit:g} for all tasks (${spent:.4g})."
+                return f"reached the limit of ${limit:g} for all tasks ({money(spent)})."
         return self.late()
 
     def late(self) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from alhena.batch.overview import Counts
 from alhena.batch.queue import EndedTask, Queue
-from alhena.display_text import one_line
+from alhena.display_text import money, one_line
 
 _RECENT_S = 60.0
 _LINE_S = 10.0
@@ -89,7 +89,7 @@ class RunProgress:
 
 
 def _money(counts: Counts) -> str:
-    cost = "cost unknown" if counts.cost is None else f"${counts.cost:.4g}"
+    cost = "cost unknown" if counts.cost is None else money(counts.cost)
     return f"{counts.tokens:,} tokens · {cost}"
 
 

@@ -108,7 +108,7 @@ class RemoteRun(msgspec.Struct, frozen=True):
     version: str = __version__
 
 
-class OneTask:
+class SingleTaskQueue:
     """The queue and the limiter of a worker that runs one task, which the head has claimed.
     `directory` is a folder of the node; journals of earlier attempts are put there. With `trees`
     the task has a worktree, which is on one node."""
@@ -354,7 +354,7 @@ async def _run(remote: RemoteRun, claim: Claim) -> None:
     config = msgspec.json.decode(remote.config, type=RunConfig)
     task = claim.task
     trees = config.worktree or task.repo is not None
-    queue = OneTask(remote, claim, folder, trees=trees)
+    queue = SingleTaskQueue(remote, claim, folder, trees=trees)
     worker = ClusterWorker(queue, config, "node", queue, queue.usage)
     worker.store = store
     await worker.work(1)

@@ -14,6 +14,7 @@ from alhena.batch.progress import duration
 from alhena.batch.queue import Queue
 from alhena.batch.results import TaskResult, result_of
 from alhena.config.home import path_within
+from alhena.display_text import money
 from alhena.models.prices import Prices
 from alhena.session.records import SessionError
 from alhena.telemetry.records import Redaction
@@ -56,10 +57,10 @@ def report_of(queue: Queue) -> Report:
         ("cancelled", f"{found.cancelled:,}"),
         ("without a result", f"{found.waiting + found.running:,}"),
         ("tokens", f"{found.tokens:,}"),
-        ("cost", _cost(found.cost)),
+        ("cost", money(found.cost)),
     ]
     if found.cost is not None and found.ended:
-        numbers.append(("cost of a task", _cost(found.cost / found.ended)))
+        numbers.append(("cost of a task", money(found.cost / found.ended)))
     for share, name in _SHARES if spans else ():
         at = spans[max(0, -(-len(spans) * share // 100) - 1)]
         numbers.append((f"duration, {name}", duration(at)))
@@ -104,7 +105,7 @@ def _as_html(report: Report, title: str, links: Mapping[str, str]) -> str:
     tasks = "".join(
         f'<tr class="{each.status}"><td>{_task_link(each.id, links)}</td>'
         f"{_cells(each.status, each.kind or '')}"
-        f'<td class="n">{each.duration_s:.1f}</td><td class="n">{_cost(each.cost_usd)}</td>'
+        f'<td class="n">{each.duration_s:.1f}</td><td class="n">{money(each.cost_usd)}</td>'
         f"{_cells(each.attempts, (each.error or each.answer or '')[:300])}</tr>"
         for each in report.results
     )
@@ -129,7 +130,3 @@ def _task_link(task_id: str, links: Mapping[str, str]) -> str:
 
 def _cells(*values: Any) -> str:
     return "".join(f"<td>{html.escape(str(value))}</td>" for value in values)
-
-
-def _cost(cost: float | None) -> str:
-    return "unknown" if cost is None else f"${cost:.4g}"

@@ -135,7 +135,10 @@ def _create_tree(
 
 
 def _inner(tree: Worktree, cwd: Path) -> Path:
-    """The directory in a worktree that corresponds to `cwd`; its top for one outside."""
+    """The directory in a worktree that corresponds to `cwd`; its top for one outside, and where the
+    repository is bare."""
+    if not os.path.lexists(tree.repository / ".git"):
+        return tree.top
     inner = os.path.relpath(os.path.realpath(cwd), tree.repository)
     return tree.top if inner.startswith("..") else Path(os.path.normpath(tree.top / inner))
 

@@ -78,6 +78,7 @@ class RequestEvents:
             contents=len(request.contents),
             role=self._role,
             text=None if self._pieces is None else _contents(request),
+            system=None if self._pieces is None else _system(request),
             continues=self._continues,
         )
 
@@ -132,6 +133,11 @@ class RequestEvents:
         return round((time.perf_counter() - self._start) * 1000, 3)
 
 
+def _system(request: GenerateContentRequest) -> str | None:
+    instruction = request.config.system_instruction
+    return None if instruction is None else msgspec.json.encode(instruction).decode("utf-8")
+
+
 def _contents(request: GenerateContentRequest) -> str:
     return f"[{','.join(bytes(content.raw).decode('utf-8') for content in request.contents)}]"
 
@@ -162,12 +168,14 @@ class Room(Protocol):
 
 class ChatServices(msgspec.Struct, frozen=True, kw_only=True):
     """The optional parts of a chat. `interposer` sees every request and response; `fallback` may
-    switch to another model; `again` gives a model's different settings for retries."""
+    switch to another model; `again` gives a model's different settings for retries. `searches` is
+    true while tools are found by search."""
 
     interposer: "Interposer | None" = None
     fallback: "Fallback | None" = None
     again: Callable[[str], GenerateContentConfig] | None = None
     room: Room | None = None
+    searches: Callable[[], bool] = bool
 
 
 ALONE = ChatServices()
@@ -269,7 +277,11 @@ class Chat:
         try:
             while True:
                 turn = turn or AnswerCollector(
-                    prompt_id, self._ids, emit, hears_chanting=hears_chanting
+                    prompt_id,
+                    self._ids,
+                    emit,
+                    hears_chanting=hears_chanting,
+                    searching=self.services.searches(),
                 )
                 request = self._request((prompt_id, session_id), adapt)
                 try:

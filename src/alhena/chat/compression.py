@@ -67,10 +67,12 @@ class CompressionStatus(StrEnum):
 
 class CompressionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`threshold` is the share of the window from which a conversation is compressed; 0 or less for
-    never, and what does not fit is left out then. `masking` None: results are not masked before
-    that. `role` is whose conversation it is, for events."""
+    never, and what does not fit is left out then. With `beside_prompt` it is a share of the room
+    beside the instruction and the declarations of tools. `masking` None: results are not masked
+    before that. `role` is whose conversation it is, for events."""
 
     threshold: float = 0.5
+    beside_prompt: bool = False
     masking: MaskingLimits | None = MaskingLimits()
     role: str = "main"
 
@@ -99,8 +101,18 @@ _FORMS = (
     r"prompt is too long(?:: (?P<used>\d+) tokens > (?P<most>\d+))?",
     # Anthropic: input length and `max_tokens` exceed context limit: 181488 + 32000 > 200000
     r"exceed context limit: (?P<used>\d+) \+ (?P<answer>\d+) > (?P<most>\d+)",
-    # llama.cpp: the request exceeds the available context size (4096 tokens)
-    r"exceeds the available context size\D{0,20}(?P<most>\d+)?",
+    # llama.cpp: request (6024 tokens) exceeds the available context size (4096 tokens)
+    r"(?:\((?P<used>\d+) tokens\) )?exceeds the available context size\D{0,20}(?P<most>\d+)?",
+    # vLLM: The decoder prompt (length 5000) is longer than the maximum model length of 4096.
+    r"prompt \(length (?P<used>\d+)\) is longer than the maximum model length of (?P<most>\d+)",
+    # SGLang: The input (5000 tokens) is longer than the model's context length (4096 tokens).
+    r"input \((?P<used>\d+) tokens\) is longer than the model's context length \((?P<most>\d+)",
+    # LM Studio: … the model is loaded with context length of only 4096 tokens, …
+    r"loaded with context length of only (?P<most>\d+) tokens",
+    # Ollama: the input length exceeds the context length
+    r"(?:input|prompt)(?: length)? (?:exceeds|is too long for) (?:the |its |maximum )*context",
+    # By the name of the error alone (`models.status`).
+    r"\b(?:exceed_context_size_error|context_length_exceeded)\b",
 )
 
 
@@ -280,7 +292,11 @@ class ContextRoom:
 
     @property
     def _threshold(self) -> int:
-        return max(0, int(self.window * min(self._options.threshold, FULL)))
+        share = min(self._options.threshold, FULL)
+        if share <= 0:
+            return 0
+        fixed = min(self._gauge.overhead, self.window) if self._options.beside_prompt else 0
+        return int(fixed + (self.window - fixed) * share)
 
     async def _total(self, parts: tuple[Part, ...]) -> int:
         """Tokens of the next request. Where an estimate will not do, the service is asked."""

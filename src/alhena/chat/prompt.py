@@ -54,9 +54,10 @@ class PromptFacts(msgspec.Struct, frozen=True, kw_only=True):
     session runs. `headless`: no person can be asked; with `unasked` nothing needs approval either.
     `sandbox`: description of the sandbox of commands, "" for none; `contained`: description of the
     container of this process. `repository`: the working directory is in a repository. `without`:
-    sections to omit."""
+    sections to omit. `small`: the prompt for models with a small window."""
 
     headless: bool
+    small: bool = False
     unasked: bool = False
     sandbox: str = ""
     contained: str = ""
@@ -78,6 +79,8 @@ def compose_prompt(declarations: Sequence[FunctionDeclaration], facts: PromptFac
     that are there, and a line about a tool is included only if that is one of them; the same
     facts always give the same text (CHAT-04)."""
     names = frozenset(item.name for item in declarations)
+    if facts.small:
+        return _fill_template(_text("small"), names, {})
     values = {"tools": _listing(declarations), "sandbox": facts.sandbox or facts.contained}
     texts = (
         _fill_template(_text(part), names, values)

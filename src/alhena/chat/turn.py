@@ -146,7 +146,8 @@ def _cited_addresses(metadata: dict[str, Any] | None) -> Iterator[str]:
 
 class AnswerCollector:
     """Collects a streamed answer. `parts` are what came, thoughts included; `calls` are ready to be
-    scheduled; ids the model did not give are set on the parts too, so they match everywhere."""
+    scheduled; ids the model did not give are set on the parts too, so they match everywhere. With
+    `searching` a call of `call_tool` is one of the tool that it names."""
 
     def __init__(
         self,
@@ -155,6 +156,7 @@ class AnswerCollector:
         emit: Callable[[Event], None],
         *,
         hears_chanting: bool = False,
+        searching: bool = False,
     ) -> None:
         self.parts: list[Part] = []
         self.calls: list[ToolCallRequestInfo] = []
@@ -177,6 +179,7 @@ class AnswerCollector:
         self._before: GenerateContentResponse | None = None
         self._has_pieces = False
         self._hears_chanting = hears_chanting
+        self._searching = searching
         self._chanting: Chanting | None = None
         self._heard = 0
 
@@ -239,7 +242,11 @@ class AnswerCollector:
         self._seen[call_id] = call, self._chunk
         call = msgspec.structs.replace(call, id=call_id, name=name, args=call.args or {})
         self.parts.append(msgspec.structs.replace(part, function_call=call))
-        self.calls.append(request_info(call, call_id, self._prompt_id, self._trace_id))
+        self.calls.append(self._request_info(call, call_id))
+
+    def _request_info(self, call: FunctionCall, call_id: str) -> ToolCallRequestInfo:
+        place = self._prompt_id, self._trace_id
+        return request_info(call, call_id, *place, searching=self._searching)
 
     def _require_variety(self) -> None:
         """Raises ChantingError if the text so far repeats itself."""
@@ -319,8 +326,9 @@ class AnswerCollector:
         A turn whose only call was cut off at the output limit is unusable. Any other turn with
         calls is usable, unless the service calls it malformed or withheld. Without a finish reason
         a further call may be missing; some services omit the reason after calls, so the turn is
-        accepted if `reason_needed` is false. An empty answer is accepted only after tool results,
-        where the model may have nothing to add, and only without thoughts.
+        accepted if `reason_needed` is false. A text whose tokens were counted needs none. An empty
+        answer is accepted only after tool results, where the model may have nothing to add, and
+        only without thoughts.
         """
         if self.block_reason:
             raise InvalidResponseError(
@@ -336,6 +344,8 @@ class AnswerCollector:
                 remedy="Run the prompt again.",
             )
         self._require_no_cut_call()
+        if self.finish_reason is None and self.text.strip() and not self.calls and self._is_counted:
+            self.finish_reason, self.finish_message = FinishReason.STOP, NO_REASON
         self.silent = bool(self.calls) and self.finish_reason is None
         holds = self._ends_as_answer()
         if self.calls and holds and not (self.silent and reason_needed):
@@ -356,6 +366,13 @@ class AnswerCollector:
                 remedy="Run the prompt again, or rephrase it.",
             )
         raise self._unusable("blocked")
+
+    @property
+    def _is_counted(self) -> bool:
+        """True if the service has counted the tokens of the answer."""
+        usage = self.usage
+        spent = usage.total_token_count > usage.prompt_token_count
+        return usage.candidates_token_count > 0 or spent
 
     def _ends_as_answer(self) -> bool:
         """False if the calls of the turn were withheld. Raises InvalidResponseError for an end that

@@ -27,6 +27,7 @@ CREDENTIALS = frozenset(
         "OPENAI_API_KEY",
         "ANTHROPIC_API_KEY",
         "ANTHROPIC_AUTH_TOKEN",
+        "OLLAMA_API_KEY",
         "ALHENA_OAUTH_CLIENT_SECRET",
     }
 )
@@ -427,6 +428,7 @@ _NAMES = frozenset(
 """Variables read by common shells, loaders and tools: files they load, servers they contact."""
 _BEGINNINGS = (
     *("GEMINI_", "GOOGLE_", "CODE_ASSIST_", "ALHENA_", "OPENAI_", "ANTHROPIC_", "OAUTH_"),
+    "OLLAMA_",
     *("SANDBOX", "CLOUDSDK_", "OTEL_", "GIT_", "SSH_", "XDG_", "LD_", "DYLD_", "PYTHON"),
     *("NPM_CONFIG_", "PIP_", "UV_", "LESS", "MALLOC_", "GLIBC_", "BASH_", "CARGO_", "RUSTC"),
     *("RUSTUP_", "AWS_ENDPOINT_URL", "OPENSSL_", "GCONV_", "LUA_", "PHP_", "PERL", "RUBY"),

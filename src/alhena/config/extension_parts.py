@@ -2,8 +2,10 @@
 
 They are the manifest, hooks, commands, policies, agents, skills and context files with what they
 import, what a command of theirs names, and programs. Logs, caches and other data that an extension
-writes are none: it may change them. A program that comes later is one only beside an accepted one:
-there another may load it by its name.
+writes are none: it may change them. A file that a command names and that is no program is such data
+if its path or its option says so (`data/x.json`, `--state x.json`), else it may say what runs. A
+program that comes later is a part only beside an accepted one: there another may load it by its
+name.
 """
 
 import os
@@ -25,7 +27,14 @@ from alhena.config.extension_manifest import (
     object_in,
     substitute_paths,
 )
-from alhena.config.pinned_entries import CODE, DATA, file_digest, named_files
+from alhena.config.pinned_entries import (
+    CODE,
+    DATA,
+    file_digest,
+    holds_state,
+    named_files,
+    state_files,
+)
 from alhena.display_text import first_of
 from alhena.errors import ConfigError
 
@@ -104,7 +113,7 @@ def _known_parts(folder: Path) -> Iterator[str]:
             continue
         if suffix in DATA or not (is_link or entry.is_file(follow_symlinks=False)):
             continue
-        if _is_program(entry.path) or (rest and top == "skills"):
+        if _is_program(entry.path) or (rest and top == "skills" and not holds_state(rest)):
             yield name
 
 
@@ -156,8 +165,9 @@ def _referenced_files(folder: Path) -> dict[str, bool]:
         if name.startswith("agents/") and _is_read(name):
             commands += _text(folder / name).splitlines()
     for each in commands:
-        named, loose = named_files(_substitute_folder(each, folder), folder)
-        for name in named:
+        entry = _substitute_folder(each, folder)
+        named, loose = named_files(entry, folder)
+        for name in named.keys() - (state_files(entry, folder) if loose else frozenset[str]()):
             found[name] = found.get(name, False) or name not in loose
     found.pop(".env", None)
     return found

@@ -43,8 +43,9 @@ REPLACED = ".replaced-"
 class Extension(Value, frozen=True, kw_only=True):
     """An installed extension. `home` is its folder below `~/.gemini/extensions`, `folder` where its
     files are (elsewhere for a linked one), `why` the reason why it is not used, `environ` the
-    values of its settings; `restrictions` is the folder with what it restricts all the same. The
-    repr shows no values."""
+    values of its settings; `restrictions` is the folder with what it restricts all the same.
+    `lacking`: the settings without a value in the command or URL of each server. The repr shows no
+    values."""
 
     manifest: Manifest
     home: Path
@@ -53,6 +54,7 @@ class Extension(Value, frozen=True, kw_only=True):
     environ: dict[str, str]
     why: str = ""
     restrictions: Path | None = None
+    lacking: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict[str, tuple[str, ...]])
 
     def __repr__(self) -> str:
         return f"Extension({self.name!r}, {str(self.folder)!r})"
@@ -179,6 +181,10 @@ def with_extensions(settings: Settings, extensions: Iterable[Extension]) -> Sett
         for name, entry in _typed_servers(extension.manifest.mcp_servers).items():
             env = with_environ(extension.environ, entry.get("env"))
             own = {"trust": False, "extension": extension.name, "env": env}
+            if lacking := extension.lacking.get(name):
+                from alhena.config.mcp_servers import LACKING
+
+                own[LACKING] = lacking
             servers.setdefault(name, {**entry, **own})
         excluded += extension.manifest.exclude_tools
         for theme in extension.manifest.themes:
@@ -266,8 +272,11 @@ class _Loader:
             linked = installation is not None and installation.type == "link"
             folder = Path(installation.source) if installation and linked else home
             document = manifest_document(folder)
-            values = self._values(home, manifest_of(folder, document))
-            document = expand_variables(document, {**self._environ, **values})
+            asked = manifest_of(folder, document)
+            values = self._values(home, asked)
+            environ = {**self._environ, **values}
+            lacking = dict(_find_lacking(asked, environ))
+            document = expand_variables(document, environ)
             manifest = manifest_of(folder, substitute_paths(document, folder, self._workspace))
         except ConfigError as error:
             return self._reduce_to_restrictions(home.name, str(error))
@@ -280,6 +289,7 @@ class _Loader:
             folder=folder,
             installation=installation,
             environ=values,
+            lacking=lacking,
         )
         why = self._why_off(found)
         if why is None:
@@ -367,6 +377,21 @@ class _Loader:
     def _problem(self, name: str, why: str) -> None:
         text = one_line(why).rstrip(".")
         self.problems.append(f"the extension {one_line(name)} is not used: {text}.")
+
+
+_NAMED = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
+
+
+def _find_lacking(
+    manifest: Manifest, environ: Mapping[str, str]
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Servers whose command or URL is made of settings that have no value, with these."""
+    settings = [each.env_var for each in manifest.settings if not environ.get(each.env_var)]
+    for name, entry in manifest.mcp_servers.items():
+        texts = [str(entry.get(key, "")) for key in ("command", "url", "httpUrl")]
+        named = {name for text in texts for found in _NAMED.findall(text) for name in found}
+        if lacking := tuple(each for each in settings if each in named):
+            yield name, lacking
 
 
 class _WhyOff(Value, frozen=True):

@@ -100,6 +100,8 @@ def _enablements(path: Path, data: bytes) -> dict[str, _Enablement]:
 
 COMMAND_SERVER = "mcp"
 """The name of the server from `mcp.serverCommand`."""
+LACKING = "lacking"
+"""Member of an entry of an extension: the settings without a value that its command or URL has."""
 EVERY = "*"
 """Matches all servers in `mcp.allowed` and `mcp.excluded`."""
 OF_WORKSPACE: Mapping[str, Any] = {"trust": False, "ofWorkspace": True}
@@ -113,7 +115,8 @@ class _ServerTable(Value, frozen=True, kw_only=True, rename="camel"):
 
 
 class McpOAuth(_ServerTable, frozen=True, kw_only=True):
-    """`mcpServers.NAME.oauth.*`. The repr does not show the secret."""
+    """`mcpServers.NAME.oauth.*`. `resource`: requests name the server (RFC 8707). The repr does not
+    show the secret."""
 
     enabled: bool = False
     client_id: str | None = None
@@ -124,6 +127,7 @@ class McpOAuth(_ServerTable, frozen=True, kw_only=True):
     registration_url: str | None = None
     redirect_uri: str | None = None
     token_param_name: str | None = None
+    resource: bool = True
     scopes: tuple[str, ...] = ()
     audiences: tuple[str, ...] = ()
 
@@ -142,7 +146,8 @@ class McpTransport(StrEnum):
 
 class McpServer(_ServerTable, frozen=True, kw_only=True):
     """`mcpServers.NAME.*`. `timeout` is in milliseconds, None for the default. Tools of a server
-    with `trust` need no approval. `include_tools` None means all. `of_workspace`: the entry comes
+    with `trust` need no approval. `include_tools` None means all. `always_declare`: its tools, or
+    those it names, are declared however many there are. `of_workspace`: the entry comes
     from a workspace; set when its layer is read. `skip_untyped` is `mcp.skipUntyped`. The repr
     shows no headers and no variables, which may be secret."""
 
@@ -164,6 +169,7 @@ class McpServer(_ServerTable, frozen=True, kw_only=True):
     description: str = ""
     include_tools: tuple[str, ...] | None = None
     exclude_tools: tuple[str, ...] = ()
+    always_declare: bool | tuple[str, ...] = False
     oauth: McpOAuth | None = None
     auth_provider_type: (
         Literal["dynamic_discovery", "google_credentials", "service_account_impersonation"] | None
@@ -189,6 +195,11 @@ class McpServer(_ServerTable, frozen=True, kw_only=True):
                 return McpTransport.SSE
             return McpTransport.HTTP_OR_SSE if self.type in (None, "stdio") else McpTransport.HTTP
         return McpTransport.STDIO
+
+    def always_declares(self, tool: str) -> bool:
+        """True for a tool, by its own name, that is declared however many there are."""
+        always = self.always_declare
+        return always if isinstance(always, bool) else tool in always
 
     def takes(self, tool: str, others: Iterable[str] = ()) -> bool:
         """True when the tool is included: listed by its own name, and not excluded by that or one
@@ -234,7 +245,9 @@ def configured_servers(
     if turned is None:
         turned = enablement(environ) if entries else Enablement()
     for name, entry in entries.items():
-        why = _exclusion_reason(name, settings) or turned.why_off(name)
+        if entry is None:  # there is none
+            continue
+        why = _exclusion_reason(name, settings) or turned.why_off(name) or _why_lacking(entry)
         if why:
             disabled[name] = why
             continue
@@ -247,6 +260,14 @@ def configured_servers(
     if held:
         disabled |= {name: why for name, why in held.items() if name not in servers}
     return ConfiguredServers(servers, problems, disabled)
+
+
+def _why_lacking(entry: object) -> str:
+    """The reason why a server whose settings have no values is not started; "" if they have."""
+    fields = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+    lacking: Sequence[str] = fields.get(LACKING, ())
+    names = ", ".join(lacking)
+    return f"it needs a value for {names}. {_url_remedy(entry)}" if lacking else ""
 
 
 def command_entry(line: str) -> dict[str, Any]:

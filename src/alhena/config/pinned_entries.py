@@ -10,8 +10,10 @@ change between the comparison and the start.
 """
 
 import os
+import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -59,7 +61,9 @@ CODE = frozenset(
         *(".rb", ".pl", ".php", ".lua", ".jar", ".go", ".rs", ".exe"),
     }
 )
-_HARMLESS = frozenset({"description", "timeout", "trust", "includeTools", "excludeTools"})
+_HARMLESS = frozenset(
+    {"description", "timeout", "trust", "includeTools", "excludeTools", "alwaysDeclare"}
+)
 """Members of a server entry that do not affect its identity."""
 
 
@@ -223,6 +227,56 @@ def named_files(entry: Any, folder: Path) -> tuple[dict[str, str], frozenset[str
     return files, frozenset(files) - strict
 
 
+_STATE = frozenset(
+    {
+        *(
+            "cache",
+            "caches",
+            "data",
+            "database",
+            "db",
+            "history",
+            "log",
+            "logs",
+            "memories",
+            "memory",
+        ),
+        *(
+            "metrics",
+            "output",
+            "queue",
+            "session",
+            "sessions",
+            "state",
+            "states",
+            "stats",
+            "storage",
+        ),
+        *("store", "temp", "tmp"),
+    }
+)
+"""Words by which an option, a folder or a file says that it holds what a program writes."""
+
+
+def holds_state(text: str) -> bool:
+    """True for an option, or a path, that names the state of a program by one of its words."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
+    return not _STATE.isdisjoint(re.split(r"[^a-z]+", words.lower()))
+
+
+def state_files(entry: Any, folder: Path) -> frozenset[str]:
+    """Those of the files that `named_files` cannot tell from a program's own data that are called
+    its state: by their path, or by the option before them."""
+    _, loose = named_files(entry, folder)
+    words = [text for word in _words_of_entry(entry)[0] for text in _readings(word)]
+    found = {name for name in loose if holds_state(name)}
+    for option, text in pairwise(words):
+        if option.startswith("-") and holds_state(option.partition("=")[0]):
+            value = option.partition("=")[2] or text
+            found |= named_files(["", value], folder)[1] & loose
+    return frozenset(found)
+
+
 def printable_path(path: str) -> str:
     """A path as encodable text, whatever its bytes."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
@@ -232,6 +286,8 @@ def _words_of_entry(entry: Any) -> tuple[list[str], str]:
     """The words of the command of an MCP server or setting, which name files, and its directory."""
     if isinstance(entry, str):
         return _split(entry), ""
+    if isinstance(entry, list):
+        return [each for each in cast("list[Any]", entry) if isinstance(each, str)], ""
     if not isinstance(entry, dict):
         return [], ""
     members = cast("dict[str, Any]", entry)

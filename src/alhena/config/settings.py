@@ -195,7 +195,8 @@ class McpSettings(Section, frozen=True, kw_only=True):
     """`mcp.*`: names of servers, `*` for all. `allowed` None means all that are configured.
     `auto_allow_in_headless`: calls need no approval if no person can be asked. `server_command` is
     the command line of an additional server. `skip_untyped`: tools whose schemas do not say all
-    types are left out. `startup_wait`: seconds that the first prompt waits for servers."""
+    types are left out. `startup_wait`: seconds that the first prompt waits for servers.
+    `tool_search`: tools are declared, or found by search; "auto": found when there are many."""
 
     allowed: tuple[str, ...] | None = None
     excluded: tuple[str, ...] = ()
@@ -203,6 +204,7 @@ class McpSettings(Section, frozen=True, kw_only=True):
     server_command: str | None = None
     skip_untyped: bool = False
     startup_wait: float = 10
+    tool_search: Literal["auto", "on", "off"] = "auto"
 
 
 class SandboxSettings(Section, frozen=True, kw_only=True):
@@ -361,7 +363,9 @@ class ModelSettings(Section, frozen=True, kw_only=True):
     """`model.*`. `max_session_turns` -1 means no limit. `fallback`: use a smaller model when this
     one is out of quota or capacity: after confirmation, always, or never. `compression_threshold`:
     share of the context window at which a conversation is compressed, 0 for never;
-    `context_window`: its size in tokens, None for the known size of the model. `loop_check_turns`:
+    `context_window`: its size in tokens, None for the known size of the model. `prompt_size`: a
+    "small" system prompt with six tools, or the "full" one; None: by the window of a private
+    server's model. `loop_check_turns`:
     number of turns of a prompt after which a model checks for loops, 0 for never. `prices` are by
     model name, which may end in `*`. `service_tier`: the class of service of all requests.
     `prompt_cache`: how long Anthropic's service keeps prompts for the next request. Unless
@@ -382,13 +386,22 @@ class ModelSettings(Section, frozen=True, kw_only=True):
     )
     service_tier: Literal["flex", "standard", "priority"] | None = None
     prompt_cache: Literal["5m", "1h", "off"] = "5m"
+    prompt_size: Literal["small", "full"] | None = None
+
+    @property
+    def is_small(self) -> bool:
+        """True for the small prompt, short results and early compression."""
+        return self.prompt_size == "small"
 
 
 def with_tier(settings: "Settings", tier: str | None) -> "Settings":
     """These settings with `model.serviceTier`, if one is given."""
-    if tier is None:
-        return settings
-    model = msgspec.structs.replace(settings.model, service_tier=tier)
+    return settings if tier is None else with_model(settings, service_tier=tier)
+
+
+def with_model(settings: "Settings", **changes: Any) -> "Settings":
+    """These settings with other values in `model`."""
+    model = msgspec.structs.replace(settings.model, **changes)
     return msgspec.structs.replace(settings, model=model)
 
 
@@ -426,13 +439,21 @@ class BillingSettings(Section, frozen=True, kw_only=True):
 
 class FileFilteringSettings(Section, frozen=True, kw_only=True):
     """`context.fileFiltering.*`: leave out what git, or .geminiignore, ignores, unless a call says
-    otherwise. A path after @ is completed with paths below other directories
-    (`enable_recursive_file_search`), by letters in order (`enable_fuzzy_search`)."""
+    otherwise; and, whatever a call says, what the files `custom_ignore_file_paths` name. A path
+    after @ is completed with paths below other directories (`enable_recursive_file_search`), by
+    letters in order (`enable_fuzzy_search`)."""
 
     respect_git_ignore: bool = True
     respect_gemini_ignore: bool = True
+    custom_ignore_file_paths: tuple[str, ...] = ()
     enable_recursive_file_search: bool = True
     enable_fuzzy_search: bool = True
+
+    @property
+    def closing(self) -> tuple[str, ...]:
+        """Paths of the ignore files that keep files from the model also when they are named."""
+        own = (".geminiignore",) if self.respect_gemini_ignore else ()
+        return (*self.custom_ignore_file_paths, *own)
 
 
 DEFAULT_NAMES = ("GEMINI.md", "AGENTS.md")

@@ -115,12 +115,15 @@ def _behind_options(argv: list[str]) -> Callable[[list[str]], int] | None:
     if found is None or not _is_command(found[1]):
         return None
     options, (name, *words) = found
-    usage: str = getattr(import_module(f"alhena.frontends.cli.{name}"), "USAGE", "")
-    known = {"-d": "--debug", "--debug": "--debug"}
+    command = import_module(f"alhena.frontends.cli.{name}")
+    usage: str = getattr(command, "USAGE", "") or getattr(command, "FLAGS", "")
+    yolo = "--approval-mode=yolo"
+    known = {"-d": "--debug", "-y": yolo, "--yolo": yolo, "-s": "--sandbox", "-m": "--model"}
     for at, option in enumerate(options):
+        option = known.get(option, option)
         flag = option.partition("=")[0]
-        if flag in known:
-            words.append(known[flag])
+        if flag == "--debug":
+            words.append(flag)
         elif flag.startswith("--") and flag in usage:
             words += (option, *(each for each in options[at + 1 : at + 2] if each[:1] != "-"))
     if _wants_json(options) and "--json" in usage:
@@ -180,9 +183,9 @@ def _prompt(argv: list[str]) -> int:
         if arguments.worktree is not None:
             _warn_of_submodules()
         return run_terminal(arguments)
-    from alhena.frontends.headless.run import run_headless
+    from alhena.frontends.headless.start import start_headless
 
-    return run_headless(arguments)
+    return start_headless(arguments)
 
 
 def _warn_of_submodules() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
-from starlette.datastructures import Headers as RequestHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -27,22 +26,25 @@ from alhena.gateway.dialects import (
     Reading,
     ResponsesDialect,
     reads_anthropic,
+    reads_embeddings,
     reads_google,
     reads_openai,
     reads_responses,
 )
+from alhena.gateway.embeddings import EMBEDDING_MODEL
 from alhena.gateway.exchange import AnswerTerms, Exchange, Headers, until_gone
 from alhena.gateway.faults import Fault, FaultKind, fault_of, refusal_error
 from alhena.gateway.stored import ResponseStore
 from alhena.gateway.upstream import ModelNames, Upstream, UpstreamRequest
 from alhena.http.connect import is_loopback
-from alhena.models.catalogue import ModelInfo
+from alhena.models.catalogue import ModelInfo, model_info
 from alhena.wire.content import encode_value
 
 _SINCE = 1735689600
 """A placeholder for the models' creation time, which both dialects require."""
 _SINCE_TEXT = "2025-01-01T00:00:00Z"
 _METHODS = ["generateContent", "streamGenerateContent", "countTokens"]
+_EMBEDDING_METHODS = ["embedContent", "batchEmbedContents"]
 
 
 Tell = Callable[[str, ModelNames, str], dict[str, Any]]
@@ -54,7 +56,8 @@ def list_models(dialect: str, names: ModelNames, name: str = "") -> dict[str, An
     del name
     found = names.list_models()
     if dialect == GoogleDialect.name:
-        return {"models": [_google(info) for info in found]}
+        embedding = [model_info(EMBEDDING_MODEL)] if names.gemini else []
+        return {"models": [_google(info) for info in (*found, *embedding)]}
     if dialect == AnthropicDialect.name:
         data = [_anthropic(info) for info in found]
         first, last = data[0]["id"], data[-1]["id"]
@@ -73,7 +76,8 @@ def describe_model(dialect: str, names: ModelNames, name: str) -> dict[str, Any]
 
 
 def _openai(info: ModelInfo) -> dict[str, Any]:
-    return {"id": info.name, "object": "model", "created": _SINCE, "owned_by": "alhena"}
+    told = {"id": info.name, "object": "model", "created": _SINCE, "owned_by": "alhena"}
+    return told | {"context_window": info.input_limit, "max_output_tokens": info.output_limit}
 
 
 def _anthropic(info: ModelInfo) -> dict[str, Any]:
@@ -82,6 +86,9 @@ def _anthropic(info: ModelInfo) -> dict[str, Any]:
         "id": info.name,
         "display_name": info.name,
         "created_at": _SINCE_TEXT,
+        "lifecycle": "active",
+        "max_input_tokens": info.input_limit,
+        "max_tokens": info.output_limit,
     }
 
 
@@ -92,6 +99,8 @@ def _google(info: ModelInfo) -> dict[str, Any]:
         "inputTokenLimit": info.input_limit,
         "supportedGenerationMethods": _METHODS,
     }
+    if info.tier == "embedding":
+        told["supportedGenerationMethods"] = _EMBEDDING_METHODS
     if info.output_limit is not None:
         told["outputTokenLimit"] = info.output_limit
     return told
@@ -100,7 +109,8 @@ def _google(info: ModelInfo) -> dict[str, Any]:
 class Guard:
     """Authorizes requests.
 
-    With a `key` requests must send it: as a bearer token, in x-api-key or in x-goog-api-key.
+    With a `key` requests must send it: as a bearer token, in x-api-key or in x-goog-api-key, or in
+    the address of one of Gemini's paths.
     Without one only this machine can reach the gateway, and no page in its browser: Host must name
     this machine (a page can rebind its own name to it), a request must not say that a page sent it,
     and a posted body must not be of a kind that a form can send.
@@ -109,14 +119,14 @@ class Guard:
     def __init__(self, key: str = "") -> None:
         self._key = key.encode("utf-8")
 
-    def check(self, headers: Mapping[str, str], method: str = "GET") -> None:
-        """Raises GatewayRefusalError."""
+    def check(self, headers: Mapping[str, str], method: str = "GET", parameter: str = "") -> None:
+        """Raises GatewayRefusalError. `parameter` is a key in the address."""
         if not self._key:
             _require_local(headers)
             if method == "POST":
                 _require_json(headers)
             return
-        shown = _read_credentials(headers)
+        shown = [*_read_credentials(headers), *([parameter.encode()] if parameter else [])]
         if not shown:
             raise refusal_error(
                 FaultKind.UNAUTHENTICATED,
@@ -228,7 +238,7 @@ class Gateway:
         return _Asgi(endpoint)
 
     async def serve_stored(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The endpoint that shows or removes a stored answer."""
+        """The endpoint that shows or removes a stored answer, or lists the items before it."""
         request = Request(scope, receive)
         exchange = self._exchange(request, send, dialect_for(request, self.store))
 
@@ -238,7 +248,10 @@ class Gateway:
             if answer is None:
                 message = f"there is no answer {answer_id[:100]!r} here (any more)."
                 raise refusal_error(FaultKind.NOT_FOUND, message)
-            if request.method == "DELETE":
+            if request.url.path.endswith("/input_items"):
+                newest_first = request.query_params.get("order") != "asc"
+                answer = _list_items(self.store.input_items(answer_id) or [], newest_first)
+            elif request.method == "DELETE":
                 self.store.drop(answer_id)
                 answer = {"id": answer_id, "object": "response", "deleted": True}
             await exchange.reply(200, answer)
@@ -254,7 +267,9 @@ class Gateway:
         self, exchange: Exchange, request: Request, work: Callable[[], Awaitable[None]]
     ) -> None:
         try:
-            self._guard.check(request.headers, request.method)
+            is_google = exchange.speech.name == GoogleDialect.name
+            parameter = request.query_params.get("key", "") if is_google else ""
+            self._guard.check(request.headers, request.method, parameter)
             await work()
         except ClientGoneError:
             exchange.entry.outcome = exchange.entry.outcome or "client gone"
@@ -306,6 +321,8 @@ class Gateway:
 
         def read() -> tuple[ClientRequest, UpstreamRequest]:
             asked = reading(read_json(body), request)
+            if asked.embeds is not None:
+                return asked, self.upstream.prepare_embedding(asked.request)
             return asked, self.upstream.prepare(asked.request, own=asked.own)
 
         if len(body) <= _LARGE and weight <= _HEAVY:
@@ -317,8 +334,11 @@ class Gateway:
         self, exchange: Exchange, asked: ClientRequest, question: UpstreamRequest
     ) -> None:
         entry = exchange.entry
-        exchange.headers = _left_out(asked.request.left_out)
-        if asked.counts:
+        exchange.headers = _left_out(question.left_out)
+        if asked.embeds is not None:
+            vectors = self.upstream.embed(question.request.model, asked.embeds.contents)
+            await exchange.reply(200, asked.embeds.write(await exchange.within_time(vectors)))
+        elif asked.counts:
             tokens = await exchange.within_time(self.upstream.count(question))
             entry.input_tokens = tokens
             await exchange.reply(200, exchange.speech.count(tokens))
@@ -329,6 +349,13 @@ class Gateway:
             response = await exchange.within_time(self.upstream.answer(question))
             entry.count(response)
             await exchange.reply(200, exchange.speech.whole(response, asked.request))
+
+
+def _list_items(items: list[dict[str, Any]], newest_first: bool) -> dict[str, Any]:
+    """The items in one page."""
+    data = items[::-1] if newest_first else items
+    first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
+    return {"object": "list", "data": data, "has_more": False, "first_id": first, "last_id": last}
 
 
 def _left_out(kinds: tuple[str, ...]) -> Headers:
@@ -357,13 +384,16 @@ def gateway_app(
     google = gateway.posting(reads_google)
     asks_responses = reads_responses(gateway.store)
     routes = [
+        Route("/", _Asgi(_root), methods=get),
         Route("/healthz", _Asgi(_health), methods=get),
         Route("/v1/messages", gateway.posting(reads_anthropic), methods=post),
         Route("/v1/messages/count_tokens", gateway.posting(reads_anthropic), methods=post),
         Route("/v1/chat/completions", gateway.posting(reads_openai), methods=post),
+        Route("/v1/embeddings", gateway.posting(reads_embeddings), methods=post),
         Route("/v1/responses", gateway.posting(asks_responses), methods=post),
         Route("/v1/responses/input_tokens", gateway.posting(asks_responses), methods=post),
         Route("/v1/responses/{id}", _Asgi(gateway.serve_stored), methods=["GET", "DELETE"]),
+        Route("/v1/responses/{id}/input_items", _Asgi(gateway.serve_stored), methods=get),
         Route("/v1/models", gateway.telling(list_models), methods=get),
         Route("/v1/models/{name:path}", gateway.telling(describe_model), methods=get),
         Route("/v1/models/{name:path}", google, methods=post),
@@ -387,7 +417,7 @@ def dialect_for(request: Request, store: ResponseStore | None = None) -> ClientD
     path, headers = request.url.path, request.headers
     asks_google = request.method == "POST" and path.startswith("/v1/models/")
     shared = path.startswith("/v1/models")
-    if asks_google or path.startswith(_GOOGLE_VERSIONS) or (shared and _is_google(headers)):
+    if asks_google or path.startswith(_GOOGLE_VERSIONS) or (shared and _is_google(request)):
         return GoogleDialect(sse=request.query_params.get("alt") == "sse")
     if path.startswith("/v1/messages") or (shared and "anthropic-version" in headers):
         return AnthropicDialect()
@@ -396,13 +426,22 @@ def dialect_for(request: Request, store: ResponseStore | None = None) -> ClientD
     return OpenAiDialect()
 
 
-def _is_google(headers: RequestHeaders) -> bool:
-    return "x-goog-api-client" in headers or "x-goog-api-key" in headers
+def _is_google(request: Request) -> bool:
+    headers = request.headers
+    named = "x-goog-api-client" in headers or "x-goog-api-key" in headers
+    return named or "key" in request.query_params
 
 
 async def _health(scope: Scope, receive: Receive, send: Send) -> None:
     response = Response(b'{"status":"ok"}', media_type="application/json")
     await response(scope, receive, send)
+
+
+async def _root(scope: Scope, receive: Receive, send: Send) -> None:
+    """HEAD / is how clients of Anthropic ask if the server is there."""
+    if scope["method"] != "HEAD":
+        raise HTTPException(404)
+    await _health(scope, receive, send)
 
 
 def _fault_response(request: Request, fault: Fault) -> Response:

@@ -10,6 +10,11 @@ from typing import Any, Protocol
 import msgspec
 from starlette.requests import Request
 
+from alhena.gateway.embeddings import (
+    EmbeddingRequest,
+    read_google_embeddings,
+    read_openai_embeddings,
+)
 from alhena.gateway.faults import Fault, FaultKind, refusal_error
 from alhena.gateway.stored import ResponseStore
 from alhena.wire.content import encode_value
@@ -98,14 +103,17 @@ def answer_id() -> str:
 
 MAX_MESSAGES = 20_000
 """Maximum messages of a request: far more than a model can read, and few enough to check."""
-_METHODS = ("generateContent", "streamGenerateContent", "countTokens")
+_EMBED, _EMBED_MANY = "embedContent", "batchEmbedContents"
+_METHODS = ("generateContent", "streamGenerateContent", "countTokens", _EMBED, _EMBED_MANY)
 
 
 class ClientRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A client's request. `counts`: only the number of tokens; `own`: in Gemini's own dialect."""
+    """A client's request. `counts`: only the number of tokens; `embeds`: only vectors; `own`: in
+    Gemini's own dialect."""
 
     request: DialectRequest
     counts: bool = False
+    embeds: EmbeddingRequest | None = None
     own: bool = False
 
 
@@ -133,6 +141,16 @@ def reads_openai(body: Any, request: Request) -> ClientRequest:
     return ClientRequest(request=openai.read_request(body))
 
 
+def reads_embeddings(body: Any, request: Request) -> ClientRequest:
+    """POST /v1/embeddings."""
+    del request
+    return _embedding(read_openai_embeddings(body))
+
+
+def _embedding(asked: EmbeddingRequest) -> ClientRequest:
+    return ClientRequest(request=DialectRequest(model=asked.model, contents=()), embeds=asked)
+
+
 def reads_responses(store: ResponseStore) -> Reading:
     """POST /v1/responses, and its input_tokens."""
 
@@ -156,6 +174,9 @@ def reads_google(body: Any, request: Request) -> ClientRequest:
         raise refusal_error(
             FaultKind.NOT_FOUND, f"there is no method {method[:60]!r} here, but {known}."
         )
+    if method in (_EMBED, _EMBED_MANY):
+        _require_few(body, "requests")
+        return _embedding(read_google_embeddings(body, model, batch=method == _EMBED_MANY))
     _require_few(body, "contents")
     return ClientRequest(
         request=gemini.read_request(body, model, stream=method == "streamGenerateContent"),

@@ -18,10 +18,12 @@ MAX_BYTES = 64 * 1024 * 1024
 
 
 class _Stored(msgspec.Struct, frozen=True):
-    """An answer, and the items of the conversation up to its end, in JSON; the ids of its items."""
+    """An answer, and the items of the conversation up to its end, in JSON; the number of those
+    before the answer, and the ids of its items."""
 
     answer: bytes
     conversation: bytes
+    inputs: int
     item_ids: tuple[str, ...]
 
     @property
@@ -47,7 +49,7 @@ class ResponseStore:
         ids = tuple(str(item["id"]) for item in output if item.get("id"))
         items = [*asked.items, *output]
         self.drop(answer["id"])
-        stored = _Stored(encode_value(answer), encode_value(items), ids)
+        stored = _Stored(encode_value(answer), encode_value(items), len(asked.items), ids)
         self._kept[answer["id"]] = stored
         self._owners.update(dict.fromkeys(ids, str(answer["id"])))
         self._size += stored.size
@@ -58,6 +60,17 @@ class ResponseStore:
         """The kept answer; None if there is none."""
         stored = self._kept.get(answer_id)
         return None if stored is None else msgspec.json.decode(stored.answer)
+
+    def input_items(self, answer_id: str) -> list[dict[str, Any]] | None:
+        """The items before a kept answer, each with an id and a type; None if there is none."""
+        stored = self._kept.get(answer_id)
+        if stored is None:
+            return None
+        items: list[Any] = msgspec.json.decode(stored.conversation)[: stored.inputs]
+        return [
+            {"id": f"item_{at}", "type": "message", **(as_object(item) or {})}
+            for at, item in enumerate(items)
+        ]
 
     def drop(self, answer_id: str) -> None:
         """Removes an answer, if it is kept."""

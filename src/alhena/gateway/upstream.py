@@ -1,12 +1,13 @@
 """The model service behind the gateway: maps model names, adapts requests."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from alhena.errors import ModelError, StreamCutError
 from alhena.gateway.dialects import answer_id
+from alhena.gateway.embeddings import BATCH, EMBEDDING_MODEL
 from alhena.models.catalogue import (
     ALIASES,
     ModelInfo,
@@ -36,13 +37,21 @@ from alhena.wire.content import (
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.dialects.results import beside_results, is_formed, with_form_in_words
+from alhena.wire.dialects.trimming import AnswerTrimmer
+from alhena.wire.encode import ContentToEmbed
+from alhena.wire.errors import DecodeError
 from alhena.wire.request import (
     GenerateContentConfig,
     GenerateContentRequest,
     GenerationConfig,
     ThinkingConfig,
 )
-from alhena.wire.response import FinishReason, GenerateContentResponse
+from alhena.wire.response import (
+    EmbedContentResponse,
+    Embedding,
+    FinishReason,
+    GenerateContentResponse,
+)
 from alhena.wire.schema.adapt import SchemaForm, with_form
 
 _LOW, _MEDIUM = 1024, 8192
@@ -57,7 +66,7 @@ def adapt_config(config: GenerateContentConfig, info: ModelInfo) -> GenerateCont
     bounds of its thinking, its sampling settings. If it supports no answer format beside tools, the
     format is described in words. A penalty of zero is dropped. Out-of-range numbers are reduced:
     limits to the maximum, a seed to another value, always the same."""
-    if config.function_names() and is_formed(config) and not info.forms_beside_functions:
+    if config.tools and is_formed(config) and not info.forms_beside_functions:
         config = with_form_in_words(config)
     given = config.generation_config
     if given is None:
@@ -189,6 +198,12 @@ class ModelNames:
             return resolved_name(bare)
         return self.configured
 
+    def embedding_model(self, name: str) -> str:
+        """The model that makes vectors for a name."""
+        bare = name.removeprefix("models/")
+        mapped = self._given.get(name) or self._given.get(bare)
+        return mapped or (bare if bare.startswith("gemini-embedding") else EMBEDDING_MODEL)
+
     def is_chosen(self, name: str) -> bool:
         """True for a name whose model we choose, so that another one may take its place."""
         bare = name.removeprefix("models/")
@@ -198,13 +213,14 @@ class ModelNames:
         return self._chosen
 
     def list_models(self) -> tuple[ModelInfo, ...]:
-        """The models listed for clients: the configured one, the given names, and Gemini's known
+        """The models that answer clients: the configured one, the given names, and Gemini's known
         ones."""
         found = {self.configured: model_info(self.configured)}
         for name in self._given:
             found.setdefault(name, _named_model(name, self.model(name)))
         for info in served_models(today()) if self.gemini else ():
-            found.setdefault(info.name, info)
+            if info.name != EMBEDDING_MODEL:
+                found.setdefault(info.name, info)
         return tuple(found.values())
 
     def find_model(self, name: str) -> ModelInfo | None:
@@ -229,11 +245,13 @@ def _is_gemini(name: str) -> bool:
 
 
 class UpstreamRequest(msgspec.Struct):
-    """A client's request and the one that is sent for it. `own`: in Gemini's own dialect."""
+    """A client's request and the one that is sent for it. `own`: in Gemini's own dialect.
+    `left_out` are the names or types of tools that the model does not get."""
 
     asked: DialectRequest
     request: GenerateContentRequest
     own: bool
+    left_out: tuple[str, ...] = ()
 
 
 _CUT = "the model's answer ended without a finish reason."
@@ -257,6 +275,11 @@ class Upstream:
         self._successors: dict[str, str] = {}
         self.names = names
 
+    def prepare_embedding(self, asked: DialectRequest) -> UpstreamRequest:
+        """The question that names the model for vectors."""
+        model = self.names.embedding_model(asked.model)
+        return UpstreamRequest(asked, GenerateContentRequest(model=model, contents=()), own=False)
+
     def prepare(self, asked: DialectRequest, *, own: bool) -> UpstreamRequest:
         """The question with the request to send; checked and repaired for a Gemini model, only
         repaired for another model in Gemini's `own` dialect. Settings of other dialects are
@@ -264,10 +287,22 @@ class Upstream:
         model = self.names.model(asked.model)
         while self.names.is_chosen(asked.model) and model in self._successors:
             model = self._successors[model]
-        return UpstreamRequest(asked, self._request(asked, model, own=own), own)
+        left_out = asked.left_out
+        if asked.server_tools and not self._can_search(asked, model):
+            left_out = (*left_out, *asked.server_tools.values())
+        return UpstreamRequest(asked, self._request(asked, model, own=own), own, left_out)
+
+    def _can_search(self, asked: DialectRequest, model: str) -> bool:
+        """True if the model may use Gemini's search for a request of another dialect: only without
+        functions, since older models take one or the other, and newer ones want their own calls
+        back, which other dialects cannot carry."""
+        is_able = self.names.gemini and model.startswith("gemini-")
+        return is_able and not asked.config.function_names()
 
     def _request(self, asked: DialectRequest, model: str, *, own: bool) -> GenerateContentRequest:
         config = asked.config.with_tier(self._tier)
+        if asked.server_tools and not self._can_search(asked, model):
+            config = _without_server_tools(config)
         config, left_out = with_form(config, SchemaForm.JSON_SCHEMA)
         if left_out:
             first = left_out[0]
@@ -299,7 +334,7 @@ class Upstream:
                 mended = await self._mend(question, error, mended=mended)
         if not _is_end(response):
             raise StreamCutError(_CUT)
-        return _add_response_id(response)
+        return _add_response_id(AnswerTrimmer(question.asked).feed(response))
 
     async def stream(
         self, question: UpstreamRequest
@@ -307,6 +342,7 @@ class Upstream:
         """Yields the answer in chunks; closing it closes the upstream connection. Raises
         StreamCutError also without a finish reason."""
         ended = begun = mended = False
+        trimmer = AnswerTrimmer(question.asked)
         while True:
             chunks = self._generator.stream(question.request)
             try:
@@ -314,8 +350,11 @@ class Upstream:
                     if not begun:
                         chunk = _add_response_id(chunk)
                         begun = True
+                    chunk = trimmer.feed(chunk)
                     yield chunk  # before anything that might delay it
                     ended = ended or _is_end(chunk)
+                    if trimmer.ended:
+                        break
                 break
             except ModelError as error:
                 if begun:
@@ -336,6 +375,19 @@ class Upstream:
                 return await self._generator.count_tokens(contents, model=request.model)
             except ModelError as error:
                 await self._mend(question, error, mended=True)
+
+    async def embed(self, model: str, contents: Sequence[ContentToEmbed]) -> EmbedContentResponse:
+        """Returns one vector per content, over as many requests as the service needs."""
+        vectors: list[Embedding] = []
+        for start in range(0, len(contents), BATCH):
+            some = contents[start : start + BATCH]
+            answer = await self._generator.embed(some, model=model)
+            if len(answer.embeddings) != len(some):
+                raise DecodeError(
+                    f"{len(answer.embeddings)} vectors came for {len(some)} contents."
+                )
+            vectors += answer.embeddings
+        return EmbedContentResponse(embeddings=tuple(vectors))
 
     async def _mend(self, question: UpstreamRequest, error: ModelError, *, mended: bool) -> bool:
         """Changes the request that failed so that it can be sent once more: without signatures,
@@ -376,6 +428,12 @@ def _own_settings(config: GenerateContentConfig, info: ModelInfo) -> GenerateCon
             raise DialectError(f"{info.name} does not take {name} ({reason}).", name)
     made = without_refused(info.name, given)
     return config if made == given else replace(config, generation_config=made)
+
+
+def _without_server_tools(config: GenerateContentConfig) -> GenerateContentConfig:
+    """The config with functions only."""
+    kept = tuple(tool for tool in config.tools or () if tool.function_declarations)
+    return replace(config, tools=kept or None)
 
 
 def _callable(config: GenerateContentConfig) -> GenerateContentConfig:

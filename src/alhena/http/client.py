@@ -10,9 +10,16 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from alhena.errors import NetworkError, ProgramError, ServerFaultError, StreamCutError
+from alhena.errors import (
+    ConfigError,
+    NetworkError,
+    ProgramError,
+    ServerFaultError,
+    StreamCutError,
+)
 from alhena.http import ResponseHead
 from alhena.http.connect import Endpoint, open_channel
+from alhena.http.early import Peer, open_early, take_early
 from alhena.http.exchange import Body, Headers, HttpConnection, NamedPeer, unreachable
 
 if TYPE_CHECKING:
@@ -46,6 +53,24 @@ def open_transport(
     from alhena.http.proxy import ProxyConnector
 
     return Transport(endpoint, timeouts, environ, ProxyConnector(endpoint, proxy))
+
+
+def prepare_connection(endpoint: Endpoint, environ: Mapping[str, str]) -> None:
+    """Begins to open a connection to a service, or to the proxy that leads to it, for the next
+    request of this process; returns at once. Nothing is sent, and failures are silent."""
+    proxy = proxy_for(endpoint, environ)
+    if proxy is None:
+        open_early(Peer(endpoint.host, endpoint.port, endpoint.secure), environ)
+        return
+    from alhena.http.proxy import parse_proxy
+
+    try:
+        known = parse_proxy(proxy)
+    except ConfigError:
+        return  # the request says what is wrong with it
+    # TLS to a proxy carries another TLS, which asyncio only puts on top of its own.
+    if known.scheme != "https":
+        open_early(Peer(known.host, known.port, secure=False), environ)
 
 
 class Transport:
@@ -84,7 +109,7 @@ class Transport:
         if self._proxy is not None:
             path, headers = self._proxy.adapt_request(path, headers)
         while True:
-            kept = self._take_idle()
+            kept = self._take_idle() or await self._take_early()
             connection = kept or await self._connect()
             connection.idle = idle or self._timeouts.idle
             head = None
@@ -128,6 +153,15 @@ class Transport:
                 return connection
             connection.abort()
         return None
+
+    async def _take_early(self) -> HttpConnection | None:
+        """The connection that `prepare_connection` opened to the service itself."""
+        endpoint = self._endpoint
+        if self._proxy is not None:
+            return None
+        peer = Peer(endpoint.host, endpoint.port, endpoint.secure)
+        channel = await take_early(peer, self._timeouts.connect)
+        return channel and HttpConnection(channel, self._named, self._timeouts.idle)
 
     async def _connect(self) -> HttpConnection:
         endpoint, limit = self._endpoint, self._timeouts.connect

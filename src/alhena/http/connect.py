@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, cast
@@ -133,6 +133,10 @@ CA_BUNDLES = (
     "/etc/ssl/cert.pem",
 )
 """Certificate bundles of various systems, for a Python whose OpenSSL uses other paths."""
+
+CA_FOLDERS = ("/etc/ssl/certs", "/etc/pki/tls/certs")
+"""Folders of certificates of various systems, likewise."""
+_HASHED = re.compile(r"[0-9a-f]{8}\.\d+")
 
 _BUFFER = 1 << 16
 """Bytes read from the socket at once. The buffer is reused: allocating the transport's default 256
@@ -325,6 +329,11 @@ def order_addresses(*, ipv4_first: bool) -> None:
     _families[:] = [socket.AF_INET] if ipv4_first else []
 
 
+def preferred_families() -> tuple[socket.AddressFamily, ...]:
+    """The families of addresses that are tried first."""
+    return tuple(_families)
+
+
 forbidden = 0
 """Greater than zero while a program's test lets no request leave."""
 
@@ -454,10 +463,40 @@ def _base_context(environ: Mapping[str, str]) -> "SSLContext":
         import truststore
 
         return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    default = ssl.get_default_verify_paths().openssl_capath
+    folder = _find_hashed_folder((default, *CA_FOLDERS))
+    if folder:
+        return ssl.create_default_context(capath=folder)
     context = ssl.create_default_context()
     if not context.get_ca_certs():
         _add_bundle(context)
     return context
+
+
+def _find_hashed_folder(folders: Iterable[str]) -> str:
+    """The first folder whose certificates OpenSSL finds one by one by their hashes: reading a whole
+    bundle takes 20 ms. "" where there is none, or where a bundle was changed after its folder."""
+    import os
+
+    for folder in folders:
+        try:
+            changed = os.stat(folder).st_mtime
+            with os.scandir(folder) as entries:
+                hashed = any(_HASHED.fullmatch(entry.name) for entry in entries)
+        except OSError:
+            continue
+        if hashed:
+            return "" if any(_is_newer(bundle, changed) for bundle in CA_BUNDLES) else folder
+    return ""
+
+
+def _is_newer(path: str, than: float) -> bool:
+    import os
+
+    try:
+        return os.stat(path).st_mtime > than
+    except OSError:
+        return False
 
 
 def _load_certificates(context: "SSLContext", name: str, path: str) -> None:

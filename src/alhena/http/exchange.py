@@ -8,9 +8,9 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from alhena.errors import NetworkError, StreamCutError
+from alhena.errors import NetworkError, NoServerError, StreamCutError
 from alhena.http import MAX_HEAD_BYTES, MOST_INTERIM, MalformedResponseError, ResponseHead
-from alhena.http.connect import Channel, Endpoint
+from alhena.http.connect import Channel, Endpoint, is_loopback
 
 if TYPE_CHECKING:
     from alhena.http.response import ResponseReader
@@ -212,6 +212,15 @@ _ALERT, _HANDSHAKE = 0x15, 0x16
 _SETTINGS = 4
 
 
+def _is_refused(error: OSError) -> bool:
+    """True if nothing listens at the address, or at any of a name's: asyncio joins these errors."""
+    import errno
+
+    if error.errno is not None or not str(error).startswith("Multiple exceptions"):
+        return isinstance(error, ConnectionRefusedError)
+    return str(error).count("[Errno ") == str(error).count(f"[Errno {errno.ECONNREFUSED}]")
+
+
 def unreachable(error: OSError, endpoint: Endpoint, limit: float) -> NetworkError:
     """The error for a connection that failed or timed out after `limit` seconds."""
     import socket
@@ -229,6 +238,11 @@ def unreachable(error: OSError, endpoint: Endpoint, limit: float) -> NetworkErro
         return NetworkError(f"cannot find the host {endpoint.host}.", remedy=address)
     if isinstance(error, TimeoutError) and error.errno is None:
         return NetworkError(f"no connection to {place} within {limit:g} s.", remedy=address)
+    if is_loopback(endpoint.host) and _is_refused(error):
+        return NoServerError(
+            f"cannot connect to {place}: connection refused, nothing listens there.",
+            remedy=f"Start the server, or check {endpoint.source}.",
+        )
     if error.errno:
         reason = os.strerror(error.errno).lower()
     elif isinstance(error, ConnectionError):

@@ -15,6 +15,7 @@ import msgspec
 from alhena.errors import ConfigError, NetworkError
 from alhena.http import ResponseHead
 from alhena.http.connect import Channel, Endpoint, open_channel
+from alhena.http.early import Peer, take_early
 from alhena.http.exchange import Headers, HttpConnection, unreachable
 
 if TYPE_CHECKING:
@@ -136,7 +137,10 @@ class ProxyConnector:
     async def _to_proxy(self, tls: "SSLContext | None", limit: float) -> Channel:
         proxy = self._proxy
         try:
-            return await open_channel(proxy.host, proxy.port, tls, limit)
+            early = (
+                None if tls else await take_early(Peer(proxy.host, proxy.port, secure=False), limit)
+            )
+            return early or await open_channel(proxy.host, proxy.port, tls, limit)
         except OSError as error:
             scheme = "https" if tls is not None else "http"
             reached = Endpoint(scheme, proxy.host, proxy.port, source=VARIABLES)

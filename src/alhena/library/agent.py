@@ -84,6 +84,7 @@ class Agent(Entry[DepsT]):
         instructions: Instructions[DepsT] = None,
         tools: Sequence[Tool | Callable[..., Any]] = (),
         builtin_tools: Sequence[str] | None = None,
+        search_tools: bool = False,
         approve: Approver | Literal["always", "never"] | None = None,
         approval_mode: ApprovalMode | str = ApprovalMode.DEFAULT,
         policy: Sequence[PolicySource] = (),
@@ -110,6 +111,8 @@ class Agent(Entry[DepsT]):
             tools: functions and tools of the program. They run without approval, unless they are
                 made by `@tool(confirm=True)`.
             builtin_tools: the names of the only built-in tools to declare; None: all.
+            search_tools: `tools` are not declared: the model finds them by `search_tools` and calls
+                them by `call_tool`. For hundreds of tools.
             approve: called for each call that needs approval, or "always" or "never". Without it
                 such calls are denied, and tools that need it are not declared.
             approval_mode: "default", "auto_edit", "yolo" or "plan".
@@ -142,6 +145,7 @@ class Agent(Entry[DepsT]):
             environment=environment,
             tools=tools_of(tools),
             builtin_tools=builtin_names(builtin_tools),
+            search_tools=bool(search_tools),
             agents=local,
             remote_agents=remote,
             approve=self._program.guard_approver(approver_of(approve)),

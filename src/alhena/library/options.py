@@ -226,6 +226,7 @@ class AgentArguments(Value, frozen=True, kw_only=True):
     environment: bool | None
     tools: tuple[Tool, ...]
     builtin_tools: tuple[str, ...] | None
+    search_tools: bool
     agents: tuple[AgentDefinition, ...]
     remote_agents: tuple[RemoteAgent, ...]
     approve: Approver | None
@@ -477,6 +478,7 @@ def session_options(given: AgentArguments, home: str | None = None) -> SessionSp
         tools=Tools(
             builtin=given.builtin_tools,
             own=given.tools,
+            search_own=given.search_tools,
             agents=given.agents,
             remote_agents=given.remote_agents,
             hooks=given.hooks,

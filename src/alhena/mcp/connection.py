@@ -7,8 +7,10 @@ scopes through it.
 AlhenaError
 └── McpError                  kind mcp_tool_error
     ├── McpConnectError       unreachable, or violates the protocol
-    │   └── McpAuthError      requires authentication
+    │   ├── McpAuthError      requires authentication
+    │   └── McpAwayError      not there now; it may be restarting
     ├── McpLostError          the connection ended
+    │   └── McpForgottenError   before the server took the request
     ├── McpTimeoutError       no answer in time
     ├── McpRefusedError       answered with a JSON-RPC error
     └── McpScopeError         requires more permissions than granted
@@ -145,6 +147,15 @@ class McpLostError(McpError):
     """The connection ended before the answer came."""
 
 
+class McpAwayError(McpConnectError):
+    """Nobody listens at a server's URL, or what does is not ready (HTTP 503)."""
+
+
+class McpForgottenError(McpLostError):
+    """The server no longer knows the session, or reads no more: it has not taken the request, which
+    can be sent to a new session."""
+
+
 class McpTimeoutError(McpError):
     """The answer timed out; the server was sent a cancellation."""
 
@@ -209,6 +220,68 @@ def scope_remedy(name: str, server: McpServer) -> str:
 def refusal_body(scopes: Collection[str]) -> bytes:
     """A JSON-RPC error that replaces the server's answer."""
     error = {"code": SCOPES_REFUSED, "message": scope_words(scopes), "data": {_MARK: list(scopes)}}
+    return msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": error})
+
+
+SESSION_LOST = -32_404
+"""JSON-RPC code that carries through the SDK that a server does not know the session."""
+_NO_SESSION = re.compile(r"session|not (?:yet )?initiali[sz]ed", re.IGNORECASE)
+_SESSION_WORDS = re.compile(
+    r"(?:(?:bad request|error|not found)\s*:\s*)?"
+    r"(?:no (?:valid )?session(?: id)?(?: provided| found)?"
+    r"|(?:missing|invalid|unknown|expired|invalid or missing)(?: mcp-)?\s?session(?:[ -]id)?"
+    r"|session(?: id)?(?: has)?(?: been)?(?: was)?"
+    r"\s*(?:not found|expired|terminated|lost|unknown|invalid)"
+    r"|server not initialized)\W*",
+    re.IGNORECASE,
+)
+METHOD_NOT_FOUND, INVALID_PARAMS = -32_601, -32_602
+
+
+def says_session_lost(message: str) -> bool:
+    """True for an error message that only says that there is no such session."""
+    return _SESSION_WORDS.fullmatch(message.strip()) is not None
+
+
+def lost_session(status: int, body: bytes, *, in_session: bool) -> str:
+    """The reason why an answer to a request means that the server has no such session; "" for any
+    other answer. `in_session`: the request named one."""
+    if status not in {400, 404, 410, 503}:
+        return ""
+    code, message = _json_rpc_error(body)
+    if status == 503:
+        return "it is not ready (HTTP 503)"
+    if code in {METHOD_NOT_FOUND, INVALID_PARAMS}:
+        return ""
+    if status == 400:
+        text = message if code else body.decode("utf-8", "replace")
+        found = _NO_SESSION.search(text) is not None
+    else:
+        found = in_session or not code or says_session_lost(message)
+    return f"it does not know the session (HTTP {status})" if found else ""
+
+
+def _json_rpc_error(body: bytes) -> tuple[int, str]:
+    """Code and message of an error; 0 and "" for anything else."""
+    try:
+        error = msgspec.json.decode(body, type=_Failed).error
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return 0, ""
+    return error.code, error.message
+
+
+class _Failure(msgspec.Struct):
+    code: int
+    message: str = ""
+
+
+class _Failed(msgspec.Struct):
+    error: _Failure
+
+
+def lost_body(why: str) -> bytes:
+    """A JSON-RPC error that replaces such an answer."""
+    error = {"code": SESSION_LOST, "message": why}
     return msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": error})
 
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import httpx2
@@ -12,7 +12,13 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from alhena.http.connect import tls_context
-from alhena.mcp.connection import refusal_body, scope_words, wanted_scopes
+from alhena.mcp.connection import (
+    lost_body,
+    lost_session,
+    refusal_body,
+    scope_words,
+    wanted_scopes,
+)
 from alhena.mcp.message_guard import MAX_MESSAGE, readable
 
 if TYPE_CHECKING:
@@ -56,13 +62,51 @@ class Answers:
         if isinstance(stream, httpx2.AsyncByteStream):
             response.stream = _Events(stream) if kind == _EVENTS else _Body(stream)
             response.headers.pop("content-length", None)  # the body may get shorter
+        # The transports report at most the status of an HTTP error.
         scopes = wanted_scopes(self.status, self.challenge)
         if scopes is not None and response.request.method == "POST":
-            # The transports report at most the status of an HTTP error.
-            response.stream = _ReplacementBody(refusal_body(scopes), response.stream)
+            self._replace(response, refusal_body(scopes), scope_words(scopes))
+        elif self.status in _LOSSES and _is_request(response.request):
+            body = await _read(response)
+            known = "mcp-session-id" in response.request.headers
+            why = lost_session(self.status, body, in_session=known)
+            self._replace(response, lost_body(why) if why else body, why)
+
+    def _replace(self, response: httpx2.Response, body: bytes, why: str) -> None:
+        """Gives the transport another body; tells `why` where that does not read it."""
+        response.stream = _ReplacementBody(body, response.stream)
+        if why:
             response.headers["content-type"] = "application/json"
             if self._unheard is not None:
-                self._unheard(scope_words(scopes))
+                self._unheard(why)
+
+
+async def _read(response: httpx2.Response) -> bytes:
+    stream = response.stream
+    if not isinstance(stream, httpx2.AsyncByteStream):
+        return b""
+    return b"".join([chunk async for chunk in stream])
+
+
+_LOSSES = frozenset({400, 404, 410, 503})
+
+
+def _is_request(request: httpx2.Request) -> bool:
+    """True for a JSON-RPC request other than the first one of a session."""
+    if request.method != "POST":
+        return False
+    try:
+        message = msgspec.json.decode(request.content, type=_Sent)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return False
+    return message.id is not None and message.method != "initialize"
+
+
+class _Sent(msgspec.Struct):
+    """What a message is."""
+
+    id: int | str | None = None
+    method: str = ""
 
 
 class _ReplacementBody(httpx2.AsyncByteStream):
@@ -187,7 +231,7 @@ def _client(
 ) -> httpx2.AsyncClient:
     hook: Callable[[httpx2.Response], object] = answers.feed
     host = urlsplit(access.url).hostname or ""
-    return httpx2.AsyncClient(
+    return _McpClient(
         verify=tls_context(os.environ),
         trust_env=host not in LOOPBACK,  # no proxy reaches this machine's own servers
         headers={**headers, "Accept-Encoding": "identity"},
@@ -195,3 +239,19 @@ def _client(
         auth=access.auth,
         event_hooks={"response": [hook]},
     )
+
+
+class _McpClient(httpx2.AsyncClient):
+    """Answers a request of a session that cannot be delivered as one to a server that does not know
+    the session: it can be sent again."""
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Sends a request."""
+        try:
+            return await super().send(request, **options)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            if not _is_request(request):
+                raise
+            body = lost_body(f"it cannot be reached ({type(error).__name__})")
+            headers = {"content-type": "application/json"}
+            return httpx2.Response(503, headers=headers, content=body, request=request)

@@ -106,11 +106,11 @@ def parse_prompts(entries: Iterable[object]) -> tuple[ListedPrompt, ...]:
     return _unique(entries, parse_prompt, lambda prompt: prompt.name)
 
 
-def parse_resources(entries: Iterable[object]) -> tuple[ListedResource, ...]:
-    """The resources of a list, without those that lack a URI."""
+def parse_resources(entries: Iterable[object], key: str = "uri") -> tuple[ListedResource, ...]:
+    """The resources of a list, without those that lack a URI, which is at `key`."""
 
     def parse_resource(fields: dict[str, Any]) -> ListedResource | None:
-        uri = _text(fields.get("uri"))
+        uri = _text(fields.get(key))
         if not uri:
             return None
         return ListedResource(
@@ -122,6 +122,11 @@ def parse_resources(entries: Iterable[object]) -> tuple[ListedResource, ...]:
         )
 
     return _unique(entries, parse_resource, lambda resource: resource.uri)
+
+
+def parse_templates(entries: Iterable[object]) -> tuple[ListedResource, ...]:
+    """The templates of a list, with their patterns as URIs."""
+    return parse_resources(entries, "uriTemplate")
 
 
 def visible_description(tool: ListedTool) -> str:

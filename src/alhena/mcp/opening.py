@@ -13,6 +13,7 @@ from alhena.config.mcp_servers import McpServer, McpTransport
 from alhena.config.settings import EnvironmentRedaction
 from alhena.mcp.connection import (
     McpAuthError,
+    McpAwayError,
     McpConnectError,
     McpError,
     ServerEvents,
@@ -28,7 +29,7 @@ from alhena.tools.threads import Boundary, one_line
 if TYPE_CHECKING:
     import httpx2
 
-    from alhena.mcp.http import Answers, HttpAccess
+    from alhena.mcp.http import Answers
     from alhena.mcp.sdk import SdkConnection
     from alhena.tools.builtin.ask_user import Ask
 
@@ -200,48 +201,51 @@ async def over_http(
     from alhena.mcp.sdk import open_session
 
     access = HttpAccess(url=server.address or "", headers=server.headers, auth=auth)
-    kind = server.transport
-    if kind is McpTransport.HTTP_OR_SSE:
-        kind = await _which(access, facts, events)
-    answers = Answers(events.lost if kind is McpTransport.SSE else None)
-    match kind:
+    match server.transport:
         case McpTransport.SSE:
-            transport = sse_transport(access, answers)
+            kinds = (McpTransport.SSE,)
         case McpTransport.HTTP:
-            transport = http_transport(access, answers)
-        case McpTransport.STDIO | McpTransport.HTTP_OR_SSE:
+            kinds = (McpTransport.HTTP,)
+        case McpTransport.HTTP_OR_SSE:  # the older one if the server rejects the newer
+            kinds = (McpTransport.HTTP, McpTransport.SSE)
+        case McpTransport.STDIO:
             raise McpConnectError("it has no URL")
         case _:
-            assert_never(kind)
-    opened = False
-    boundary = Boundary()
-    with boundary:
-        async with open_session(transport, facts, events) as connection:
-            opened = True
-            yield connection
-    if boundary.failure is not None:
-        raise _explain_failure(boundary.failure, answers, opened=opened) from boundary.failure
+            assert_never(server.transport)
+    for kind in kinds:
+        heard = _Heard(events, open=kind is kinds[-1])
+        older = kind is McpTransport.SSE
+        answers = Answers(events.lost if older else None)
+        transport = sse_transport(access, answers) if older else http_transport(access, answers)
+        opened = False
+        boundary = Boundary()
+        with boundary:
+            async with open_session(transport, facts, heard.events) as connection:
+                opened = heard.open = True
+                yield connection
+        failure = boundary.failure
+        if failure is None:
+            return
+        rejected = 400 <= answers.status < 500 and answers.status not in (401, 403)
+        if opened or kind is kinds[-1] or not rejected:
+            raise _explain_failure(failure, answers, opened=opened) from failure
 
 
-async def _which(access: "HttpAccess", facts: SessionFacts, events: ServerEvents) -> McpTransport:
-    """Detects the transport of a URL: streamable HTTP, or the older one if the server rejects that.
-    Raises McpAuthError."""
-    from alhena.mcp.http import Answers, http_transport
-    from alhena.mcp.sdk import open_session
+class _Heard:
+    """The events of an attempt, which are passed on once it is `open`."""
 
-    answers = Answers()
-    quiet = msgspec.structs.replace(events, lost=_unheard, note=_unheard)
-    boundary = Boundary()
-    with boundary:
-        async with open_session(http_transport(access, answers), facts, quiet):
-            return McpTransport.HTTP
-    if answers.status in (401, 403) and boundary.failure is not None:
-        raise _explain_failure(boundary.failure, answers, opened=False) from boundary.failure
-    return McpTransport.SSE if 400 <= answers.status < 500 else McpTransport.HTTP
+    def __init__(self, events: ServerEvents, *, open: bool) -> None:
+        self.open = open
+        self._all = events
+        self.events = msgspec.structs.replace(events, lost=self._lost, note=self._note)
 
+    def _lost(self, why: str) -> None:
+        if self.open:
+            self._all.lost(why)
 
-def _unheard(_text: str) -> None:
-    """Ignores diagnostics of a connection attempt."""
+    def _note(self, text: str) -> None:
+        if self.open:
+            self._all.note(text)
 
 
 def _explain_failure(failure: Exception, answers: "Answers", *, opened: bool) -> McpError:
@@ -255,9 +259,15 @@ def _explain_failure(failure: Exception, answers: "Answers", *, opened: bool) ->
     if isinstance(leaf, McpError) and not answers.status:
         return leaf
     if answers.status and not opened:
-        return McpConnectError(f"it answered with HTTP {answers.status}")
+        kind = McpAwayError if answers.status in _AWAY else McpConnectError
+        return kind(f"it answered with HTTP {answers.status}")
     said = leaf.message if isinstance(leaf, McpError) else without_secrets(one_line(leaf))
-    return McpConnectError(said)
+    away = isinstance(leaf, ConnectionError) or type(leaf).__name__ in _UNREACHED
+    return McpAwayError(said) if away and not opened else McpConnectError(said)
+
+
+_AWAY = frozenset({502, 503, 504})
+_UNREACHED = frozenset({"ConnectError", "ConnectTimeout", "RemoteProtocolError", "ReadError"})
 
 
 _BEGUN = "_late_begun"

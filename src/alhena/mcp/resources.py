@@ -1,5 +1,6 @@
 """Resources and prompts of servers: tools that list and read resources, and prompts as commands."""
 
+import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -24,6 +25,11 @@ from alhena.tools.registry import READ_RESOURCE
 from alhena.wire.content import Blob, Part, takes_media
 from alhena.wire.json_values import as_array, as_object
 
+_EXPRESSION = re.compile(r"\{([^{}]*)\}")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_ANYTHING = {"+": ".+", "#": ".*", "?": ".*", "&": ".*", "/": ".*", ";": ".*", ".": ".*"}
+"""The patterns for expressions of templates with these operators."""
+
 NO_CONTENT = "No content returned from resource."
 
 
@@ -35,12 +41,13 @@ class FoundResource(msgspec.Struct, frozen=True):
 
 
 def offers_resources(servers: Mapping[str, Server]) -> bool:
-    """True while one of the servers has resources."""
-    return any(server.offer.resources for server in servers.values())
+    """True while one of the servers has resources, or templates of them."""
+    return any(each.offer.resources or each.offer.templates for each in servers.values())
 
 
 def find(servers: Mapping[str, Server], reference: str) -> FoundResource | None:
-    """Resolves `server:uri`, or a URI that one server lists; None if neither matches.
+    """Resolves `server:uri`, a URI that a server lists, or one that fits the templates of a single
+    server; None if none matches.
 
     With an explicit server any URI may be read, even an unlisted one: templates cover many.
     """
@@ -53,12 +60,35 @@ def find(servers: Mapping[str, Server], reference: str) -> FoundResource | None:
     for server in servers.values():
         if any(each.uri == reference for each in server.offer.resources):
             return FoundResource(server, reference)
+    fitting = [
+        server
+        for server in servers.values()
+        if any(_fits(each.uri, reference) for each in server.offer.templates)
+    ]
+    if of_named is None and len(fitting) == 1:
+        return FoundResource(fitting[0], reference)
     return of_named
 
 
+def _fits(template: str, uri: str) -> bool:
+    """True for a URI that a template (RFC 6570) may give, if that says at least the scheme."""
+    if _SCHEME.match(template) is None:
+        return False
+    pieces = _EXPRESSION.split(template)
+    pattern = "".join(
+        re.escape(piece) if at % 2 == 0 else _ANYTHING.get(piece[:1], "[^/?#]+")
+        for at, piece in enumerate(pieces)
+    )
+    return re.fullmatch(pattern, uri) is not None
+
+
 def list_resources(servers: Iterable[Server]) -> list[tuple[Server, ListedResource]]:
-    """All resources, by server."""
-    return [(server, each) for server in servers for each in server.offer.resources]
+    """All resources, by server, and behind them the templates."""
+    return [
+        (server, each)
+        for server in servers
+        for each in (*server.offer.resources, *server.offer.templates)
+    ]
 
 
 async def read(found: FoundResource) -> LlmContent | ToolFailure:

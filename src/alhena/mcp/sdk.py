@@ -16,7 +16,6 @@ from mcp_types import (
     CONNECTION_CLOSED,
     METHOD_NOT_FOUND,
     PARSE_ERROR,
-    REQUEST_TIMEOUT,
     UNSUPPORTED_PROTOCOL_VERSION,
     URL_ELICITATION_REQUIRED,
     CallToolRequest,
@@ -28,6 +27,7 @@ from mcp_types import (
     Implementation,
     ListPromptsRequest,
     ListResourcesRequest,
+    ListResourceTemplatesRequest,
     ListRootsResult,
     ListToolsRequest,
     LoggingMessageNotificationParams,
@@ -43,8 +43,10 @@ from pydantic import FileUrl, ValidationError
 from alhena.display_text import one_line
 from alhena.mcp.connection import (
     MAX_ENTRIES,
+    SESSION_LOST,
     ListPages,
     McpConnectError,
+    McpForgottenError,
     McpLostError,
     McpRefusedError,
     McpScopeError,
@@ -54,6 +56,7 @@ from alhena.mcp.connection import (
     SessionFacts,
     Subject,
     refused_scopes,
+    says_session_lost,
 )
 from alhena.mcp.elicitation import (
     CREATE,
@@ -70,6 +73,8 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
 MAX_PAGES = 100
+TEMPLATES_S = 5.0
+"""Seconds for the list of resource templates, which many servers do not have."""
 
 MAX_ROUNDS = 20
 """Times that one call is sent, with what the server asks for in between."""
@@ -91,6 +96,7 @@ _EMPTY: dict[str, dict[str, Any]] = {
     "tools/list": {"tools": []},
     "prompts/list": {"prompts": []},
     "resources/list": {"resources": []},
+    "resources/templates/list": {"resourceTemplates": []},
     "tools/call": {"content": []},
     "prompts/get": {"messages": []},
     "resources/read": {"contents": []},
@@ -99,7 +105,6 @@ _BESIDE = ("resultType", "ttlMs", "cacheScope")
 """Fields that later protocol revisions require beside the result."""
 
 _REAL = "alhena/result"
-_GONE = "Session terminated"
 _CLOSED = "Connection closed"
 _STREAM = "SSE stream "
 """Prefix of the SDK's own error messages about lost streams."""
@@ -191,8 +196,15 @@ class RawDispatcher(JSONRPCDispatcher):
         opts: CallOptions | None = None,
         **more: Any,
     ) -> dict[str, Any]:
-        """Sends a request and returns its result, possibly as `_meta` of an empty one."""
-        result = await super().send_raw_request(method, params, opts, **more)
+        """Sends a request and returns its result, possibly as `_meta` of an empty one. Raises
+        McpTimeoutError: of the SDK's own error it has no telling whether the server sent it."""
+        given: Any = dict(opts or {})
+        limit = given.pop("timeout", None)
+        try:
+            async with asyncio.timeout(limit):
+                result = await super().send_raw_request(method, params, given, **more)
+        except TimeoutError as error:
+            raise _late(limit or 0) from error
         if method not in _EMPTY:
             return result
         beside = {key: result[key] for key in _BESIDE if key in result}
@@ -261,6 +273,19 @@ class SdkConnection:
 
     async def pages(self, subject: Subject) -> ListPages:
         """Fetches all entries of a list, page by page."""
+        return await self._pages(_LISTS[subject], subject)
+
+    async def template_pages(self) -> ListPages:
+        """Fetches all resource templates; none where the server gives none, whatever it says."""
+        try:
+            async with asyncio.timeout(TEMPLATES_S):
+                return await self._pages(ListResourceTemplatesRequest, "resourceTemplates")
+        except (McpRefusedError, TimeoutError) as error:
+            said = str(error) or f"it did not answer within {TEMPLATES_S:g} s"
+            self._events.note(f"its resource templates cannot be listed: {said}")
+            return ListPages()
+
+    async def _pages(self, request: Any, key: str) -> ListPages:
         entries: list[object] = []
         problems: list[str] = []
         seen: set[str] = set()
@@ -268,29 +293,27 @@ class SdkConnection:
         for _ in range(MAX_PAGES):
             params = None if cursor is None else PaginatedRequestParams(cursor=cursor)
             try:
-                page = await self._ask(_LISTS[subject](params=params))
+                page = await self._ask(request(params=params))
             except McpRefusedError as error:
                 if error.code == METHOD_NOT_FOUND:
                     break
                 raise
-            found: object = page.get(subject)
+            found: object = page.get(key)
             if not isinstance(found, list):
-                problems.append(f"a page of its {subject} contains no list of them")
+                problems.append(f"a page of its {key} contains no list of them")
                 break
             entries += found
             cursor = _next(page)
             if cursor is None:
                 break
             if cursor in seen:
-                problems.append(f"its list of {subject} leads back to a page that was there before")
+                problems.append(f"its list of {key} leads back to a page that was there before")
                 break
             seen.add(cursor)
             if len(entries) >= MAX_ENTRIES:
                 break
         if (cursor is not None or len(entries) > MAX_ENTRIES) and not problems:
-            problems.append(
-                f"it has more {subject} than are taken ({min(len(entries), MAX_ENTRIES)})"
-            )
+            problems.append(f"it has more {key} than are taken ({min(len(entries), MAX_ENTRIES)})")
         return ListPages(tuple(entries[:MAX_ENTRIES]), tuple(problems))
 
     async def call_tool(
@@ -430,7 +453,7 @@ class SdkConnection:
             progress_callback=progress,
         )
         try:
-            result = await _answer(sending, timeout_s)
+            result = await _answer(sending)
         except McpLostError as error:
             self._events.lost(error.message)
             raise
@@ -453,12 +476,12 @@ async def _shake_hands(session: ClientSession) -> None:
         raise McpConnectError(f"its handshake cannot be understood: {first}") from error
 
 
-async def _answer(sending: Awaitable[T], timeout_s: float) -> T:
+async def _answer(sending: Awaitable[T]) -> T:
     try:
         return await sending
     except MCPError as error:
-        if error.code == REQUEST_TIMEOUT:
-            raise _late(timeout_s) from error
+        if error.code == SESSION_LOST or says_session_lost(error.message):
+            raise McpForgottenError(one_line(error.message, MAX_SAID)) from error
         scopes = refused_scopes(error.code, error.data)
         if scopes is not None:
             raise McpScopeError(error.message, scopes=scopes) from error
@@ -477,9 +500,8 @@ def _late(timeout_s: float) -> McpTimeoutError:
 
 def _is_loss(error: MCPError) -> bool:
     """True when the connection has ended. Servers use the SDK's code for other errors too."""
-    if error.code == CONNECTION_CLOSED:
-        return error.message == _CLOSED or error.message.startswith(_STREAM)
-    return error.message == _GONE
+    known = error.message == _CLOSED or error.message.startswith(_STREAM)
+    return error.code == CONNECTION_CLOSED and known
 
 
 def _describe_error(error: MCPError) -> str:

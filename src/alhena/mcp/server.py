@@ -5,6 +5,7 @@ the task open a new one.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,7 +19,9 @@ from alhena.mcp.connection import (
     ListedResource,
     ListedTool,
     McpAuthError,
+    McpAwayError,
     McpError,
+    McpForgottenError,
     McpLostError,
     McpScopeError,
     McpTimeoutError,
@@ -28,7 +31,13 @@ from alhena.mcp.connection import (
     root_cause,
     scope_remedy,
 )
-from alhena.mcp.listing import names_to_refuse, parse_prompts, parse_resources, parse_tools
+from alhena.mcp.listing import (
+    names_to_refuse,
+    parse_prompts,
+    parse_resources,
+    parse_templates,
+    parse_tools,
+)
 from alhena.mcp.opening import Open
 from alhena.tools.threads import Boundary, one_line
 
@@ -63,27 +72,30 @@ class ServerState(StrEnum):
 
 class ServerOffer(msgspec.Struct, frozen=True, kw_only=True):
     """The lists of a server. `left_out` maps unusable tools to the reasons, `problems` are those of
-    its lists. `instructions` are for models."""
+    its lists. A template has the pattern of its URIs. `instructions` are for models."""
 
     tools: tuple[ListedTool, ...] = ()
     prompts: tuple[ListedPrompt, ...] = ()
     resources: tuple[ListedResource, ...] = ()
+    templates: tuple[ListedResource, ...] = ()
     left_out: dict[str, str] = {}
     problems: tuple[str, ...] = ()
     instructions: str = ""
 
     @property
     def is_empty(self) -> bool:
-        """True without tools, prompts and resources."""
-        return not (self.tools or self.prompts or self.resources)
+        """True without tools, prompts, resources and templates of them."""
+        return not (self.tools or self.prompts or self.resources or self.templates)
 
 
 class ServerPace(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds: `connect` is the timeout of a connection with its lists; changed lists are read at
-    most every `relist` seconds."""
+    most every `relist` seconds. A server that was there and is away is tried again after each of
+    `restart`."""
 
     connect: float = 60.0
     relist: float = 1.0
+    restart: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
 class Server:
@@ -122,6 +134,8 @@ class Server:
         self._lost = ""
         self._wanted = False
         self._attempts = 0
+        self._known = False  # it was connected to
+        self._uses: Counter[SdkConnection] = Counter()  # requests on their way
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -166,7 +180,12 @@ class Server:
     async def _with(self, use: "Callable[[SdkConnection], Awaitable[T]]") -> T:
         connection = await self._require_connection()
         try:
-            return await use(connection)
+            try:
+                return await self._count_use(connection, use)
+            except McpForgottenError as error:
+                if self._connection is connection:
+                    self._note_loss(str(error))
+                return await self._count_use(await self._require_connection(), use)
         except McpLostError as error:
             why = self.last_loss
             known = why and why not in str(error)
@@ -177,6 +196,16 @@ class Server:
             self._changed(self)
             remedy = scope_remedy(self.name, self.config)
             raise McpScopeError(error.message, scopes=error.scopes, remedy=remedy) from error
+
+    async def _count_use(
+        self, connection: "SdkConnection", use: "Callable[[SdkConnection], Awaitable[T]]"
+    ) -> T:
+        self._uses[connection] += 1
+        try:
+            return await use(connection)
+        finally:
+            self._uses[connection] -= 1
+            self._news.set()
 
     async def _require_connection(self) -> "SdkConnection":
         """Returns the connection, a new one if needed. Raises McpLostError."""
@@ -199,7 +228,11 @@ class Server:
         """Connects at the start, and again when a call needs it."""
         try:
             while True:
-                await self._attempt()
+                patience = self.pace.restart if self._known and self._wanted else ()
+                for wait in (*patience, None):
+                    if await self._attempt(last=wait is None) or wait is None:
+                        break
+                    await asyncio.sleep(wait)
                 await self._until(None, lambda: self._wanted)
         finally:
             self._connection = None
@@ -215,8 +248,9 @@ class Server:
             except TimeoutError:
                 return
 
-    async def _attempt(self) -> None:
-        """Runs one connection from start to end."""
+    async def _attempt(self, *, last: bool = True) -> bool:
+        """Runs one connection from start to end. Returns False for a server that is away, which is
+        tried again unless this was the `last` attempt."""
         self._lost = self.refusal = ""
         self._wanted = False
         self._attempts += 1
@@ -231,19 +265,26 @@ class Server:
                 async with self._open(self.name, self.config, events) as connection:
                     offer = await self._reload_lists(connection, frozenset(Subject))
                     deadline.reschedule(None)
-                    reached = True
+                    reached = self._known = True
                     self._connection = connection
                     self.offer = offer
                     self._enter(ServerState.CONNECTED, "")
                     await self._attend(connection)
+                    # Others may be told just now that the server has no such session.
+                    end = asyncio.get_running_loop().time() + CLOSING_S
+                    await self._until(end, lambda: not self._uses[connection])
+                    del self._uses[connection]
         self._connection = None
         failure = boundary.failure
+        if not last and not reached and isinstance(failure, McpAwayError):
+            return False
         why = self._lost or self._reason(failure, reached=reached)
         why = shown_line(self.harmless(why), MAX_WHY)
         auth = isinstance(failure, McpAuthError)
         self.challenge = failure.challenge if isinstance(failure, McpAuthError) else ""
         self.note(why)
         self._enter(ServerState.NEEDS_AUTH if auth else ServerState.DISCONNECTED, why)
+        return True
 
     def _reason(self, failure: Exception | None, *, reached: bool) -> str:
         if failure is None:
@@ -291,7 +332,12 @@ class Server:
                 continue
             pages = await connection.pages(subject)
             offer = _with_list(offer, subject, pages.entries, self.name, self.config)
-            offer = msgspec.structs.replace(offer, problems=(*offer.problems, *pages.problems))
+            problems = (*offer.problems, *pages.problems)
+            if subject is Subject.RESOURCES:
+                pages = await connection.template_pages()
+                offer = msgspec.structs.replace(offer, templates=parse_templates(pages.entries))
+                problems = (*problems, *pages.problems)
+            offer = msgspec.structs.replace(offer, problems=problems)
         return offer
 
     def _events(self, deadline: asyncio.Timeout) -> ServerEvents:
@@ -357,4 +403,4 @@ def _with_list(
         case Subject.PROMPTS:
             return replace(offer, prompts=parse_prompts(entries))
         case Subject.RESOURCES:
-            return replace(offer, resources=parse_resources(entries))
+            return replace(offer, resources=parse_resources(entries), templates=())

@@ -13,7 +13,7 @@ from alhena.config.mcp_servers import (
     harmless_of,
 )
 from alhena.config.pinned_entries import printable_path
-from alhena.display_text import escaped, one_line
+from alhena.display_text import escaped, exact, one_line
 from alhena.mcp.connection import ListedPrompt, ListedResource, ListedTool, scope_remedy
 from alhena.mcp.listing import (
     Key,
@@ -29,6 +29,7 @@ from alhena.mcp.resources import ListMcpResources, ReadMcpResource, offers_resou
 from alhena.mcp.server import CLOSED, Server, ServerOffer, ServerPace, ServerState, late
 from alhena.mcp.tool import McpTool
 from alhena.tools.registry import ALIASES, BUILT_IN, ToolOrigin, ToolRegistry
+from alhena.wire.content import encode_value
 
 FIRST_PROMPT_S = 10.0
 """Seconds the first prompt waits for servers without a configured timeout."""
@@ -61,6 +62,7 @@ class ServerReport(msgspec.Struct, frozen=True, kw_only=True):
     tools: dict[str, str] = {}
     prompts: tuple[ListedPrompt, ...] = ()
     resources: tuple[ListedResource, ...] = ()
+    templates: tuple[ListedResource, ...] = ()
     left_out: dict[str, str] = {}
     notes: tuple[str, ...] = ()
     instructions: str = ""
@@ -69,12 +71,14 @@ class ServerReport(msgspec.Struct, frozen=True, kw_only=True):
 class ServerOutlets(msgspec.Struct, frozen=True, kw_only=True):
     """`warn` receives warnings for the person; `changed` is called when tools or instructions
     change. `directory` is the default working directory of servers. `named` replaces secrets in the
-    settings by names."""
+    settings by names. `is_too_large` says of the sizes of declarations, in characters, whether
+    these tools are found by search instead."""
 
     warn: Callable[[str], None]
     changed: Callable[[], None]
     directory: str = ""
     named: Named | None = None
+    is_too_large: Callable[[Sequence[int]], bool] = lambda _sizes: False
 
 
 class Servers:
@@ -96,6 +100,7 @@ class Servers:
         self._registry = registry
         self._outlets = outlets
         self._registered: dict[Key, McpTool] = {}
+        self._declared: dict[Key, bool] = {}
         self._asked: dict[Key, ListedTool] = {}
         self._ambiguous: frozenset[str] = frozenset()
         self._shown: dict[str, tuple[ListedTool, ...]] = {}
@@ -127,9 +132,31 @@ class Servers:
         await asyncio.gather(*waiting)
 
     def begin(self) -> None:
-        """Fixes the tool names: they are about to be declared to a model."""
+        """Fixes the tool names, and which tools are declared: a model is about to see them."""
         self._begun = True
         self._names.tell({key: tool.name for key, tool in self._registered.items()})
+        self._choose_declared()
+
+    def _choose_declared(self) -> None:
+        """Decides on tools that have not been decided on. A decision never changes: what is
+        declared is the beginning of every request."""
+        tools = {key: tool for key, tool in self._registered.items() if not _is_always(tool)}
+        new = tools.keys() - self._declared.keys()
+        if not new:
+            return
+        declared = not self._registry.search.note and not self._outlets.is_too_large(
+            [len(encode_value(tool.declaration())) for tool in tools.values()]
+        )
+        self._declared |= dict.fromkeys(new, declared)
+        if declared:
+            return
+        for key in new:
+            self._add_tool(key, tools[key])
+        servers = self.servers.values()
+        self._registry.search.open(
+            {each.name: exact(_describe(each)) for each in servers},
+            [each.name for each in servers if not each.settled.is_set()],
+        )
 
     async def restart(self, name: str | None = None) -> None:
         """Reconnects one server, or all, and waits like the first prompt."""
@@ -234,6 +261,7 @@ class Servers:
             },
             prompts=offer.prompts,
             resources=offer.resources,
+            templates=offer.templates,
             left_out=offer.left_out,
             notes=(*offer.problems, *server.notes),
             instructions=offer.instructions,
@@ -354,21 +382,27 @@ class Servers:
     def _register(self, key: Key, name: str, server: Server, listed: ListedTool) -> Iterator[str]:
         """Adds a tool to the registry; yields warnings for the person."""
         tool = McpTool(name, server, listed, self._changes, self._describe_server)
-        hashed = name == add_name_hash(valid_name(f"{key[0]}__{key[1]}"), key)
-        accepted = accepted_names(server.name, listed.name, alone=not hashed)
-        warning = self._registry.register(
-            tool, origin=ToolOrigin.MCP, server=server.name, accepted=accepted
-        )
+        warning = self._add_tool(key, tool)
         if warning is not None:
             yield warning
         if name in self._registry.left_out:
             return
         self._registered[key] = tool
-        if hashed:
+        if _is_hashed(name, key):
             yield (
                 f"the tool '{escaped(listed.name)}' is called {name}, for its other names belong "
                 "to other tools."
             )
+
+    def _add_tool(self, key: Key, tool: McpTool) -> str | None:
+        """Registers a tool, declared or not; returns the registry's warning."""
+        return self._registry.register(
+            tool,
+            origin=ToolOrigin.MCP,
+            server=key[0],
+            accepted=accepted_names(*key, alone=not _is_hashed(tool.name, key)),
+            declared=self._declared.get(key, True),
+        )
 
     def _is_taken(self, name: str) -> bool:
         if name in BUILT_IN or name in ALIASES:
@@ -381,6 +415,20 @@ class Servers:
         if text not in self._warned:
             self._warned.add(text)
             self._outlets.warn(text)
+
+
+def _is_hashed(name: str, key: Key) -> bool:
+    return name == add_name_hash(valid_name(f"{key[0]}__{key[1]}"), key)
+
+
+def _is_always(tool: McpTool) -> bool:
+    return tool.server.config.always_declares(tool.listed.name)
+
+
+def _describe(server: Server) -> str:
+    """Describes a server in its settings' words or the first line of its instructions."""
+    first, _, _ = server.offer.instructions.strip().partition("\n")
+    return server.config.description or first
 
 
 def _pace(config: McpServer, pace: ServerPace | None) -> ServerPace:

@@ -6,6 +6,7 @@ ends with them, and with this process, whatever happens to its client.
 """
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from alhena.config.environment import without_secrets
-from alhena.mcp.connection import McpConnectError
+from alhena.mcp.connection import McpConnectError, lost_body
 from alhena.mcp.message_guard import MAX_MESSAGE, understood
 from alhena.system.errors import ProcessStartError
 from alhena.system.processes import ProcessCommand, ProcessGroups
@@ -295,22 +296,30 @@ async def _streams(
     to_session, from_child = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
     to_child, from_session = anyio.create_memory_object_stream["SessionMessage"](0)
 
+    reporting = anyio.Lock()
+
     async def read() -> None:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             async with to_session:
                 async for line in talk.lines():
                     await to_session.send(_message(line))
                 await talk.last_words()
-                ended(talk.why("its output"))
+                async with reporting:  # the caller of what could not be written hears of it first
+                    ended(talk.why("its output"))
 
     async def write() -> None:
         async with from_session:
-            try:
-                async for item in from_session:
+            async for item in from_session:
+                try:
                     await talk.child.write(_encode_message(item))
-            except OSError:  # the next caller gets the reason
-                await talk.last_words()
-                ended(talk.why("its input"))
+                except OSError:
+                    async with reporting:
+                        await talk.last_words()
+                        why = talk.why("its input")
+                        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                            await to_session.send(_undelivered(item, why))
+                    ended(why)
+                    return
 
     try:
         async with anyio.create_task_group() as tasks:
@@ -369,7 +378,7 @@ class _Talk:
         """The reason why there are no more lines; `closed` names the closed stream."""
         if self._lines.problem:
             return self._lines.problem
-        text = without_secrets(self._harmless(self._errors.text))[-MAX_SAID:]
+        text = cause_in(without_secrets(self._harmless(self._errors.text)))
         said = f": {text}" if text else ""
         code = self.child.reap()
         if code is None:
@@ -384,6 +393,28 @@ class _Talk:
         self._news.set()
 
 
+_FRAME = re.compile(r'^\s*File "[^"\n]*", line \d+')
+_GROUP = re.compile(r"^ *(?:\| )+|^ *\+[-+]*[ \d.-]*\+?-*$")
+_SCRIPT_ERROR = re.compile(r"^(?:Uncaught )?[A-Za-z]*Error\b")
+
+
+def cause_in(text: str) -> str:
+    """What a program said last: of a Python traceback what follows its frames, of a JavaScript
+    stack its error, of other text the end."""
+    lines = [_GROUP.sub("", line) for line in text.splitlines()]
+    frames = [at for at, line in enumerate(lines) if _FRAME.match(line)]
+    errors = [at for at, line in enumerate(lines) if _SCRIPT_ERROR.match(line)]
+    if frames:
+        rest = lines[frames[-1] + 1 :]
+        begins = (at for at, line in enumerate(rest) if line and not line[0].isspace())
+        first = next(begins, None)
+        if first is not None:
+            return "\n".join(line for line in rest[first:] if line)[:MAX_SAID]
+    elif errors and any(line.startswith("    at ") for line in lines):
+        return lines[errors[-1]][:MAX_SAID]
+    return text[-MAX_SAID:]
+
+
 def _message(line: bytes) -> "SessionMessage | Exception":
     """Decodes a line to a message or an error."""
     from mcp.shared.message import SessionMessage
@@ -394,6 +425,15 @@ def _message(line: bytes) -> "SessionMessage | Exception":
     except ValueError as error:
         return ValueError(f"a line that is no message: {_excerpt(line)} ({type(error).__name__})")
     return SessionMessage(message)
+
+
+def _undelivered(item: "SessionMessage", why: str) -> "SessionMessage | Exception":
+    """The error for a request that could not be written: it can be sent to a new process."""
+    number: object = getattr(item.message, "id", None)
+    if number is None:
+        return ValueError(why)
+    lost = msgspec.json.decode(lost_body(why))
+    return _message(msgspec.json.encode(lost | {"id": number}))
 
 
 def _excerpt(line: bytes) -> str:

@@ -166,6 +166,7 @@ class McpTool(DeclarativeTool):
     kind = Kind.OTHER
     is_output_markdown = True
     can_update_output = True
+    fills_defaults = True
 
     def __init__(
         self, name: str, server: Server, listed: ListedTool, changes: Changes, shown: Shown

@@ -358,7 +358,8 @@ class TouchedMemory:
         ]
         if not directories:
             return []
-        rules = IgnoreRules(root, environ=self._request.environ)
+        custom = self._request.context.file_filtering.custom_ignore_file_paths
+        rules = IgnoreRules(root, environ=self._request.environ, custom=custom)
         return [each for each in directories if not rules.is_ignored(each, is_dir=True)]
 
     def _is_new(self, path: Path) -> bool:
@@ -378,7 +379,9 @@ def below(request: MemoryRequest, known: Iterable[Identity]) -> Iterator[Path]:
     for root in request.roots:
         if not request.trust(root).trusted:
             continue
-        top = IgnoreRules(root, tracked=False, environ=request.environ).rules_of(root)
+        custom = request.context.file_filtering.custom_ignore_file_paths
+        made = IgnoreRules(root, tracked=False, environ=request.environ, custom=custom)
+        top = made.rules_of(root)
         queue = deque([(str(root), top)])
         while queue and left > 0:
             left -= 1

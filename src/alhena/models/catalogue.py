@@ -36,9 +36,11 @@ ALIASES = {
 """Alias -> model name. The names of series are the reference's; they mean the newest served."""
 
 OPENAI, OPENAI_RESPONSES, ANTHROPIC = "openai:", "openai-responses:", "anthropic:"
+OLLAMA = "ollama:"
 """Prefixes of model names of other services, which use their own dialects. The second one asks
-OpenAI's Responses API, the first one the API that the model answers to."""
-FOREIGN = (OPENAI, OPENAI_RESPONSES, ANTHROPIC)
+OpenAI's Responses API, the first one the API that the model answers to; Ollama's has the form of
+OpenAI's."""
+FOREIGN = (OPENAI, OPENAI_RESPONSES, ANTHROPIC, OLLAMA)
 _RESPONSES_ONLY = re.compile(
     r"(?:gpt-\d[\w.]*|o\d+)(?:-[a-z\d.]+)*?-(?:codex|pro|deep-research)(?:-.+)?"
     r"|codex-.+|computer-use-preview(?:-.+)?"
@@ -113,6 +115,8 @@ class ModelInfo(Value, frozen=True, kw_only=True):
         return not self.ends or today < self.ends
 
 
+EMBEDDING = "embedding"
+"""The tier of models that compute vectors."""
 _QUICK = ("MINIMAL", "LOW", "MEDIUM", "HIGH")
 _SLOW = _QUICK[1:]
 
@@ -193,7 +197,7 @@ MODELS = (
     _listed_model("gemini-2.5-pro", "pro", ends="2026-12-01"),
     _listed_model("gemini-2.5-flash", "flash", ends="2026-12-01"),
     _listed_model("gemini-2.5-flash-lite", "flash-lite"),
-    _listed_model("gemini-embedding-001", "embedding", input_limit=2048),
+    _listed_model("gemini-embedding-001", EMBEDDING, input_limit=2048),
 )
 """The listed models, as the service documents them (2026-11-29)."""
 
@@ -206,9 +210,14 @@ _FOREIGN_LIMITS = (
     (f"{OPENAI}o3", 200_000),
     (f"{OPENAI}o4", 200_000),
     (OPENAI, 128_000),
+    (OLLAMA, 128_000),
 )
 """Input limits of other services by prefix of the model name, as documented. For a private server
-it is a guess, which `model.contextWindow` corrects."""
+it is a guess, which its own word (`set_window`) or `model.contextWindow` corrects."""
+_WINDOWS: dict[str, int] = {}
+"""Windows that servers have told this process, by model name with its prefix."""
+SMALL_WINDOW = 16_384
+"""Tokens of a window below which a session of another server's model has a small prompt."""
 _GEMMA_LIMITS = {"3": 131_072, "4": 256_000}
 
 
@@ -254,6 +263,11 @@ def served_models(today: str) -> tuple[ModelInfo, ...]:
     return tuple(model for model in MODELS if model.is_served(today))
 
 
+def conversing_models(today: str) -> tuple[ModelInfo, ...]:
+    """The listed models that are served on `today` and answer prompts."""
+    return tuple(model for model in served_models(today) if model.tier != EMBEDDING)
+
+
 def is_unknown(name: str) -> bool:
     """True for a model that is not listed, of a series newer than all stable listed ones."""
     bare = resolved_name(name).rpartition("/")[2]
@@ -290,12 +304,20 @@ def add_served(models: Iterable[ServedModel]) -> None:
         )
 
 
+def set_window(name: str, tokens: int | None) -> None:
+    """Takes over the window of another service's model from its server; None: it does not say."""
+    if tokens is None:
+        _WINDOWS.pop(with_usual_prefix(name), None)
+    else:
+        _WINDOWS[with_usual_prefix(name)] = tokens
+
+
 def model_info(name: str) -> ModelInfo:
     """The properties of a model by any of its names (`models/…`, `publishers/google/models/…`),
     derived from its series if it is not listed."""
     for begins, limit in _FOREIGN_LIMITS:
         if with_usual_prefix(name).startswith(begins):
-            return ModelInfo(name=name, input_limit=limit)
+            return ModelInfo(name=name, input_limit=_WINDOWS.get(with_usual_prefix(name), limit))
     bare = resolved_name(name).rpartition("/")[2]
     if (known := _BY_NAME.get(bare) or _SERVED.get(bare)) is not None:
         return known
@@ -330,6 +352,16 @@ def is_foreign_model(name: str) -> bool:
 def foreign_service(name: str) -> str:
     """The service of such a model, "openai" or "anthropic"; "" for other names."""
     return with_usual_prefix(name).partition(":")[0] if is_foreign_model(name) else ""
+
+
+PROVIDERS = {"openai": "openai", "anthropic": "anthropic", "ollama": "ollama"}
+"""Service (`foreign_service`) -> its name in OpenTelemetry's conventions."""
+GOOGLE = "gcp.gen_ai"
+
+
+def provider_name(model: str) -> str:
+    """The provider of a model, by OpenTelemetry's conventions."""
+    return PROVIDERS.get(foreign_service(model), GOOGLE)
 
 
 def foreign_name(name: str) -> str:

@@ -40,13 +40,29 @@ _DIGITS = re.compile(r"[0-9]+")
 
 
 def retry_hint(api: ApiStatus) -> float | None:
-    """The wait an error asks for: its RetryInfo, else the time in its message."""
+    """The wait an error asks for: its RetryInfo, else the reset of the quota in its ErrorInfo, else
+    the time in its message."""
     for detail in details_of(api, "RetryInfo"):
         seconds = duration_s(detail.get("retryDelay"))
         if seconds is not None:
             return seconds
+    for detail in details_of(api, "ErrorInfo"):
+        metadata = as_object(detail.get("metadata")) or {}
+        for key in ("quotaResetDelay", "quotaResetTimeStamp"):
+            seconds = _until_reset(metadata.get(key))
+            if seconds is not None:
+                return seconds
     said = _SAID.search(api.message)
     return _said_s(said[1]) if said is not None else None
+
+
+def _until_reset(given: object) -> float | None:
+    """The seconds of "1h16m0.5s" or "373.8ms", or until an ISO date; None for anything else."""
+    if not isinstance(given, str):
+        return None
+    from time import time
+
+    return _reset_s(given, time())
 
 
 def _said_s(length: str) -> float | None:

@@ -5,7 +5,14 @@ from enum import StrEnum
 from typing import TypeVar, assert_never
 
 from alhena.config.settings import GeneralSettings
-from alhena.errors import AlhenaError, ModelError, NetworkError, ServerFaultError, StreamCutError
+from alhena.errors import (
+    AlhenaError,
+    ModelError,
+    NetworkError,
+    NoServerError,
+    ServerFaultError,
+    StreamCutError,
+)
 from alhena.events import RetryEvent
 from alhena.models.errors import CapacityError, QuotaError, RequestRejectedError, SpentQuotaError
 from alhena.models.generator import ContentGenerator, ContinuedAnswer, whole_answer
@@ -56,6 +63,9 @@ def retry_policy(settings: GeneralSettings) -> RetryPolicy:
 
 MAX_CAUSES = 5
 REQUEST_TIMEOUT = 408
+PASSING = frozenset({REQUEST_TIMEOUT, 409, 425, 499})
+"""Statuses below 500 of requests that the service gave up: timeout, conflict, too early,
+cancelled."""
 TOO_MANY = 429
 
 
@@ -73,7 +83,7 @@ def manner_of(error: AlhenaError, *, fetch_errors: bool = True) -> RetryClass:
     """Classifies a generator's error. `fetch_errors`: unknown network errors count as transient."""
     found = RetryClass.NEVER
     match error:
-        case SpentQuotaError():
+        case SpentQuotaError() | NoServerError():
             pass
         case CapacityError():
             found = RetryClass.CAPACITY
@@ -86,7 +96,7 @@ def manner_of(error: AlhenaError, *, fetch_errors: bool = True) -> RetryClass:
         case NetworkError():
             found = _network(error, fetch_errors=fetch_errors)
         case RequestRejectedError():
-            found = RetryClass.BACKOFF if error.status == REQUEST_TIMEOUT else RetryClass.NEVER
+            found = RetryClass.BACKOFF if error.status in PASSING else RetryClass.NEVER
         case _:
             pass
     return found

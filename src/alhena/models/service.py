@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Protocol, TypeVar
 from urllib.parse import quote
 
-from alhena.errors import ConfigError, ModelError, StreamCutError
+from alhena.errors import ConfigError, ModelError, NetworkError, NoServerError, StreamCutError
 from alhena.http.client import BodyReader, Response, Timeouts, Transports
 from alhena.http.connect import Endpoint
 from alhena.http.exchange import Body
@@ -14,7 +14,7 @@ from alhena.models.errors import RequestDetails, RequestRejectedError
 from alhena.version import __version__
 from alhena.wire.errors import DecodeError, SseError
 from alhena.wire.request import GenerateContentRequest, ServiceTier
-from alhena.wire.sse import SseDecoder
+from alhena.wire.sse import END_MARKER, SseDecoder
 
 T = TypeVar("T")
 Pause = Callable[[float], None]
@@ -99,6 +99,12 @@ class HttpService:
         self._access = access
         self._extra = dict(headers or {})
         self._transports = Transports(endpoint, environ or {}, timeouts or Timeouts())
+        self._answered = False
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The address of requests."""
+        return self._endpoint
 
     async def ask(
         self,
@@ -131,7 +137,8 @@ class HttpService:
         pause: Pause | None = None,
         idle: float | None = None,
     ) -> AsyncGenerator[T, None]:
-        """Posts a request and yields the events of its stream, each decoded by `decode`.
+        """Posts a request and yields the events of its stream, each decoded by `decode`. The end
+        marker `[DONE]` ends the stream, unless it is an event to `decode`.
 
         `encode` builds the body when the stream is read, so that its errors are raised there.
         Raises StreamCutError when the connection, or the JSON of the last event, ends too early,
@@ -143,6 +150,8 @@ class HttpService:
             try:
                 while data := await reader.read():
                     for payload in decoder.feed(data):
+                        if _ends_stream(payload, decode):
+                            return
                         yield _decode_answer(payload, asked, decode)
                 rest = decoder.finish()
             except SseError as error:
@@ -150,6 +159,8 @@ class HttpService:
 
                 raise explain_body(error, error.body, asked) from error.__cause__
             for payload in rest:
+                if _ends_stream(payload, decode):
+                    return
                 yield _decoded_last(payload, asked, decode)
         finally:
             await response.aclose()
@@ -165,14 +176,7 @@ class HttpService:
         credentials = await self._access.headers()
         renewed = False
         while True:
-            transport = await self._transports.here()
-            response = await transport.send(
-                "GET" if body is None else "POST",
-                f"{self._endpoint.prefix}{path}",
-                self._headers(model, credentials),
-                body or b"",
-                idle,
-            )
+            response = await self._send(path, self._headers(model, credentials), body, idle)
             asked = self._describe_request(model, credentials)
             if 200 <= response.status < 300:
                 if pause is not None and (seconds := _renewal(response)):
@@ -191,6 +195,22 @@ class HttpService:
             from alhena.models.status import refusal
 
             raise refusal(response.status, start, asked, retry_after_s=_requested_wait(response))
+
+    async def _send(
+        self, path: str, headers: list[tuple[str, str]], body: Body | None, idle: float | None
+    ) -> Response:
+        transport = await self._transports.here()
+        method = "GET" if body is None else "POST"
+        target = f"{self._endpoint.prefix}{path}"
+        try:
+            response = await transport.send(method, target, headers, body or b"", idle)
+        except NoServerError as error:
+            if not self._answered:
+                raise
+            # It was there before, so it restarts: that is worth a retry.
+            raise NetworkError(error.message, remedy=error.remedy) from error.__cause__
+        self._answered = True
+        return response
 
     def _headers(self, model: str, credentials: Mapping[str, str]) -> list[tuple[str, str]]:
         headers = {
@@ -258,6 +278,17 @@ def _decode_answer(payload: bytes, asked: RequestDetails, decode: Callable[[byte
         from alhena.models.status import explain_body
 
         raise explain_body(error, payload, asked) from error.__cause__
+
+
+def _ends_stream(payload: bytes, decode: Callable[[bytes], object]) -> bool:
+    """True for the end marker, unless it is an event to `decode`."""
+    if not payload.startswith(END_MARKER):
+        return False
+    try:
+        decode(payload)
+    except DecodeError:
+        return payload.strip() == END_MARKER
+    return False
 
 
 def _decoded_last(payload: bytes, asked: RequestDetails, decode: Callable[[bytes], T]) -> T:

@@ -67,6 +67,8 @@ _TYPES = {
 _NOT_SERVED = re.compile(
     r"no longer available|not available to new|has been (?:retired|shut down)", re.IGNORECASE
 )
+_TOO_LONG = frozenset({"exceed_context_size_error", "context_length_exceeded"})
+"""Names of errors for a conversation that is too long, told because their messages differ."""
 _SIGNATURE = re.compile(r"signature|invalid_encrypted_content|of type 'reasoning'", re.IGNORECASE)
 _MEDIA = re.compile(
     r"\b(?:images?|pdfs?|documents?|audio|video|media|mime[ _]?types?|inline_?data|multimodal"
@@ -138,6 +140,7 @@ def _error(
 
     said = asked.clean(api.message) or asked.clean(api.status) or "no reason given"
     said = f"{label or f'HTTP {code}'}: {said}"
+    said += "".join(f" ({word})" for word in api.words if word in _TOO_LONG and word not in said)
     hint = longest((retry_after_s, retry_hint(api)))
     kind = quota_class(code, api, hint)
     if kind is not None:

@@ -36,7 +36,13 @@ from alhena.shell.parse.analysis import analyse
 from alhena.shell.parse.model import Analysis, Doubt, Effect, Part, Word
 from alhena.shell.prefix import Match, allows, explain_unreached, prefix_words, restricts
 from alhena.shell.reach import Reach, Reached, reach
-from alhena.shell.readonly import changes_directory, folder_may_run, is_inert, not_read_only
+from alhena.shell.readonly import (
+    changes_directory,
+    folder_may_run,
+    is_inert,
+    judge_part,
+    not_read_only,
+)
 from alhena.shell.tables import global_options, program
 
 if TYPE_CHECKING:
@@ -223,9 +229,10 @@ class _CommandLine:
     def _words_named(self, rule: PolicyRule, part: Part) -> tuple[str, ...] | str:
         """The words that the rule names, or why it does not allow them ("": not about them)."""
         if rule.command_class is not None:
-            refusal = not_read_only(part) or self._folder_runs(part)
+            found = judge_part(part)
+            refusal = found if isinstance(found, str) else self._folder_runs(part)
             if refusal is None and rule.decision is PolicyOutcome.ALLOW:
-                refusal = self.places.leaves(part)
+                refusal = self.places.leaves(part, None if isinstance(found, str) else found)
             if refusal is not None:
                 return refusal
         named = self.conditions.named_by(rule, part)

@@ -44,14 +44,19 @@ _TEXTS = frozenset({Role.PATTERN, Role.SCRIPT})
 
 
 def leaves_workspace(
-    part: Part, parts: Sequence[Part], places: set[str] | None, facts: Surroundings | None
+    part: Part,
+    parts: Sequence[Part],
+    places: set[str] | None,
+    facts: Surroundings | None,
+    arguments: Arguments | None = None,
 ) -> str | None:
     """The reason why a part of a command line may read outside the workspace, or a secret; None
-    when it does not. `places` are the directories it may run in, None where they are not known."""
+    when it does not. `places` are the directories it may run in, None where they are not known;
+    `arguments` those of the part, where they are read already."""
     if places is None:
         return "it runs in a directory that is outside the workspace or not known"
     if not adds_input(part):
-        return _FilesRead(part, parts, places, facts).refusal()
+        return _FilesRead(part, parts, places, facts, arguments).refusal()
     name, *words = part.words
     added = add_input(main_name(base_name(name.text)), words)
     lists = _listing_parts(part, parts)
@@ -102,10 +107,15 @@ class _FilesRead:
     the program, which differ with `git -C`."""
 
     def __init__(
-        self, part: Part, parts: Sequence[Part], start: set[str], facts: Surroundings | None
+        self,
+        part: Part,
+        parts: Sequence[Part],
+        start: set[str],
+        facts: Surroundings | None,
+        arguments: Arguments | None = None,
     ) -> None:
         self.part, self.parts, self.start, self.facts = part, parts, start, facts
-        self.arguments = read_strictly(part)
+        self.arguments = arguments or read_strictly(part)
         self.name = base_name(part.words[0].text) if part.words else ""
         self.only_text = self.name in listed("takes_text")
         self.dividing = DIVIDING

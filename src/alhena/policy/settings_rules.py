@@ -17,6 +17,7 @@ that no rule brings back what they leave out.
 import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 from msgspec.structs import replace
@@ -422,6 +423,37 @@ def _core(entries: Sequence[_ToolEntry], known: ToolNames) -> PolicyFilter:
     )
     servers = PolicyRule(decision=PolicyOutcome.ALLOW, priority=_SHIELD, mcp_name="*")
     return PolicyFilter(source, (*shields, servers, *((shell,) if commands else ()), rest))
+
+
+def restrict_shell(owner: str, texts: Iterable[str]) -> PolicyFilter | None:
+    """Only the shell commands that a list of tools of the `owner` names, as `run_shell_command(ls)`
+    or `Bash(git:*)`; None if it names no commands, or the whole tool."""
+    found: list[_ToolEntry] = []
+    for text in texts:
+        if text == "*":
+            return None
+        with suppress(ConfigError):  # it means no tool
+            entry = _entry("tools.core", text)
+            if any(map(is_shell_name, entry.names)):
+                found.append(entry)
+    if not found or any(entry.prefix is None for entry in found):
+        return None
+    commands = ", ".join(dict.fromkeys(entry.prefix or "" for entry in found))
+    rest = PolicyRule(
+        decision=PolicyOutcome.DENY,
+        priority=_SHELL,
+        tool_names=tuple(sorted(SHELL_NAMES)),
+        deny_message=f"Only these shell commands are there for {owner}: {commands}.",
+        source=f"the tools of {owner}",
+        layer="user",
+    )
+    shields = [
+        msgspec.structs.replace(
+            _rule(entry, PolicyOutcome.ALLOW, (Tier.USER, _SHIELD)), modes=(), source=rest.source
+        )
+        for entry in found
+    ]
+    return PolicyFilter(rest.source, (*shields, rest))
 
 
 def _only_servers(servers: Iterable[str]) -> PolicyFilter:

@@ -17,6 +17,7 @@ from alhena.shell.tables import listed, tells_version
 
 if TYPE_CHECKING:
     from alhena.shell.reach import Reach
+    from alhena.shell.readonly import Arguments
 
 
 MAX_PLACES = 16
@@ -63,10 +64,11 @@ class ShellDirectories:
                     return refusal
         return None
 
-    def leaves(self, part: Part) -> str | None:
-        """The reason why a part that only reads may read outside the workspace, or secrets."""
+    def leaves(self, part: Part, arguments: "Arguments | None" = None) -> str | None:
+        """The reason why a part that only reads, with these arguments if they are known, may read
+        outside the workspace, or secrets."""
         reached = self._directories_after(part.directories)
-        return leaves_workspace(part, self._parts, reached, self.surroundings)
+        return leaves_workspace(part, self._parts, reached, self.surroundings, arguments)
 
     def destroys(self, part: Part, reach: "Reach") -> str | None:
         """The reason why a rule for any command does not speak for this part: what lies beyond the

@@ -341,6 +341,7 @@ def build_request(
         lasting=lasting,
         modifiable=modifiable,
         problem=scrub(asked.problem),
+        by_hook=asked.by_hook,
     )
 
 

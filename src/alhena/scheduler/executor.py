@@ -5,6 +5,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -140,13 +141,14 @@ class CallServices(Value, frozen=True, kw_only=True):
     successful call is added as a part after its result. A call that may change something, or that
     a person approved, starts only after `keep` has taken a snapshot and `durable` has returned, so
     that everything before it is on disk. `program` serves the tools that it wrote; `traceparent`
-    gives the trace context of a call."""
+    gives the trace context of a call, `enter_span` makes it the current one."""
 
     discover: "Discover | None" = None
     durable: Durable | None = None
     keep: Keep | None = None
     program: HostProgram | None = None
     traceparent: Callable[[str], str] = lambda _call_id: ""
+    enter_span: Callable[[str], AbstractContextManager[object]] = lambda _call_id: nullcontext()
 
 
 NO_SERVICES = CallServices()
@@ -180,6 +182,7 @@ class Executor:
         self.keep = services.keep
         self.program = services.program
         self.traceparent = services.traceparent
+        self.enter_span = services.enter_span
         self.leash = Leash(grace_s)
 
     async def run(self, call: TrackedCall) -> None:
@@ -207,9 +210,9 @@ class Executor:
         try:
             stopped = await self.leash.hold(call, task)
         except asyncio.CancelledError:
-            self._finish(call, task, stopped=True)
+            self._apply_outcome(call, task, stopped=True)
             raise
-        self._finish(call, task, stopped=stopped)
+        self._apply_outcome(call, task, stopped=stopped)
 
     async def _take_snapshot(self, call: TrackedCall, scheduled: ScheduledToolCall) -> bool:
         """Takes the snapshot; False if the call ended meanwhile."""
@@ -269,7 +272,8 @@ class Executor:
     ) -> Execution | ToolFailure:
         boundary = Boundary()
         with boundary:
-            result = cast("object", await scheduled.invocation.execute(context))
+            with self.enter_span(context.call_id):
+                result = cast("object", await scheduled.invocation.execute(context))
             if not isinstance(result, ToolResult):
                 kind = type(result).__name__
                 raise TypeError(f"the tool returned {kind} instead of a ToolResult")
@@ -331,7 +335,7 @@ class Executor:
         """The result of a call that a hook replaced: the model never gets it."""
         request = call.request
         result = msgspec.structs.replace(result, display=bounded_display(result.display))
-        parts = response_parts(request.name, request.call_id, result.llm_content)
+        parts = response_parts(request.answered_name, request.call_id, result.llm_content)
         plain(result.display)
         return Execution(result, parts, plain(result.data), tail=tail)
 
@@ -351,23 +355,23 @@ class Executor:
             from alhena.scheduler.hooks import with_notice
 
             result = with_notice(with_notice(result, call.input_notice), said)
-        parts = response_parts(request.name, request.call_id, result.llm_content)
+        parts = response_parts(request.answered_name, request.call_id, result.llm_content)
         plain(result.display)
         return Execution(result, parts, plain(result.data), truncation)
 
-    def _finish(
+    def _apply_outcome(
         self,
         call: TrackedCall,
         task: "asyncio.Task[Execution | ToolFailure]",
         *,
         stopped: bool,
     ) -> None:
-        """Ends `call` with the outcome of its task."""
+        """Moves `call` on by the outcome of its task: to its end, or to the call in its place."""
         if task.done() and not task.cancelled():
             outcome = task.result()
             if isinstance(outcome, Execution) and outcome.truncation is not None:
                 self._report(call, outcome.truncation)
-        _end(call, task, stopped=stopped)
+        _move_by_outcome(call, task, stopped=stopped)
 
     def _report(self, call: TrackedCall, truncation: Truncation) -> None:
         call.set_output_file(truncation.output_file)
@@ -399,7 +403,7 @@ def _loop_caller() -> Callable[..., None]:
     return call
 
 
-def _end(
+def _move_by_outcome(
     call: TrackedCall, task: "asyncio.Task[Execution | ToolFailure]", *, stopped: bool
 ) -> None:
     reason = call.cancel_reason or "The tool cancelled itself"
@@ -418,7 +422,7 @@ def _end(
         else:
             call.fail(outcome.message, outcome.type)
     elif outcome.tail is None:
-        call.enter(_end_call(call, outcome, reason, stopped=stopped))
+        call.enter(_make_completed(call, outcome, reason, stopped=stopped))
     elif stopped:
         call.end_cancelled(reason)
     elif call.replacements >= MAX_REPLACEMENTS:
@@ -428,11 +432,11 @@ def _end(
             ToolErrorType.EXECUTION_FAILED,
         )
     else:
-        ended = _end_call(call, outcome, reason, stopped=False)
+        ended = _make_completed(call, outcome, reason, stopped=False)
         call.replace(outcome.tail.name, outcome.tail.args, ended)
 
 
-def _end_call(
+def _make_completed(
     call: TrackedCall, done: Execution, reason: str, *, stopped: bool
 ) -> CompletedToolCall:
     result = done.result

@@ -27,7 +27,7 @@ from alhena.scheduler.states import (
 )
 from alhena.scheduler.tracked_call import BatchView, Emit, TrackedCall
 from alhena.tools.contract import MUTATOR_KINDS, ToolErrorType, ToolFailure, ToolInvocation
-from alhena.tools.registry import ToolRegistry
+from alhena.tools.registry import RegisteredTool, ToolRegistry
 from alhena.tools.threads import Boundary
 from alhena.wire.content import ToolCallRequestInfo
 
@@ -232,7 +232,7 @@ class Scheduler:
                 reason = self._executor.report(call, boundary.failure)
             call.fail(reason, ToolErrorType.UNHANDLED_EXCEPTION)
         elif isinstance(built, ToolFailure):
-            call.fail(built.message, built.type)
+            call.fail(_with_schema(entry, built), built.type)
         else:
             call.set_entry(entry)
             call.enter(
@@ -255,6 +255,16 @@ class Scheduler:
         else:
             reason = self._gate.refusal(call, hidden)
             call.fail(message, ToolErrorType.POLICY_VIOLATION, reason)
+
+
+def _with_schema(entry: RegisteredTool, failure: ToolFailure) -> str:
+    """The message of a call that was not built; wrong arguments for a tool that is not declared
+    come with its schema."""
+    if entry.declared or failure.type is not ToolErrorType.INVALID_TOOL_PARAMS:
+        return failure.message
+    from alhena.tools.tool_search import explain_schema
+
+    return explain_schema(failure.message, entry.schema or entry.tool.parameter_schema)
 
 
 def _waves(batch: Sequence[TrackedCall]) -> Iterator[list[TrackedCall]]:

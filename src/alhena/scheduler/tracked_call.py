@@ -313,7 +313,7 @@ class TrackedCall(CallOnItsWay):
     ) -> ErroredToolCall:
         """Makes the terminal state of a failed call; `message` goes to the model."""
         message = scrub(message)
-        parts = error_parts(self.request.name, self.request.call_id, message)
+        parts = error_parts(self.request.answered_name, self.request.call_id, message)
         response = self._response(
             parts,
             message if display is None or display == "" else display,
@@ -332,7 +332,7 @@ class TrackedCall(CallOnItsWay):
     ) -> CancelledToolCall:
         """Makes the terminal state of a cancelled call, with its partial result and the parts
         beside it."""
-        own = cancelled_parts(self.request.name, self.request.call_id, reason, partial)
+        own = cancelled_parts(self.request.answered_name, self.request.call_id, reason, partial)
         parts = (*own, *beside)
         text = scrub(cancelled_text(reason))
         if display is None and isinstance(self.state, WaitingToolCall):

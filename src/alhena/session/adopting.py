@@ -1,6 +1,7 @@
 """The owners of sessions and checkpoints, and a moved project that takes its own along."""
 
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -38,10 +39,11 @@ from alhena.wire.json_values import scrub
 if TYPE_CHECKING:
     from alhena.session.checkpoints.records import Checkpoint
 
-_KEPT = ("sessions", "checkpoints", "memory", "tags", "chats")
+_KEPT = ("sessions", "checkpoints", "tags", "chats")
+MEMORY_FOLDER = "memory"
 _REMEDY = (
-    "Delete it first (sessions: alhena sessions delete SESSION; saved conversations: /chat delete "
-    "NAME in the terminal), or move it away."
+    "Delete one of the two (sessions: alhena sessions delete SESSION; saved conversations: "
+    "/chat delete NAME in the terminal), or move it away."
 )
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
@@ -59,7 +61,8 @@ def find_missing_projects(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 def adopt(environ: Mapping[str, str], project: Path, former: str) -> None:
     """Has what is kept of the project that was in the folder `former` be that of the one in
-    `project`, with every path as it was. Raises SessionError, ConfigError."""
+    `project`, with every path as it was, beside what is kept of that already. Raises SessionError,
+    ConfigError."""
     former = os.path.abspath(former)
     left_link = os.path.realpath(former) == os.path.realpath(project) and former != str(project)
     if os.path.isdir(former) and not left_link:
@@ -88,7 +91,7 @@ def _adopt(environ: Mapping[str, str], project: Path, former: str) -> None:
         note_former_root(claimed_project_temp(environ, project), former)
         return
     if root_of(own) == str(project):
-        _require_nothing(own)
+        _require_different_names(own, old)
         hand_over(old, former, project, partial(_put_aside, environ, own, old))
         return
     if old not in namesakes(environ, project).values():
@@ -97,44 +100,71 @@ def _adopt(environ: Mapping[str, str], project: Path, former: str) -> None:
 
 
 def _put_aside(environ: Mapping[str, str], own: Path, old: Path) -> None:
-    """Calls a project's directory, and its shadow history, by names that no project is given: what
-    is left in them is of no other. What was typed goes along, and a running session there continues
-    in the one that takes its place. Raises OSError, FileError."""
-    _take_prompts(own, old)
+    """Moves what is kept in a project's directory, and in its shadow history, into the one that
+    takes its place, where a running session continues. Calls them by names that no project is given
+    then: what is left in them is of no other. Raises OSError, FileError."""
     history = project_history(environ, own)
     number = next(
         each
         for each in count(1)
         if not (os.path.lexists(f"{own}.{each}") or os.path.lexists(f"{history}.{each}"))
     )
-    aside = own.rename(f"{own}.{number}")
-    try:
-        own.symlink_to(old.name)
-    except OSError:
-        aside.rename(own)
-        raise
+    link = Path(f"{own}.{number}.link")
+    link.unlink(missing_ok=True)
+    link.symlink_to(old.name)  # where there are no links, nothing has changed
+    _merge(own, old, (PROMPT_HISTORY, MEMORY_FOLDER))
+    if os.path.isdir(history):
+        _merge(history, project_history(environ, old))
+    for each in former_roots(own):
+        note_former_root(old, each)
+    own.rename(f"{own}.{number}")
+    link.rename(own)
     with suppress(FileNotFoundError):
         history.rename(f"{history}.{number}")
 
 
-def _take_prompts(own: Path, old: Path) -> None:
-    if not os.path.lexists(own / PROMPT_HISTORY):
-        return
-    with open(open_regular(own / PROMPT_HISTORY), "rb") as file:
-        typed = file.read()
-    with open(os.open(old / PROMPT_HISTORY, _APPEND, 0o600), "ab") as file:
-        file.write(b"\n" + typed)  # of what stands there, the end may be cut off
+def _merge(source: Path, target: Path, joined: tuple[str, ...] = ()) -> None:
+    """Moves what is in a directory into another. A file that both have is appended if its name, or
+    that of its folder, is in `joined`, else it stays, as do names that begin with a dot, except
+    git's directory. Raises OSError, FileError."""
+    target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name in sorted(os.listdir(source), key=lambda name: (name not in joined, name)):
+        moved, place = source / name, target / name
+        if name.startswith(".") and name != ".git":
+            continue
+        if name == PROMPT_HISTORY in joined:
+            _append(moved, place)
+        elif not os.path.lexists(place):
+            shutil.move(moved, place)
+        elif _is_folder(moved) and _is_folder(place):
+            _merge(moved, place, ("",) if name in joined else ())
+        elif "" in joined:
+            _append(moved, place)
 
 
-def _require_nothing(own: Path) -> None:
-    """Raises SessionError when something is kept of a project that it would not have any more."""
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def _append(source: Path, target: Path) -> None:
+    with open(open_regular(source), "rb") as file:
+        written = file.read()
+    with open(os.open(target, _APPEND, 0o600), "ab") as file:
+        file.write(b"\n" + written)  # the end of what stands there may be cut off
+    source.unlink()
+
+
+def _require_different_names(own: Path, old: Path) -> None:
+    """Raises SessionError when both directories of a project have something of the same name."""
     for name in _KEPT:
         with suppress(FileNotFoundError):
-            if any(not each.startswith(".") for each in os.listdir(own / name)):
-                raise SessionError(
-                    f"this project has something of its own in {printable(own / name)}.",
-                    remedy=_REMEDY,
-                )
+            for each in os.listdir(own / name):
+                if not each.startswith(".") and os.path.lexists(old / name / each):
+                    raise SessionError(
+                        f"both folders have a {printable(name)}/{printable(each)}, here in "
+                        f"{printable(own / name)}.",
+                        remedy=_REMEDY,
+                    )
 
 
 def _roots(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:

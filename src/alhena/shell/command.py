@@ -167,7 +167,7 @@ def options_of(arguments: Arguments) -> Iterator[Option]:
 def plays(arguments: Arguments, role: FileRole) -> bool:
     """Does an option play this part, or does it need none?"""
     options = arguments.table.files.get(role, ())
-    return options == ("*",) or arguments.given.has(*options)
+    return bool(options) and (options == ("*",) or arguments.given.has(*options))
 
 
 def _pattern_role(table: Program) -> Role:

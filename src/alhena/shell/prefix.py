@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import msgspec
 
-from alhena.shell.arguments import is_option, options_in
+from alhena.shell.arguments import Argument, Kind, is_option, options_in, walk_arguments
 from alhena.shell.languages.interpreters import shell_arguments
 from alhena.shell.options import (
     ANYTHING,
@@ -23,7 +23,7 @@ from alhena.shell.options import (
 )
 from alhena.shell.parse.model import Part, Word, WordKind
 from alhena.shell.reach import Reached, program_name, program_runs
-from alhena.shell.tables import Program, global_options, listed
+from alhena.shell.tables import Arity, Option, Program, Style, global_options, listed
 from alhena.shell.tables import program as known_program
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:,@%+=-]+(?:[ \t]+[A-Za-z0-9_./:,@%+=-]+)*")
@@ -158,10 +158,10 @@ def _shell_reaches(words: tuple[Word, ...], length: int) -> str | None:
         return None
     if found.operand is None or found.operand >= length or found.reads_input or not found.certain:
         return f"{name} runs any command, and the prefix does not name the script or the code"
-    if found.code is not None and len(words) != length:
+    if found.has_code and len(words) != length:
         return f"{name} -c runs code that may use the words after it"
     script = words[found.operand].text
-    if found.code is None and (script == "-" or script.startswith(("/dev/", "/proc/"))):
+    if not found.has_code and (script == "-" or script.startswith(("/dev/", "/proc/"))):
         return f"{name} runs what it reads from {script}"
     return None
 
@@ -184,13 +184,11 @@ def match_words(wanted: tuple[str, ...], words: tuple[Word, ...]) -> Match:
     name = base_name(wanted[0])
     program = _Compared(name, known_program(name) or Program())
     wanted_words = program.respelled(tuple(Word(text) for text in wanted))
-    options, operands = program.divided(wanted_words)
     words = program.respelled(words)
-    found = program.operands(operands, words)
-    for option, value in options:
-        if found is Match.NO:
-            break
-        found = min(found, program.option(option, value, words))
+    options, operands = program.divided(wanted_words, valued=True)
+    found = program.match(options, operands, words)
+    if any(each.may_be_letters for each in options):
+        found = max(found, program.match(*program.divided(wanted_words, valued=False), words))
     return min(head, found)
 
 
@@ -221,6 +219,38 @@ def _match_unknown_head(name: str, word: Word) -> Match:
     return Match.MAYBE
 
 
+class _Wanted(msgspec.Struct, frozen=True):
+    """A word of options in a prefix: as written, and its options, each with its value where it is
+    known to take one. `apart`: a word of its own is such a value."""
+
+    text: str
+    options: tuple[tuple[str, str | None], ...]
+    apart: bool
+
+    @property
+    def may_be_letters(self) -> bool:
+        """Are these letters (`-xf a`, `-tx`), of which one has a value that may be none?"""
+        valued = any(value is not None for _, value in self.options)
+        return valued and len(self.text) > 2 and self.text[:2] != "--"
+
+
+@lru_cache(maxsize=256)
+def _shared_options(name: str, *, valued: bool) -> Program:
+    """The options of a program that mean the same in all its subcommands, as far as they are known.
+    `valued`: those that take a value in any subcommand, with it."""
+    if name in listed("one_dash"):
+        return Program(style=Style.WORDS)
+    known = known_program(name) or Program()
+    options = dict.fromkeys((f"-{letter}" for letter in known.letters or ""), _VALUED)
+    for letter, long in known.long.items():
+        if options.setdefault(f"-{letter}", _FLAG) is _FLAG:
+            options[f"--{long}"] = _FLAG
+    return Program(options=options if valued else dict.fromkeys(options, _FLAG))
+
+
+_FLAG, _VALUED = Option(Arity.FLAG), Option(Arity.VALUE)
+
+
 class _Compared(msgspec.Struct, frozen=True):
     """The program whose arguments are compared, by its table."""
 
@@ -228,9 +258,14 @@ class _Compared(msgspec.Struct, frozen=True):
     table: Program
 
     @property
-    def valued(self) -> str:
-        """The one-letter options that take a value in any subcommand."""
-        return self.table.letters or ""
+    def has_subcommands(self) -> bool:
+        """Does what an option means depend on a subcommand?"""
+        return self.table.before is not None
+
+    @property
+    def has_letters(self) -> bool:
+        """Are its options of one letter known?"""
+        return self.table.letters is not None
 
     def respelled(self, words: tuple[Word, ...]) -> tuple[Word, ...]:
         """The words with the main spelling of the subcommand."""
@@ -245,41 +280,39 @@ class _Compared(msgspec.Struct, frozen=True):
             return words
         return (*words[:first], Word(text), *words[first + 1 + both :])
 
+    def match(
+        self, options: list[_Wanted], operands: tuple[str, ...], words: tuple[Word, ...]
+    ) -> Match:
+        """Has the command these options, and do its operands begin with these?"""
+        found = self.operands(operands, words)
+        for option in options:
+            if found is Match.NO:
+                break
+            found = min(found, self.option(option, words))
+        return found
+
     def divided(
-        self, words: tuple[Word, ...]
-    ) -> tuple[list[tuple[str, str | None]], tuple[str, ...]]:
-        """The options of a prefix, each with its value where it is known to take one, and its
-        operands."""
-        known = global_options(self.name)
-        options: list[tuple[str, str | None]] = []
+        self, words: tuple[Word, ...], *, valued: bool
+    ) -> tuple[list[_Wanted], tuple[str, ...]]:
+        """The options of a prefix and its operands; `valued`: with the values that letters take."""
+        options: list[_Wanted] = []
         operands: list[str] = []
-        at, ended = 1, False
-        while at < len(words):
-            text = words[at].text
-            if ended or not is_option(words[at]):
-                operands.append(text)
-            elif text == "--":
-                ended = True
-            else:
-                value = at + 1 < len(words) and self._takes_value(text, known, first=not operands)
-                options.append((text, words[at + 1].text if value else None))
-                at += value
-            at += 1
+        shared = _shared_options(self.name, valued=valued and not self.has_subcommands)
+        start, table, ended = 1, self.table.before or shared, False
+        while start < len(words):
+            arguments = walk_arguments(table, words, start, exact=True)
+            start, table = len(words), shared
+            for argument in arguments:
+                if argument.kind is Kind.OPTION:
+                    options.append(_read_wanted(argument))
+                elif argument.kind is Kind.END:
+                    ended = True
+                else:
+                    operands.append(argument.word.text)
+                    if len(operands) == 1 and not ended:  # a subcommand has other options
+                        start = argument.at + 1
+                        break
         return options, tuple(operands)
-
-    def _takes_value(self, text: str, known: Program, *, first: bool) -> bool:
-        if first and any(
-            each.value is None and any(map(known.takes_next, each.names))
-            for each in options_in(known, Word(text))
-        ):
-            return True
-        valued = "" if self.has_subcommands else self.valued
-        return len(text) == 2 and text[1] in valued
-
-    @property
-    def has_subcommands(self) -> bool:
-        """Does what an option means depend on a subcommand?"""
-        return self.table.before is not None
 
     def operands(self, wanted: tuple[str, ...], words: tuple[Word, ...]) -> Match:
         """Are these the first operands? All readings are followed: which option takes a value is
@@ -319,50 +352,39 @@ class _Compared(msgspec.Struct, frozen=True):
         if skipped and text != want:
             return [(1, found, ended, True)]
         if not ended and is_option(word):
-            return [(n, found, ended, sure) for n, sure in self._widths(text, first=found == 0)]
+            return [(n, found, ended, sure) for n, sure in self._widths(word, first=found == 0)]
         if text == want:
             return [(1, found + 1, ended, True)]
         if found == 0 and self.name in listed("abbreviating") and text and want.startswith(text):
             return [(1, 1, ended, False)]
         return []
 
-    def _widths(self, text: str, *, first: bool) -> list[tuple[int, bool]]:
+    def _widths(self, word: Word, *, first: bool) -> list[tuple[int, bool]]:
         """The number of words an option takes up, each with whether that is sure."""
-        known = self.table.before if first else None
-        if known is not None:
-            found = list(options_in(known, Word(text)))
-            if any(each.value is None and any(map(known.takes_next, each.names)) for each in found):
-                return [(2, True)]
-            long = text[:2] == "--" and "=" not in text and not any(e.names for e in found)
-            return [(1, True), (2, False)] if long else [(1, True)]
-        if text.startswith("--"):
-            if "=" in text or any(
-                text[2:] == n and c not in self.valued for c, n in self.table.long.items()
-            ):
-                return [(1, True)]
-        elif self.table.letters is not None:
-            unsure = [(2, False)] if self.has_subcommands else []
-            for index, letter in enumerate(text[1:], start=2):
-                if letter in self.valued:
-                    last = index == len(text)
-                    return [(2, True), *([(1, False)] if unsure else [])] if last else [(1, True)]
-            return [(1, True), *unsure]
-        return [(1, False), (2, False)]
+        before = self.table.before if first else None
+        table = _shared_options(self.name, valued=True) if before is None else before
+        argument = next(walk_arguments(table, (word, ANYTHING), 0, exact=True))
+        width, long = argument.last + 1, word.text[:2] == "--"
+        known = any(name[:2] == "--" for each in argument.options for name in each.names)
+        if before is not None:
+            return [(width, True), *([(2, False)] if argument.may_take_next else [])]
+        if long and ("=" in word.text or known):
+            return [(1, True)]
+        if long or not self.has_letters:
+            return [(1, False), (2, False)]
+        attached = any(each.value for each in argument.options)
+        unsure = self.has_subcommands and not attached
+        return [(width, True), *([(3 - width, False)] if unsure else [])]
 
-    def option(self, wanted: str, value: str | None, words: tuple[Word, ...]) -> Match:
-        """Is this option there, in any spelling, joined with others or apart?"""
-        best = Match.NO
-        if wanted.startswith("--"):
-            name, sign, given = wanted[2:].partition("=")
-            best = self._long(name, given if sign else value, words)
-        elif self.name in listed("one_dash") or value is not None:
-            best = self._whole(wanted, value, words)
-        else:
-            found = min(self._letter(letter, words) for letter in wanted[1:])
-            exact = any(w.literal and w.text == wanted for w in self._arguments(words))
-            vague = self.table.letters is None and len(wanted) > 2
-            best = Match.YES if exact else min(found, Match.MAYBE) if vague else found
-        return best
+    def option(self, wanted: _Wanted, words: tuple[Word, ...]) -> Match:
+        """Are these options there, in any spelling, joined with others or apart?"""
+        spelled = (wanted.text, *(value for _, value in wanted.options[-1:] if wanted.apart))
+        given = [word.text if word.literal else None for word in self._arguments(words)]
+        if any(tuple(given[at : at + len(spelled)]) == spelled for at in range(len(given))):
+            return Match.YES
+        found = min(self._one_option(*each, words) for each in wanted.options)
+        vague = len(wanted.options) > 1 and not (self.has_letters or wanted.apart)
+        return min(found, Match.MAYBE) if vague else found
 
     def _arguments(self, words: tuple[Word, ...]) -> tuple[Word, ...]:
         """The words among which options may stand."""
@@ -371,80 +393,57 @@ class _Compared(msgspec.Struct, frozen=True):
         ends = [at for at, word in enumerate(words) if word.literal and word.text == "--"]
         return words[1 : ends[0]] if ends else words[1:]
 
-    def _long(self, name: str, value: str | None, words: tuple[Word, ...]) -> Match:
+    def _one_option(self, want: str, value: str | None, words: tuple[Word, ...]) -> Match:
+        """Is this option there, with this value if it has one?"""
+        long = want[2:] if want[:2] == "--" else self.table.long.get(want[1:])
+        names = {want, f"--{long}"} if long else {want}
+        names.update(f"-{letter}" for letter, other in self.table.long.items() if other == long)
         if value is not None:
-            letters = "".join(c for c, n in self.table.long.items() if n == name)
-            return _value(value, option_values(words, letters, name), words)
+            letters = "".join(name[1] for name in names if len(name) == 2)
+            whole = " ".join(name for name in names if len(name) > 2)
+            return _value(value, option_values(words, letters, whole), words)
+        if self.name in listed("one_dash"):
+            names.add(f"-{want}")
         best = Match.NO
         for word in self._arguments(words):
+            if not word.literal and _may_be_option(word):
+                best = max(best, Match.MAYBE)
+            elif word.literal and is_option(word):
+                best = max(best, self._in_word(want, long, names, word))
+        return best
+
+    def _in_word(self, want: str, long: str | None, names: set[str], word: Word) -> Match:
+        """Is the option, by any of its names, in this word of options?"""
+        shared, rest = _shared_options(self.name, valued=True), None
+        for index, each in enumerate(options_in(shared, word)):
+            if each.shown in names:
+                sure = self.has_letters or index == 0
+                return Match.YES if sure else Match.MAYBE
+            rest = each.value
+        if want[:2] != "--" and self.name in listed("one_dash"):
+            return Match.NO
+        if word.text[:2] == "--":
             given = word.text[2:].partition("=")[0]
-            if not word.literal and _may_be_option(word):
-                best = max(best, Match.MAYBE)
-            elif word.text.startswith("--") and given == name:
-                return Match.YES
-            elif word.text.startswith("--") and given and name.startswith(given):
-                best = max(best, Match.MAYBE)
-            elif is_option(word) and word.text[1] != "-":
-                best = max(best, self._cluster(word.text, name))
-        return best
+            # Its long name may be shortened; where none is known, it may begin with its letter.
+            vague = long.startswith(given) if long else given[:1].casefold() == want[1:].casefold()
+            return Match.MAYBE if given and vague else Match.NO
+        if want[:2] != "--":
+            unsure = self.has_subcommands and rest is not None and want[1] in rest.text
+        elif self.has_letters:
+            unsure = len(names) == 1 and want[2:3] in word.text
+        else:
+            unsure = want[2:3].casefold() in word.text.casefold()
+        return Match.MAYBE if unsure else Match.NO
 
-    def _cluster(self, text: str, name: str) -> Match:
-        """Does a cluster of letters hold the one that means the long option `name`?"""
-        if self.table.letters is None:
-            first = name[:1].casefold()
-            return Match.MAYBE if first and first in text.casefold() else Match.NO
-        for letter in text[1:]:
-            if self.table.long.get(letter) == name:
-                return Match.YES
-            if letter in self.valued:
-                break
-        known = name in self.table.long.values()
-        return Match.MAYBE if not known and name[:1] in text else Match.NO
 
-    def _letter(self, letter: str, words: tuple[Word, ...]) -> Match:
-        """Is this one-letter option there?"""
-        long = self.table.long.get(letter)
-        best = Match.NO
-        for word in self._arguments(words):
-            text = word.text
-            if not word.literal and _may_be_option(word):
-                best = max(best, Match.MAYBE)
-            elif text.startswith("--"):
-                given = text[2:].partition("=")[0]
-                if long is not None and given == long:
-                    return Match.YES
-                vague = (
-                    long.startswith(given) if long else given[:1].casefold() == letter.casefold()
-                )
-                best = max(best, Match.MAYBE if given and vague else Match.NO)
-            elif is_option(word):
-                best = max(best, self._in_cluster(letter, long, text))
-        return best
-
-    def _in_cluster(self, letter: str, long: str | None, text: str) -> Match:
-        for index, given in enumerate(text[1:]):
-            same = long is not None and self.table.long.get(given) == long
-            if given == letter or same:
-                return Match.YES if self.table.letters is not None or index == 0 else Match.MAYBE
-            if given in self.valued:
-                rest = text[index + 2 :]
-                return Match.MAYBE if self.has_subcommands and letter in rest else Match.NO
-        return Match.NO
-
-    def _whole(self, wanted: str, value: str | None, words: tuple[Word, ...]) -> Match:
-        """An option that is a word of its own, as `-delete` is."""
-        if value is not None:
-            letters = wanted[1:] if len(wanted) == 2 else ""
-            long = self.table.long.get(letters, "")
-            return _value(value, option_values(words, letters, f"{wanted} {long}"), words)
-        best = Match.NO
-        for word in self._arguments(words):
-            if word.literal:
-                if word.text.partition("=")[0] in {wanted, f"-{wanted}"}:
-                    return Match.YES
-            elif _may_be_option(word):
-                best = Match.MAYBE
-        return best
+def _read_wanted(argument: Argument) -> _Wanted:
+    """A word of options in a prefix."""
+    options = tuple(
+        (each.shown, None if value is None else value.text)
+        for each in argument.options
+        for value in (each.value or each.following,)
+    )
+    return _Wanted(argument.word.text, options, apart=argument.last > argument.at)
 
 
 def _value(wanted: str, values: Iterator[Word], words: Sequence[Word]) -> Match:

@@ -51,6 +51,12 @@ def not_read_only(part: Part) -> str | None:
     reads: writes no file, runs no program that its words or the folder's files name, uses no
     network. Whether its words can be trusted (doubts) and which files it reads are not asked here
     (`working_directory`); what a program keeps for itself (git's index) does not count."""
+    found = judge_part(part)
+    return found if isinstance(found, str) else None
+
+
+def judge_part(part: Part) -> "Arguments | str | None":
+    """`not_read_only`, or the arguments of a command that only reads, if a table divides them."""
     if not part.words:
         return "no program is named"
     if part.assignments:
@@ -63,7 +69,7 @@ def not_read_only(part: Part) -> str | None:
     name = program_name(first.text) if first.literal else None
     if name is None:
         return f"{first.source or first.text} is not the plain name of a program"
-    return refuse_program(name, part.words[1:])
+    return _judge_program(name, part.words[1:])
 
 
 def folder_may_run(part: Part) -> str | None:
@@ -87,6 +93,11 @@ def program_name(text: str) -> str | None:
 
 def refuse_program(name: str, words: Sequence[Word]) -> str | None:
     """The reason why a program with these words may do more than read, as one clause, or None."""
+    found = _judge_program(name, words)
+    return found if isinstance(found, str) else None
+
+
+def _judge_program(name: str, words: Sequence[Word]) -> "Arguments | str | None":
     texts = [word.text for word in words if word.literal]
     if name in listed("only_says") or (
         len(texts) == len(words) == 1 and tells_version(name, texts[0])
@@ -105,7 +116,7 @@ def refuse_program(name: str, words: Sequence[Word]) -> str | None:
     if refusal is None and judge is not None and found.key != name:
         refusal = judge(found.key, found.given)
     check = found.table.check
-    return refusal or (CHECKS[check](found.given) if check else None)
+    return refusal or (CHECKS[check](found.given) if check else None) or found
 
 
 class AddedInput(msgspec.Struct, frozen=True):

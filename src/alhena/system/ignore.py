@@ -3,12 +3,13 @@
 Rules follow git: the .gitignore of every directory from the top of the work tree down, then
 `.git/info/exclude`, then the user's core.excludesFile; the last matching line of the closest file
 decides, and files in an ignored directory cannot be re-included. A .gitignore applies even without
-a repository. What git tracks it does not ignore. `.geminiignore` is read at the root only.
+a repository. What git tracks it does not ignore. `.geminiignore` is read at the root only, as are
+the files that settings name; none of these includes what another leaves out.
 """
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -241,9 +242,9 @@ class DirectoryRules:
         return ignored or (bool(self._gemini) and self.closes(name, is_dir))
 
     def closes(self, name: str, is_dir: bool) -> bool:
-        """True when .geminiignore names an entry."""
+        """True when .geminiignore, or a file like it that settings name, names an entry."""
         plain = name if name.isascii() else _byte_per_character(name)
-        return _apply_rules(self._gemini, plain, is_dir)
+        return any(_apply_rules([layer], plain, is_dir) for layer in self._gemini)
 
     def below(self, name: str) -> "DirectoryRules":
         """The rules for the entries of the subdirectory `name`."""
@@ -281,7 +282,8 @@ class IgnoreRules:
 
     `environ` (default: this process's) locates the user's git settings. `warnings` has a line for
     every unreadable ignore file. Without `tracked` git is not asked for what it tracks, and the
-    rules alone decide. Create a new object to see changed files.
+    rules alone decide. `custom` are paths of further files like .geminiignore, relative to the
+    root. Create a new object to see changed files.
     """
 
     def __init__(
@@ -292,7 +294,9 @@ class IgnoreRules:
         gemini: bool = True,
         tracked: bool = True,
         environ: Mapping[str, str] | None = None,
+        custom: Sequence[str] = (),
     ) -> None:
+        self._own = (*custom, *((GEMINI_IGNORE,) if gemini else ()))
         self._asks = tracked and git
         self._environ: Mapping[str, str] = os.environ if environ is None else environ
         self.root = Path(root)
@@ -346,9 +350,8 @@ class IgnoreRules:
         return [("", own), *inherited] if own else inherited
 
     def _at_root(self, directory: Path) -> DirectoryRules:
-        gemini: list[tuple[str, IgnoreFile]] = []
-        if self.gemini and (own := self._read(directory / GEMINI_IGNORE, follow=True)):
-            gemini = [("", own)]
+        read = (self._read(directory / name, follow=True) for name in self._own if _NUL not in name)
+        gemini = [("", own) for own in read if own]
         if not self.git:
             return DirectoryRules(self, str(directory), [], gemini)
         top = next(

@@ -95,8 +95,9 @@ class PrivateFiles:
     @contextmanager
     def hold(self, name: str, patience_s: float = 0) -> Generator[bool]:
         """Locks a file for a block, across processes. Yields False when another program held the
-        lock for the whole wait, which blocks the thread; the block then runs unlocked. Raises
-        FileError when locking fails."""
+        lock for the whole wait, which blocks the thread; the block then runs unlocked, and so it
+        does where nothing can be put beside an existing file. Raises FileError when locking
+        fails."""
         try:
             self._make_directory()
         except OSError as error:
@@ -104,7 +105,8 @@ class PrivateFiles:
         with ExitStack() as stack:
             held = True
             try:
-                stack.enter_context(exclusive(self.path(f"{name}.lock"), patience_s=patience_s))
+                lock = self.path(f"{name}.lock")
+                stack.enter_context(exclusive(lock, beside=self.path(name), patience_s=patience_s))
             except LockHeldError:
                 held = False
             yield held

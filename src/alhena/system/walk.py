@@ -4,7 +4,8 @@ import os
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 
@@ -44,8 +45,9 @@ class SkippedEntries(msgspec.Struct, frozen=True):
         """True when git's rules leave out something."""
         return bool(self.files or self.directories)
 
-    def describe(self, remedy: str) -> list[str]:
-        """Sentences for an empty result; the first ends with the `remedy`."""
+    def describe(self, remedy: str, closing: Sequence[str] = (".geminiignore",)) -> list[str]:
+        """Sentences for an empty result; the first ends with the `remedy`. `closing` are the names
+        of the ignore files that hold for named files, too."""
         counts = [(self.files, "file", "files"), (self.directories, "folder", "folders")]
         parts = [f"{count} ignored {one if count == 1 else many}" for count, one, many in counts
                  if count]  # fmt: skip
@@ -55,7 +57,7 @@ class SkippedEntries(msgspec.Struct, frozen=True):
             found.append(f"{' and '.join(parts)} {was} not looked at; {remedy}.")
         if self.closed:
             entry = "1 entry" if self.closed == 1 else f"{self.closed} entries"
-            found.append(f".geminiignore leaves out {entry}.")
+            found.append(f"{' or '.join(closing)} leaves out {entry}.")
         return found
 
 
@@ -109,7 +111,8 @@ class WalkLimits:
     """Limits of a walk.
 
     `enter(relative_path)` returns True to descend into a directory; `cancellation` stops the walk
-    early.
+    early. With `most` at most so many entries are read, ignored ones counted, and at most a quarter
+    of them in a single directory.
     """
 
     def __init__(
@@ -118,10 +121,24 @@ class WalkLimits:
         enter: Callable[[str], bool] = lambda _relative: True,
         excluded: frozenset[str] = EXCLUDED_DIRECTORIES,
         cancellation: threading.Event | None = None,
+        most: int | None = None,
     ) -> None:
+        self.most = most
+        self._most_each = None if most is None else max(1, most // 4)
         self.enter = enter
         self.excluded = excluded
         self.cancellation = cancellation or threading.Event()
+
+    def take_from(self, listing: Iterator[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
+        """The entries of one directory that may be read."""
+        return listing if self._most_each is None else self._count(listing, self._most_each)
+
+    def _count(
+        self, listing: Iterator[os.DirEntry[str]], most_each: int
+    ) -> Iterator[os.DirEntry[str]]:
+        for entry in islice(listing, min(self.most or 0, most_each)):
+            self.most = (self.most or 1) - 1
+            yield entry
 
 
 def walk(
@@ -144,7 +161,7 @@ def walk(
     pending = [(start, "", rules.rules_of(root) if rules else None)]
     while pending and not limits.cancellation.is_set():
         path, relative, here = pending.pop()
-        entries = _entries(path, tally, limits.cancellation)
+        entries = _entries(path, tally, limits)
         deeper: list[tuple[str, str, DirectoryRules | None]] = []
         for entry in entries:
             name = entry.name
@@ -166,15 +183,15 @@ def walk(
         pending.extend(reversed(deeper))
 
 
-def _entries(path: str, tally: WalkTally, cancellation: threading.Event) -> list[os.DirEntry[str]]:
+def _entries(path: str, tally: WalkTally, limits: WalkLimits) -> list[os.DirEntry[str]]:
     found: list[os.DirEntry[str]] = []
     try:
         with os.scandir(path) as listing:
-            for entry in listing:
+            for entry in limits.take_from(listing):
                 if is_temporary(entry.name):
                     continue
                 found.append(entry)
-                if len(found) % _ENTRIES_BETWEEN_CHECKS == 0 and cancellation.is_set():
+                if len(found) % _ENTRIES_BETWEEN_CHECKS == 0 and limits.cancellation.is_set():
                     return []
     except OSError as error:
         tally.unreadable.append(str(from_os_error(error, path)))

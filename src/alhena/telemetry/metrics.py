@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from alhena.telemetry.records import PREFIX, PROVIDER, TelemetryRecord, first_word
+from alhena.telemetry.records import PREFIX, TelemetryRecord, first_word
 
 BOUNDARIES = (0, 5, 10, 25, 50, 75, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10000)
 """Inclusive upper bounds of a histogram's buckets; one more bucket follows the last."""
@@ -185,12 +185,12 @@ def measure_record(record: TelemetryRecord) -> Iterator[Measurement]:
         case "tool_call":
             yield from _measured_call(facts)
         case "api_response":
-            yield from _measured_response(facts)
+            yield from _measured_response(record)
         case "api_error":
             named = {"model": facts["model"], "error_type": facts["error.type"]}
             yield REQUESTS, named | _some(facts, "status_code"), 1
             yield REQUEST_LATENCY, {"model": facts["model"]}, facts["duration_ms"]
-            failed = _operation(facts["model"]) | {"error.type": facts["error.type"]}
+            failed = _operation(record) | {"error.type": facts["error.type"]}
             yield GEN_AI_DURATION, failed, facts["duration_ms"] / 1000
         case "hook_call":
             named = _some(facts, "hook_event_name", "success")
@@ -220,25 +220,25 @@ def _measured_call(facts: dict[str, Any]) -> Iterator[Measurement]:
             yield LINES, {"type": what, "function_name": name}, lines
 
 
-def _measured_response(facts: dict[str, Any]) -> Iterator[Measurement]:
+def _measured_response(record: TelemetryRecord) -> Iterator[Measurement]:
+    facts = record.attributes
     model = facts["model"]
     yield REQUESTS, {"model": model, "status_code": facts["status_code"]}, 1
     yield REQUEST_LATENCY, {"model": model}, facts["duration_ms"]
     for kind, name in _TOKENS:
         if facts[name]:
             yield TOKENS, {"model": model, "type": kind}, facts[name]
-    asked = _operation(model)
+    asked = _operation(record)
     for kind, name in _TOKENS[:2]:
         yield GEN_AI_TOKENS, asked | {"gen_ai.token.type": kind}, facts[name]
     yield GEN_AI_DURATION, asked, facts["duration_ms"] / 1000
 
 
-def _operation(model: str) -> dict[str, Any]:
+def _operation(record: TelemetryRecord) -> dict[str, Any]:
     return {
         "gen_ai.operation.name": "generate_content",
-        "gen_ai.provider.name": PROVIDER,
-        "gen_ai.request.model": model,
-        "gen_ai.response.model": model,
+        **record.asked,
+        "gen_ai.response.model": record.attributes["model"],
     }
 
 

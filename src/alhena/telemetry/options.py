@@ -15,13 +15,20 @@ from alhena.config.settings import TelemetrySettings
 DEFAULT_ENDPOINT = "http://localhost:4317"
 
 
+SIGNALS = ("logs", "metrics", "traces")
+KNOWN_EXPORTERS = ("otlp", "console")
+
+
 class OtlpEndpoint(msgspec.Struct, frozen=True):
-    """A collector of OTLP; `protocol` is grpc or http. Without `traces` it gets logs and metrics
-    only."""
+    """A collector of OTLP; `protocol` is grpc or http. `exporters` says where each of SIGNALS goes
+    (`otlp`, `console`; empty: nowhere), `headers` what requests carry, by signal, "" for all."""
 
     url: str = DEFAULT_ENDPOINT
     protocol: str = "grpc"
-    traces: bool = True
+    exporters: Mapping[str, tuple[str, ...]] = msgspec.field(
+        default_factory=lambda: dict.fromkeys(SIGNALS, ("otlp",))
+    )
+    headers: Mapping[str, str] = {}
 
 
 GCP = (
@@ -70,8 +77,35 @@ def telemetry_options(
     )
     traces = _flag(environ.get("GEMINI_TELEMETRY_TRACES_ENABLED"), settings.traces) is not False
     http = protocol.startswith("http")
-    endpoint = OtlpEndpoint(url or DEFAULT_ENDPOINT, "http" if http else "grpc", traces)
-    return TelemetryOptions(None, texts is True, endpoint=endpoint, notice=notice)
+    exporters, unknown = _read_exporters(environ)
+    if not traces:
+        exporters["traces"] = ()
+    names = {signal: f"OTEL_EXPORTER_OTLP_{signal.upper()}_HEADERS" for signal in SIGNALS}
+    names[""] = "OTEL_EXPORTER_OTLP_HEADERS"
+    headers = {signal: text for signal, name in names.items() if (text := environ.get(name))}
+    endpoint = OtlpEndpoint(url or DEFAULT_ENDPOINT, "http" if http else "grpc", exporters, headers)
+    told = " ".join(filter(None, (notice, unknown)))
+    return TelemetryOptions(None, texts is True, endpoint=endpoint, notice=told)
+
+
+def _read_exporters(environ: Mapping[str, str]) -> tuple[dict[str, tuple[str, ...]], str]:
+    """The exporters of each signal by OTEL_LOGS_EXPORTER and its like, and a line about those that
+    there are not."""
+    found: dict[str, tuple[str, ...]] = {}
+    unknown: list[str] = []
+    for signal in SIGNALS:
+        variable = f"OTEL_{signal.upper()}_EXPORTER"
+        words = [word.strip().lower() for word in environ.get(variable, "").split(",")]
+        names = [word for word in words if word] or ["otlp"]
+        found[signal] = tuple(name for name in KNOWN_EXPORTERS if name in names)
+        others = [name for name in names if name not in (*KNOWN_EXPORTERS, "none")]
+        unknown += [f"{variable}={name}" for name in others]
+    if not unknown:
+        return found, ""
+    return (
+        found,
+        f"telemetry: no such exporter: {', '.join(unknown)}. There are otlp, console, none.",
+    )
 
 
 def is_installed() -> bool:

@@ -1,6 +1,6 @@
 """Converts events to log records (TEL-01, TEL-02) and redacts credentials."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import PurePath
 from typing import Any, cast
 
@@ -26,15 +26,28 @@ from alhena.events import (
     ToolCallUpdateEvent,
     UserMessageEvent,
 )
+from alhena.models.catalogue import foreign_name, provider_name
 from alhena.telemetry.languages import mime_type, programming_language
 
 PREFIX = "gemini_cli."
 """Prefix of event and metric names: the reference's, so that existing dashboards find them."""
 DETAILS = "gen_ai.client.inference.operation.details"
 """The event of OpenTelemetry's conventions for a request to a model."""
-PROVIDER = "gcp.gen_ai"
 DELEGATES = frozenset({"delegate_to_agent", "invoke_agent"})
 """Tools that run subagents."""
+
+
+def agent_called(name: str, args: Mapping[str, Any], agents: Collection[str]) -> str | None:
+    """The subagent that a call runs, by delegation or by its own name; None for any other call."""
+    if name in DELEGATES:
+        return str(args.get("agent_name", ""))
+    return name if name in agents else None
+
+
+def named_model(model: str) -> dict[str, str]:
+    """The attributes of a model that is asked, which may have a prefix."""
+    named = {"gen_ai.provider.name": provider_name(model)}
+    return {**named, "gen_ai.request.model": foreign_name(model)}
 
 
 def first_word(name: str) -> str:
@@ -43,11 +56,13 @@ def first_word(name: str) -> str:
 
 
 class TelemetryRecord(msgspec.Struct, frozen=True):
-    """A log record: `name` without prefix, `body` as a sentence, the record's own attributes."""
+    """A log record: `name` without prefix, `body` as a sentence, the record's own attributes.
+    `asked` names the provider and the model of a request, for metrics."""
 
     name: str
     body: str
     attributes: dict[str, Any]
+    asked: dict[str, str] = {}
 
     @property
     def event_name(self) -> str:
@@ -230,10 +245,14 @@ _UNUSABLE = "invalid_response"
 
 class Translation:
     """Turns events into records. Remembers the current prompt and the arguments of running
-    calls."""
+    calls. `agents` are the names of subagents."""
 
-    def __init__(self, redaction: Redaction, *, texts: bool) -> None:
+    def __init__(
+        self, redaction: Redaction, *, texts: bool, agents: Collection[str] = frozenset()
+    ) -> None:
         self._texts = texts
+        self._agent_names = agents
+        self._requested: dict[tuple[str, str], str] = {}
         self._redaction = redaction
         self._prompt_id = ""
         self._calls: dict[str, KnownCall] = {}
@@ -261,7 +280,7 @@ class Translation:
     def takes(self, event: Event) -> bool:
         """True for an event that becomes records, or that later records need."""
         if isinstance(event, ToolCallUpdateEvent):
-            return event.name in DELEGATES
+            return event.name in DELEGATES or event.name in self._agent_names
         return type(event) in self._made  # events have no subclasses
 
     def records(self, event: Event) -> Iterator[TelemetryRecord]:
@@ -276,7 +295,8 @@ class Translation:
             attributes.pop("prompt_id", None)
             if self._prompt_id:
                 attributes["prompt_id"] = self._prompt_id
-        return TelemetryRecord(record.name, self._redaction.text(record.body), attributes)
+        body = self._redaction.text(record.body)
+        return TelemetryRecord(record.name, body, attributes, record.asked)
 
     def _prompt(self, event: UserMessageEvent) -> Iterator[TelemetryRecord]:
         self._prompt_id, self._attempt = event.prompt_id, 1
@@ -287,14 +307,14 @@ class Translation:
         yield TelemetryRecord("user_prompt", f"User prompt. Length: {length}.", attributes)
 
     def _request(self, event: ApiRequestEvent) -> Iterator[TelemetryRecord]:
-        self._model = event.model
+        self._model = self._requested[event.role, event.prompt_id] = event.model
         attributes = {"model": event.model, "prompt_id": event.prompt_id, "role": event.role}
         if event.text is not None and self._texts:
             attributes["request_text"] = self._json(event.text)
         yield TelemetryRecord("api_request", f"API request to {event.model}.", attributes)
 
     def _response(self, event: ApiResponseEvent) -> Iterator[TelemetryRecord]:
-        duration = round(event.duration_ms)
+        duration, asked = round(event.duration_ms), self._asked_model(event)
         attributes: dict[str, Any] = {
             "model": event.model,
             "duration_ms": duration,
@@ -313,11 +333,11 @@ class Translation:
         if event.text is not None and self._texts:
             attributes["response_text"] = self._json(event.text)
         body = f"API response from {event.model}. Status: 200. Duration: {duration}ms."
-        yield TelemetryRecord("api_response", body, attributes)
-        yield _details(event)
+        yield TelemetryRecord("api_response", body, attributes, asked)
+        yield _details(event, asked)
 
     def _error(self, event: ApiErrorEvent) -> Iterator[TelemetryRecord]:
-        duration = round(event.duration_ms)
+        duration, asked = round(event.duration_ms), self._asked_model(event)
         attributes: dict[str, Any] = {
             "model": event.model,
             "model_name": event.model,
@@ -332,8 +352,13 @@ class Translation:
         if event.status is not None:
             attributes["status_code"] = attributes["http.status_code"] = event.status
         body = f"API error for {event.model}. Error: {event.message}. Duration: {duration}ms."
-        yield TelemetryRecord("api_error", body, attributes)
-        yield _details(event)
+        yield TelemetryRecord("api_error", body, attributes, asked)
+        yield _details(event, asked)
+
+    def _asked_model(self, event: ApiResponseEvent | ApiErrorEvent) -> dict[str, str]:
+        """The provider and the model that were asked."""
+        model = self._requested.pop((event.role, event.prompt_id), event.model)
+        return named_model(model)
 
     def _json(self, text: str) -> str:
         """Redacts the strings of a JSON text after decoding, so that escapes hide nothing."""
@@ -368,7 +393,8 @@ class Translation:
         if event.status != "executing" or event.call_id in self._agents:
             return
         args = self._calls.get(event.call_id, KnownCall()).args or {}
-        name = self._agents[event.call_id] = str(args.get("agent_name", ""))
+        name = agent_called(event.name, args, self._agent_names) or ""
+        self._agents[event.call_id] = name
         named = {"agent_id": event.call_id, "agent_name": name}
         yield TelemetryRecord("agent.start", f"Agent {name} started.", named)
 
@@ -443,13 +469,10 @@ class Translation:
         yield TelemetryRecord("hook_call", body, attributes)
 
 
-def _details(event: ApiResponseEvent | ApiErrorEvent) -> TelemetryRecord:
-    """A request by the GenAI conventions; its texts are in the records beside it."""
-    attributes: dict[str, Any] = {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.provider.name": PROVIDER,
-        "gen_ai.request.model": event.model,
-    }
+def _details(event: ApiResponseEvent | ApiErrorEvent, asked: dict[str, str]) -> TelemetryRecord:
+    """A request by the GenAI conventions; its texts are in the records beside it. `asked` is the
+    model that was asked."""
+    attributes: dict[str, Any] = {"gen_ai.operation.name": "chat", **asked}
     if isinstance(event, ApiErrorEvent):
         attributes["error.type"] = str(event.status or event.error_type)
     else:

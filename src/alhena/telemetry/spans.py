@@ -2,11 +2,13 @@
 requests to models, tool calls, hooks and subagents."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Generator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
+import msgspec
 from opentelemetry import trace
-from opentelemetry.context import Context, get_current
+from opentelemetry.context import Context, attach, detach, get_current
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -26,12 +28,21 @@ from alhena.events import (
     ToolCallResponseEvent,
     ToolCallUpdateEvent,
 )
-from alhena.telemetry.records import DELEGATES, PROVIDER, cache_counts, first_word
+from alhena.models.catalogue import foreign_name
+from alhena.telemetry.messages import input_messages, output_messages, system_parts, tool_result
+from alhena.telemetry.records import (
+    Redaction,
+    agent_called,
+    cache_counts,
+    first_word,
+    named_model,
+)
 
 SCOPE = "alhena"
 _OPERATION = "gen_ai.operation.name"
 _CONVERSATION = "gen_ai.conversation.id"
 _ERROR = "error.type"
+_GOOD_ENDS = frozenset({"done", "stopped", "blocked", "cancelled"})
 _PROPAGATOR = TraceContextTextMapPropagator()
 
 
@@ -40,10 +51,23 @@ class Spans:
 
     A prompt is a child of the span that is current where it is given, or of TRACEPARENT in
     `environ`; without either it is a root. In a session of a batch it is a child of the task's.
+    `agents` are the names of subagents. With `redaction` spans have the texts of requests and
+    calls, without credentials. `context` is that of the event that was fed last.
     """
 
-    def __init__(self, tracer: Tracer, session_id: str, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        tracer: Tracer,
+        session_id: str,
+        environ: Mapping[str, str],
+        *,
+        agents: Collection[str] = frozenset(),
+        redaction: Redaction | None = None,
+    ) -> None:
         self._tracer = tracer
+        self._agent_names = agents
+        self._redaction = redaction
+        self.context: Context | None = None
         self._session_id = session_id
         carrier = {name: environ.get(name.upper(), "") for name in ("traceparent", "tracestate")}
         self._outer = _PROPAGATOR.extract(carrier)
@@ -53,7 +77,7 @@ class Spans:
             self._outer = _inside(self._task)
         self._prompt: Span | None = None
         self._turn: Span | None = None
-        self._answered = False
+        self._answered = self._ended_well = False
         self._chats: dict[tuple[str, str], Span] = {}
         self._tools: dict[str, Span] = {}
         self._asked: set[str] = set()
@@ -67,8 +91,22 @@ class Spans:
             _PROPAGATOR.inject(carrier, trace.set_span_in_context(span))
         return carrier.get("traceparent", "")
 
+    @contextmanager
+    def inside_call(self, call_id: str) -> Generator[None]:
+        """Makes the span of a running call the current one, for spans of the tool itself."""
+        span = self._agents.get(call_id) or self._tools.get(call_id)
+        if span is None:
+            yield
+            return
+        token = attach(_inside(span))
+        try:
+            yield
+        finally:
+            detach(token)
+
     def feed(self, event: Event) -> None:
         """Takes an event. Never waits."""
+        self.context = self._place(getattr(event, "parent_call_id", None))
         match event:
             case RunStartedEvent():
                 self._start_prompt(event)
@@ -97,7 +135,7 @@ class Spans:
         """Ends the session's spans."""
         self.close()
         if self._task is not None:
-            self._task.end()
+            _end(self._task, well=self._ended_well)
 
     def close(self, reason: str = "interrupted") -> None:
         """Ends the spans of a prompt; those of work that was cut short are errors."""
@@ -107,23 +145,26 @@ class Spans:
         for open_spans in (self._chats, self._tools, self._agents):
             open_spans.clear()
         self._asked.clear()
+        well = reason in _GOOD_ENDS
         if self._turn is not None:
-            self._turn.end()
+            _end(self._turn, well=well)
         if self._prompt is not None:
             self._prompt.set_attribute("alhena.finish_reason", reason)
-            if reason not in {"done", "stopped", "blocked", "cancelled", "error"}:
+            if not well and reason != "error":
                 _fail(self._prompt, reason, "")
-            if reason not in {"done", "stopped", "blocked", "cancelled"}:
+            if not well:
                 _fail(self._task, reason, "")
-            self._prompt.end()
+            self._ended_well = well
+            _end(self._prompt, well=well)
         self._prompt = self._turn = None
 
     def _start_prompt(self, event: RunStartedEvent) -> None:
         self._prompt = self._start_span(
             "invoke_agent",
             self._outer if self._task else self._above(),
-            {_OPERATION: "invoke_agent", "gen_ai.agent.name": SCOPE} | _of_model(event.model),
+            {_OPERATION: "invoke_agent", "gen_ai.agent.name": SCOPE} | named_model(event.model),
         )
+        self.context = _inside(self._prompt)
 
     def _above(self) -> Context:
         """The span that is current, or else that of the environment."""
@@ -134,15 +175,23 @@ class Spans:
     def _start_chat(self, event: ApiRequestEvent) -> None:
         if event.role == "main" and self._prompt is not None:
             if self._answered and self._turn is not None and not event.continues:
-                self._turn.end()
+                _end(self._turn)
                 self._turn = None
             if self._turn is None:
                 self._turn = self._start_span("turn", _inside(self._prompt), {})
             self._answered = False
-        named = {_OPERATION: "chat", "alhena.role": event.role} | _of_model(event.model)
+        named = {_OPERATION: "chat", "alhena.role": event.role} | named_model(event.model)
         chat = self._start_span(
-            f"chat {event.model}", self._place(event.parent_call_id), named, SpanKind.CLIENT
+            f"chat {foreign_name(event.model)}",
+            self._place(event.parent_call_id),
+            named,
+            SpanKind.CLIENT,
         )
+        self.context = _inside(chat)
+        if event.text is not None:
+            self._add_text(chat, "gen_ai.input.messages", input_messages(event.text))
+        if event.system is not None:
+            self._add_text(chat, "gen_ai.system_instructions", system_parts(event.system))
         earlier = self._chats.pop(_chat(event), None)
         if earlier is not None:
             earlier.end()
@@ -152,9 +201,14 @@ class Spans:
         span = self._chats.pop(_chat(event), None)
         if span is None:
             return
+        self.context = _inside(span)
         if isinstance(event, ApiErrorEvent):
             _fail(span, str(event.status or event.error_type), event.message)
+            span.end()
         else:
+            if event.text is not None:
+                said = output_messages(event.text, event.finish_reason)
+                self._add_text(span, "gen_ai.output.messages", said)
             self._answered = self._answered or event.role == "main"
             span.set_attributes(
                 {
@@ -165,19 +219,22 @@ class Spans:
                     "gen_ai.response.finish_reasons": [event.finish_reason.lower()],
                 }
             )
-        span.end()
+            _end(span)
 
     def _start_tool(self, event: ToolCallRequestEvent) -> None:
         named = {
             _OPERATION: "execute_tool",
+            "gen_ai.tool.type": "function",
             "gen_ai.tool.name": event.name,
             "gen_ai.tool.call.id": event.call_id,
         }
         place = self._place(event.parent_call_id)
         span = self._start_span(f"execute_tool {event.name}", place, named)
         self._tools[event.call_id] = span
-        if event.name in DELEGATES:
-            agent = str(event.args.get("agent_name", ""))
+        self.context = _inside(span)
+        self._add_text(span, "gen_ai.tool.call.arguments", event.args)
+        agent = agent_called(event.name, event.args, self._agent_names)
+        if agent is not None:
             named = {_OPERATION: "invoke_agent", "gen_ai.agent.name": agent}
             self._agents[event.call_id] = self._start_span("invoke_agent", _inside(span), named)
 
@@ -199,14 +256,20 @@ class Spans:
         self._asked.discard(event.call_id)
         if span is None:
             return
+        self.context = _inside(span)
         span.set_attribute("alhena.decision", event.decision)
-        if event.outcome != "success":
+        if event.args is not None:
+            self._add_text(span, "gen_ai.tool.call.arguments", event.args)
+        if event.parts:
+            self._add_text(span, "gen_ai.tool.call.result", tool_result(event.parts))
+        well = event.outcome == "success"
+        if not well:
             reason = event.failure_type or event.status
             _fail(agent, reason, event.command_failure)
             _fail(span, reason, event.command_failure)
         if agent is not None:
-            agent.end()
-        span.end()
+            _end(agent, well=well)
+        _end(span, well=well)
 
     def _hook(self, event: HookCallEvent) -> None:
         begun = time.time_ns() - int(event.duration_ms * 1e6)
@@ -220,9 +283,17 @@ class Spans:
             },
             start_time=begun,
         )
+        self.context = _inside(span)
         if not event.success:
             _fail(span, "hook_failed", "")
-        span.end()
+        _end(span, well=event.success)
+
+    def _add_text(self, span: Span, name: str, value: Any) -> None:
+        """Adds what people, models and tools wrote, as JSON, if it is wanted."""
+        if self._redaction is not None and span.is_recording():
+            plain = msgspec.json.decode(msgspec.json.encode(value))
+            text = msgspec.json.encode(self._redaction.value(plain)).decode("utf-8")
+            span.set_attribute(name, text)
 
     def _add_exception(self, event: CallExceptionEvent) -> None:
         """An exception event on the span of the call, or of the prompt, as the conventions have
@@ -265,8 +336,11 @@ def _inside(span: Span) -> Context:
     return trace.set_span_in_context(span)
 
 
-def _of_model(model: str) -> dict[str, str]:
-    return {"gen_ai.provider.name": PROVIDER, "gen_ai.request.model": model}
+def _end(span: Span, *, well: bool = True) -> None:
+    """Ends a span, whose failure was told before unless all went `well`."""
+    if well:
+        span.set_status(Status(StatusCode.OK))
+    span.end()
 
 
 def _fail(span: Span | None, kind: str, message: str) -> None:

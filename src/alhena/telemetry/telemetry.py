@@ -176,8 +176,8 @@ def _lines(value: dict[str, Any]) -> bytes:
 class Sink(Protocol):
     """Takes the records of a session, from one thread. Methods may raise OSError."""
 
-    def write(self, record: TelemetryRecord, time_ns: int) -> None:
-        """Takes a record made at this time."""
+    def write(self, record: TelemetryRecord, time_ns: int, context: Any = None) -> None:
+        """Takes a record made at this time, in an OpenTelemetry context if there is one."""
         ...
 
     def flush(self, time_ns: int) -> None:
@@ -202,8 +202,9 @@ class FileSink:
         self._metrics = Metrics()
         self._metrics.start(start_ns)
 
-    def write(self, record: TelemetryRecord, time_ns: int) -> None:
+    def write(self, record: TelemetryRecord, time_ns: int, context: Any = None) -> None:
         """Appends a record. Raises OSError."""
+        del context
         self._metrics.take(record, time_ns)
         self._outfile.append(self._form.log_record(record, time_ns))
 
@@ -232,9 +233,9 @@ MAX_WAITING = 10_000
 CLOSE_S = 5.0
 """Seconds to wait at session end for the queue to be written."""
 
-_Item = tuple[int, Event | TelemetryRecord] | threading.Event | None
-"""Queue item: an event or record with its time; an event to set once all before it is written; or
-None for the end."""
+_Item = tuple[int, Event | TelemetryRecord, Any] | threading.Event | None
+"""Queue item: an event or record with its time and its context; an event to set once all before it
+is written; or None for the end."""
 
 
 QUIET_S = 0.02
@@ -263,6 +264,7 @@ class Telemetry:
     ) -> None:
         """`name`: name of the file or endpoint in messages; `clock`: nanoseconds since 1970;
         `close_s`: seconds that the end of the session waits."""
+        self._context: Callable[[], Any] = lambda: None
         self._close_s = close_s
         self._sink = sink
         self._translation = translation
@@ -280,6 +282,11 @@ class Telemetry:
         self._thread = threading.Thread(target=self._write_all, name="telemetry", daemon=True)
         self._thread.start()
         atexit.register(self.close)  # for a session that is never closed
+
+    def follow(self, context: Callable[[], Any]) -> None:
+        """Gives each record the OpenTelemetry context that `context` returns when its event is
+        fed."""
+        self._context = context
 
     def feed(self, event: Event) -> None:
         """Queues an event. Never waits, never raises."""
@@ -329,7 +336,7 @@ class Telemetry:
         if self._items.qsize() >= self._waiting:
             self._left_out += 1
         else:
-            self._items.put((self._clock(), item))
+            self._items.put((self._clock(), item, self._context()))
             self._latest = time.monotonic()
 
     def _write_all(self) -> None:
@@ -355,14 +362,14 @@ class Telemetry:
             if left <= 0 or self._wanted.wait(left):
                 return
 
-    def _write(self, time_ns: int, item: Event | TelemetryRecord) -> None:
+    def _write(self, time_ns: int, item: Event | TelemetryRecord, context: Any) -> None:
         if isinstance(item, TelemetryRecord):
             records = iter((self._translation.redact_record(item),))
         else:
             records = self._translation.records(item)
         try:
             for record in records:
-                self._sink.write(record, time_ns)
+                self._sink.write(record, time_ns, context)
         # OSError comes from a file, the others from values that JSON cannot encode.
         except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
             self._lose(error)

@@ -95,6 +95,7 @@ class DeclarativeTool(ABC):
     parameter_schema: dict[str, Any]
     is_output_markdown: bool = False
     can_update_output: bool = False
+    fills_defaults: bool = False
 
     def __init_subclass__(cls) -> None:
         if "name" not in vars(cls) or "kind" in vars(cls):
@@ -117,7 +118,7 @@ class DeclarativeTool(ABC):
 
     def build(self, params: dict[str, Any]) -> ToolInvocation | ToolFailure:
         """Applies aliases, the JSON Schema and the tool's own checks; a failure is a value."""
-        prepared = prepare(self.name, self.parameter_schema, params)
+        prepared = prepare(self.name, self.parameter_schema, params, defaults=self.fills_defaults)
         if isinstance(prepared, ToolFailure):
             return prepared
         return self.check(prepared) or self.invocation(prepared)
@@ -198,19 +199,26 @@ def real_location(workspace: Workspace, path: Path, *, reading: bool = False) ->
 
 
 def is_kept_from_model(workspace: Workspace, *paths: Path) -> bool:
-    """True when the .geminiignore of its workspace root ignores one of the paths."""
-    if not workspace.filtering.respect_gemini_ignore:
-        return False
-    if not any(os.path.lexists(f"{root}/.geminiignore") for root in workspace.roots):
+    """True when the .geminiignore of its workspace root, or a file like it that the settings name,
+    ignores one of the paths."""
+    if not has_closing_file(workspace):
         return False
     from alhena.system.ignore import IgnoreRules
 
+    usual = workspace.filtering
+    gemini, custom = usual.respect_gemini_ignore, usual.custom_ignore_file_paths
     return any(
-        IgnoreRules(root_of(workspace, path), git=False).is_ignored(
+        IgnoreRules(root_of(workspace, path), git=False, gemini=gemini, custom=custom).is_ignored(
             path, is_dir=os.path.isdir(path)
         )
         for path in paths
     )
+
+
+def has_closing_file(workspace: Workspace) -> bool:
+    """True when a root of the workspace has an ignore file for named files, too."""
+    names = workspace.filtering.closing
+    return any(os.path.lexists(root / name) for root in workspace.roots for name in names)
 
 
 def failure_of(error: FileError) -> ToolFailure:

@@ -188,5 +188,15 @@ CATALOGUE: dict[str, BuiltIn] = {
     "complete_task": BuiltIn(),
     "list_mcp_resources": BuiltIn(),
     "read_mcp_resource": BuiltIn(),
+    "search_tools": BuiltIn(),
+    "call_tool": BuiltIn(),
 }
 """The tools by their declared names, in the order they are declared."""
+
+SMALL_TOOLS = frozenset(
+    {
+        *("list_directory", "read_file", "search_file_content", "replace", "write_file"),
+        "run_shell_command",
+    }
+)
+"""The built-in tools of a session with the small prompt."""

@@ -335,13 +335,20 @@ def _read_accepted(tool_name: str) -> tuple[dict[str, str], dict[str, Any] | Non
 
 
 def prepare(
-    tool_name: str, schema: dict[str, Any], params: dict[str, Any]
+    tool_name: str, schema: dict[str, Any], params: dict[str, Any], *, defaults: bool = False
 ) -> dict[str, Any] | ToolFailure:
     """Renames and checks `params`, or returns why they are invalid.
 
     `tool_name` is the declared name, `schema` the declared parameters. `params` is not changed.
+    With `defaults`, those of the schema are filled in.
     """
     normal = normalise(tool_name, params, schema)
+    if defaults:
+        from alhena.wire.schema.keywords import with_defaults
+
+        filled = with_defaults(schema, normal)
+        if validate(schema, filled, tool_name) is None:  # else a default excludes what is given
+            normal = filled
     extras = _read_accepted(tool_name)[1]
     problem = problem_with(extras, normal) if extras is not None else None
     if problem is None and tool_name == "read_file" and "end_line" in normal:

@@ -2,17 +2,23 @@
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from alhena.tools.catalogue import CATALOGUE
 from alhena.tools.contract import Tool
+from alhena.tools.params import BUILT_IN as BUILT_IN_FOLDER
 from alhena.tools.params import task_by_name
 from alhena.values import Value, fold_name, fold_names, meant_names
+from alhena.wire.content import CALL_TOOL
 from alhena.wire.errors import WireError
 from alhena.wire.request import FunctionDeclaration
 from alhena.wire.schema.keywords import is_plain
+
+if TYPE_CHECKING:
+    from alhena.tools.tool_search import SearchableTool
 
 ALIASES: dict[str, str] = {
     alias: name for name, tool in CATALOGUE.items() for alias in tool.aliases
@@ -97,6 +103,9 @@ def is_declarable(name: str) -> bool:
     return rest.isalnum() and (name[0].isalpha() or name[0] == "_")
 
 
+SEARCH_PAIR = frozenset({"search_tools", CALL_TOOL})
+"""The built-in tools that find and call those which are not declared."""
+
 MAX_SUGGESTIONS = 3
 MAX_SHOWN_NAME = 100
 
@@ -111,7 +120,8 @@ class ToolOrigin(IntEnum):
 
 class RegisteredTool(Value, frozen=True, kw_only=True):
     """A tool with its origin; `server` names its MCP server. `schema` replaces the tool's own
-    parameter schema in the declaration; None: unchanged."""
+    parameter schema in the declaration; None: unchanged. One that is not `declared` is found by
+    `search_tools`."""
 
     tool: Tool
     origin: ToolOrigin
@@ -119,11 +129,13 @@ class RegisteredTool(Value, frozen=True, kw_only=True):
     wire_name: str
     names: tuple[str, ...]
     schema: dict[str, Any] | None = None
+    declared: bool = True
 
 
 class ToolRegistry:
     """The tools of a session. `exclude` hides tools by any of their names;
-    those that `declare` names are declared even beside others that do the same. `left_out` maps
+    those that `declare` names are declared even beside others that do the same. With `short` the
+    only built-in tools are those of `SMALL_TOOLS`, with short declarations. `left_out` maps
     names of tools that cannot be declared to the reasons."""
 
     def __init__(
@@ -132,12 +144,15 @@ class ToolRegistry:
         *,
         exclude: Collection[str] = (),
         declare: Collection[str] = (),
+        short: bool = False,
     ) -> None:
         self.left_out: dict[str, str] = {}
         self._entries: dict[str, RegisteredTool] = {}
         self._excluded: set[str] = set()
         self._hidden: frozenset[str] = frozenset()
         self._named = frozenset(map(resolve_name, declare))
+        self.search = ToolSearch(self, self._list_searchable)
+        self._short = read_short_declarations() if short else {}
         self.exclude(exclude)
         for tool in tools:
             self.register(tool)
@@ -149,12 +164,17 @@ class ToolRegistry:
         origin: ToolOrigin = ToolOrigin.BUILT_IN,
         server: str | None = None,
         accepted: Iterable[str] = (),
+        declared: bool = True,
     ) -> str | None:
-        """Adds a tool; `accepted` are further names for it. Returns a warning when it replaces a
-        tool of the same name, or is left out because its parameters cannot be declared.
+        """Adds a tool; `accepted` are further names for it; one that is not `declared` needs
+        `search`. Returns a warning when it replaces a tool of the same name, or is left out
+        because its parameters cannot be declared.
 
         Raises ValueError for a name that cannot be declared to a model.
         """
+        built_in = origin is ToolOrigin.BUILT_IN and tool.name in BUILT_IN
+        if self._short and built_in and tool.name not in self._short:
+            return None
         wire_name = tool.name if is_declarable(tool.name) else f"_{tool.name}"
         if not tool.name or not is_declarable(wire_name):
             raise ValueError(
@@ -178,6 +198,7 @@ class ToolRegistry:
             wire_name=wire_name,
             names=tuple(names),
             schema=schema,
+            declared=declared,
         )
         if replaced is None or replaced.tool is tool:
             return None
@@ -236,8 +257,8 @@ class ToolRegistry:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The declared names of the active tools, in declaration order."""
-        return tuple(entry.wire_name for entry in self._list_declared())
+        """The names of the active tools in declaration order, also of those found by search."""
+        return tuple(entry.wire_name for entry in self._list_offered())
 
     @property
     def all_tools(self) -> tuple[Tool, ...]:
@@ -248,12 +269,13 @@ class ToolRegistry:
     def function_declarations(
         self, names: Collection[str] | None = None
     ) -> tuple[FunctionDeclaration, ...]:
-        """The declarations of all active tools, or of the tools called `names`."""
-        entries = self._list_declared()
+        """The declarations of the active tools that are declared, or of the tools called
+        `names`."""
+        entries = [entry for entry in self._list_offered() if entry.declared]
         if names is not None:
             wanted = {id(entry) for entry in map(self.find, names) if entry is not None}
             entries = [entry for entry in self._sort_active() if id(entry) in wanted]
-        return tuple(map(_declaration, entries))
+        return tuple(map(self._declare, entries))
 
     def suggestions(self, name: str) -> str:
         """The error message for a call to an unknown or ambiguous tool, with suggestions."""
@@ -275,6 +297,21 @@ class ToolRegistry:
         how = "Did you mean one of: " if len(nearest) > 1 else "Did you mean "
         return f'Tool "{shown}" not found. {how}{listed}?'
 
+    def _list_searchable(self) -> "list[SearchableTool]":
+        from alhena.tools.tool_search import SearchableTool
+
+        return [
+            SearchableTool((entry.wire_name, *entry.names), _declaration(entry), entry.server or "")
+            for entry in self._list_offered()
+            if not entry.declared
+        ]
+
+    def _declare(self, entry: RegisteredTool) -> FunctionDeclaration:
+        short = self._short.get(entry.tool.name)
+        if short is None or entry.origin is not ToolOrigin.BUILT_IN:
+            return _declaration(entry)
+        return msgspec.structs.replace(short, name=entry.wire_name)
+
     def _meant(self, name: str) -> list[RegisteredTool]:
         """The tools for which an otherwise unused name is accepted."""
         return [each for each in self._entries.values() if name in each.names]
@@ -283,7 +320,7 @@ class ToolRegistry:
         bare = {name.lstrip("_") for name in entry.names}
         return not bare.isdisjoint(self._excluded) or not bare.isdisjoint(self._hidden)
 
-    def _list_declared(self) -> list[RegisteredTool]:
+    def _list_offered(self) -> list[RegisteredTool]:
         """The active tools without those that others stand for."""
         active = self._sort_active()
         names = {entry.tool.name for entry in active}
@@ -298,6 +335,33 @@ class ToolRegistry:
         whenever which of them came."""
         active = [entry for entry in self._entries.values() if not self._is_excluded(entry)]
         return sorted(active, key=_declared_order)
+
+
+class ToolSearch:
+    """The search for tools of a registry that are not declared. `note` is the text about them for
+    the system prompt, "" while all are declared; `descriptions` are those of servers."""
+
+    def __init__(
+        self, registry: ToolRegistry, list_tools: "Callable[[], list[SearchableTool]]"
+    ) -> None:
+        self.note = ""
+        self.descriptions: Mapping[str, str] = {}
+        self._registry = registry
+        self._list_tools = list_tools
+
+    def open(
+        self, descriptions: Mapping[str, str] = MappingProxyType({}), waiting: Iterable[str] = ()
+    ) -> None:
+        """Declares the two tools that find and call those which are not declared, and fixes the
+        note. `waiting` are servers without tools so far. A program's own tools of these names keep
+        them: then the model can only call tools by their own names."""
+        from alhena.tools.tool_search import CallTool, SearchTools, describe_groups
+
+        for tool in (SearchTools(self._list_tools), CallTool()):
+            if self._registry.find(tool.name, excluded=True) is None:
+                self._registry.register(tool)
+        self.descriptions = {**self.descriptions, **descriptions}
+        self.note = self.note or describe_groups(self._list_tools(), self.descriptions, waiting)
 
 
 def _declared_order(entry: RegisteredTool) -> tuple[int, str, str]:
@@ -324,6 +388,23 @@ def adapt_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
     return None if told == schema else told
 
 
+class _ShortDeclaration(msgspec.Struct):
+    description: str
+    parameters: dict[str, Any]
+
+
+def read_short_declarations() -> dict[str, FunctionDeclaration]:
+    """The declarations of `SMALL_TOOLS` for models with a small window, by name."""
+    data = (BUILT_IN_FOLDER / "small_declarations.json").read_bytes()
+    found = msgspec.json.decode(data, type=dict[str, _ShortDeclaration])
+    return {
+        name: FunctionDeclaration(
+            name=name, description=each.description, parameters_json_schema=each.parameters
+        )
+        for name, each in found.items()
+    }
+
+
 NEVER = frozenset(
     {"delegate_to_agent", "ask_user", "enter_plan_mode", "exit_plan_mode", "complete_task"}
 )
@@ -335,21 +416,50 @@ def select_tools(session: ToolRegistry, patterns: Sequence[str], *own: Tool) -> 
 
     A pattern is a tool's name, `*`, or for an MCP server `server__tool`, `server__*` or their
     `mcp_server_` forms, or another program's name of one. A bare name never means a tool of a
-    server, whatever that calls its tools.
+    server, whatever that calls its tools. A tool that a pattern names exactly is declared; others
+    are found by search if the session's are.
     """
-    patterns = [each for name in patterns for each in (name, *(meant_names(name) or ()))]
+    patterns = [each for name in patterns for each in _names_meant(name)]
     registry = ToolRegistry()
+    any_found = False
     for name in dict.fromkeys((*session.names, *UNDECLARED)):
         entry = session.find(name)
         if entry is None or entry.tool.name in NEVER:
             continue
-        if any(_means(pattern, entry) for pattern in patterns):
-            registry.register(
-                entry.tool, origin=entry.origin, server=entry.server, accepted=entry.names
-            )
+        if entry.tool.name in SEARCH_PAIR and session.search.note:
+            continue
+        meaning = [pattern for pattern in patterns if _means(pattern, entry)]
+        if meaning:
+            declared = any("*" not in each for each in meaning)
+            any_found = any_found or not (declared or entry.declared)
+            copy_entry(registry, entry, declared=declared)
     for tool in own:
         registry.register(tool)
+    if any_found:
+        registry.search.open(session.search.descriptions)
     return registry
+
+
+def _names_meant(pattern: str) -> tuple[str, ...]:
+    """The pattern and what it means by the names of other programs; a shell command in brackets
+    means the shell."""
+    name, bracket, rest = pattern.partition("(")
+    found = (name, *(meant_names(name) or ()))
+    if not bracket:
+        return found
+    named = len(rest) > 1 and rest.endswith(")") and "run_shell_command" in map(resolve_name, found)
+    return found if named else (pattern,)
+
+
+def copy_entry(registry: ToolRegistry, entry: RegisteredTool, *, declared: bool = False) -> None:
+    """Registers a tool of another registry; with `declared` it is declared in any case."""
+    registry.register(
+        entry.tool,
+        origin=entry.origin,
+        server=entry.server,
+        accepted=entry.names,
+        declared=declared or entry.declared,
+    )
 
 
 def _means(pattern: str, entry: RegisteredTool) -> bool:
@@ -368,9 +478,9 @@ def unmatched_patterns(patterns: Iterable[str], names: Collection[str]) -> tuple
     known = fold_names(tuple(names))
 
     def is_known(pattern: str) -> bool:
-        meant = (pattern, *(meant_names(pattern) or ()))
         return any(
-            each.endswith("*") or each in names or fold_name(each) in known for each in meant
+            each.endswith("*") or each in names or fold_name(each) in known
+            for each in _names_meant(pattern)
         )
 
     return tuple(each for each in patterns if not is_known(each))

@@ -29,7 +29,7 @@ from alhena.system.walk import (
 )
 from alhena.system.wildcard import expand_braces, name_regex, path_regex
 from alhena.system.workspace import Workspace, is_within
-from alhena.tools.base import real_location, root_of
+from alhena.tools.base import has_closing_file, real_location, root_of
 from alhena.tools.contract import ToolFailure
 from alhena.values import Value
 from alhena.wire.content import Part
@@ -146,9 +146,7 @@ class Selector:
         self._cancellation = cancellation
         self._excluded = Exclusions(wanted.exclude)
         self._rules: dict[tuple[Path, bool, bool], IgnoreRules] = {}
-        self._closing = wanted.gemini and any(
-            os.path.lexists(root / ".geminiignore") for root in workspace.roots
-        )
+        self._closing = has_closing_file(workspace)
         self.selection = Selection()
 
     def run(self) -> Selection:
@@ -167,6 +165,10 @@ class Selector:
             return False
         root = root_of(self._workspace, path)
         return self._rules_of(root, git=False).is_ignored(path, is_dir=False)
+
+    def describe_closing(self) -> str:
+        """The reason that a file is left out although it is named."""
+        return f"{' or '.join(self._workspace.filtering.closing)} leaves it out"
 
     def may_hold_secrets(self, path: Path, real: Path) -> bool:
         """True for a file that may hold secrets, by its path or by where that leads."""
@@ -213,7 +215,7 @@ class Selector:
         elif self._wanted.exclude and self._excluded.take(self._relative(path)):
             self.selection.skip(shown, "an exclude pattern matches it")
         elif self.gemini_ignores(path):
-            self.selection.skip(shown, ".geminiignore leaves it out")
+            self.selection.skip(shown, self.describe_closing())
         else:
             self.selection.add(shown, media=True)
 
@@ -306,7 +308,10 @@ class Selector:
         key = (root, git, gemini)
         if key not in self._rules:
             environ = self._wanted.environ
-            self._rules[key] = IgnoreRules(root, git=git, gemini=gemini, environ=environ)
+            custom = self._workspace.filtering.custom_ignore_file_paths
+            self._rules[key] = IgnoreRules(
+                root, git=git, gemini=gemini, environ=environ, custom=custom
+            )
         return self._rules[key]
 
 
@@ -452,7 +457,8 @@ class GatheredFiles:
                 f"{f', and {more} more' if more > 0 else ''}. Read them with a further call."
             )
         if not self.processed:
-            lines += selection.left_out.describe(_INCLUDE_IGNORED)
+            closing = self._workspace.filtering.closing
+            lines += selection.left_out.describe(_INCLUDE_IGNORED, closing)
         elif selection.ignored:
             lines.append(f"{len(selection.ignored)} files are left out by ignore files.")
         if selection.secrets:
@@ -482,7 +488,7 @@ class GatheredFiles:
             selector.selection.secrets.add(str(path))
             return ""
         if real != path and selector.gemini_ignores(real):
-            return ".geminiignore leaves it out"
+            return selector.describe_closing()
         try:
             descriptor = open_real(real)
             try:

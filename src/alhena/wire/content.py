@@ -241,7 +241,8 @@ def for_another_model(content: Content, *, sign_calls: bool) -> Content:
 
 
 class ToolCallRequestInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A call to schedule. `call_id` is the model's id, or one from `CallIds`."""
+    """A call to schedule. `call_id` is the model's id, or one from `CallIds`. `called_as`: the name
+    that the model called when that is not the tool's own."""
 
     call_id: str
     name: str
@@ -252,6 +253,37 @@ class ToolCallRequestInfo(msgspec.Struct, frozen=True, kw_only=True):
     trace_id: str | None = None
     parent_call_id: str | None = None
     scheduler_id: str | None = None
+    called_as: str = ""
+
+    @property
+    def answered_name(self) -> str:
+        """The name that the response to the model carries."""
+        return self.called_as or self.name
+
+
+CALL_TOOL = "call_tool"
+"""The declared tool that calls those which are found by search."""
+
+
+def meant_call(call: FunctionCall) -> FunctionCall:
+    """The call that is meant by one of `call_tool`. Others, and one that does not say a tool and
+    its arguments, as they are."""
+    if call.name != CALL_TOOL or not isinstance(call.args, dict):
+        return call
+    name: object = call.args.get("name")
+    args: object = call.args.get("args")
+    if isinstance(args, str):
+        try:
+            args = msgspec.json.decode(args) if args.strip() else {}
+        except msgspec.DecodeError:
+            return call
+    known = call.args.keys() <= {"name", "args"}
+    if not known or not isinstance(name, str) or not isinstance(args, dict | None):
+        return call
+    if name.strip() in ("", CALL_TOOL):
+        return call
+    given = cast("dict[str, Any]", args or {})
+    return msgspec.structs.replace(call, name=name.strip(), args=given)
 
 
 class CallIds:
@@ -269,15 +301,23 @@ class CallIds:
 
 
 def request_info(
-    call: FunctionCall, call_id: str, prompt_id: str, trace_id: str | None = None
+    call: FunctionCall,
+    call_id: str,
+    prompt_id: str,
+    trace_id: str | None = None,
+    *,
+    searching: bool = False,
 ) -> ToolCallRequestInfo:
-    """The schedulable form of a model's function call. `trace_id` is that of its response."""
+    """The schedulable form of a model's function call. `trace_id` is that of its response. With
+    `searching` a call of `call_tool` is one of the tool that it names."""
+    meant = meant_call(call) if searching else call
     return ToolCallRequestInfo(
         call_id=call_id,
-        name=call.name,
-        args=call.args or {},
+        name=meant.name,
+        args=meant.args or {},
         prompt_id=prompt_id,
         trace_id=trace_id,
+        called_as="" if meant is call else call.name,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from alhena.wire.content import (
+    Content,
     EncodedContent,
     Wire,
     encode_value,
@@ -20,7 +21,7 @@ from alhena.wire.content import (
     needs_mending,
 )
 from alhena.wire.errors import ApiStatus, DecodeError, EncodeError
-from alhena.wire.json_values import as_array, as_object, excerpt, scrub
+from alhena.wire.json_values import as_array, as_object, decode_json, excerpt, scrub, scrub_json
 from alhena.wire.request import (
     GenerateContentConfig,
     GenerateContentRequest,
@@ -60,7 +61,31 @@ class _EncodedContents(Wire, frozen=True, kw_only=True):
     contents: tuple[msgspec.Raw, ...]
 
 
-class _EmbedOne(Wire, frozen=True, kw_only=True):
+class EmbedSettings(Wire, frozen=True, kw_only=True):
+    """Settings of one content's vector: its use (`RETRIEVAL_QUERY` …), the title of a document, and
+    the number of dimensions."""
+
+    task_type: str | None = None
+    title: str | None = None
+    output_dimensionality: int | None = None
+
+
+class ContentToEmbed(EncodedContent):
+    """A content with settings for its vector."""
+
+    __slots__ = ("settings",)
+
+    def __init__(self, content: Content, settings: EmbedSettings) -> None:
+        super().__init__(content)
+        self.settings = settings
+
+
+def _embed_settings(content: EncodedContent) -> dict[str, Any]:
+    settings = content.settings if isinstance(content, ContentToEmbed) else EmbedSettings()
+    return msgspec.structs.asdict(settings)
+
+
+class _EmbedOne(EmbedSettings, frozen=True, kw_only=True):
     model: str
     content: msgspec.Raw
 
@@ -151,9 +176,8 @@ def encode_count_tokens(contents: Sequence[EncodedContent]) -> bytes:
 def encode_embed(contents: Sequence[EncodedContent], model: str) -> bytes:
     """The body of batchEmbedContents, one request per content; each repeats the model."""
     name = resource_name(model)
-    return encode_value(
-        _EmbedAll(requests=tuple(_EmbedOne(model=name, content=one.raw) for one in contents))
-    )
+    ones = [_EmbedOne(model=name, content=one.raw, **_embed_settings(one)) for one in contents]
+    return encode_value(_EmbedAll(requests=tuple(ones)))
 
 
 def resource_name(model: str) -> str:
@@ -252,13 +276,17 @@ def _decode(payload: bytes, kind: type[T]) -> T:
         return _decoder(kind).decode(payload)
     except msgspec.ValidationError as error:
         return _decode_leniently(payload, kind, error)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if (clean := scrub_json(payload)) != payload:
+            return _decode(clean, kind)
+        raise _decode_error(payload, error) from error
+    except RecursionError as error:
         raise _decode_error(payload, error) from error
 
 
 def _decode_leniently(payload: bytes, kind: type[T], refusal: msgspec.ValidationError) -> T:
     try:
-        plain = _without_nulls(msgspec.json.decode(payload), frozenset())
+        plain = _without_nulls(decode_json(payload), frozenset())
         return msgspec.convert(plain, kind, strict=False)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _decode_error(payload, refusal) from error
@@ -299,7 +327,7 @@ def _refuse_error(payload: bytes) -> None:
 
 def _parse(text: bytes | str) -> Any:
     try:
-        return msgspec.json.decode(text)
+        return decode_json(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
 
@@ -414,7 +442,7 @@ def enveloped_count_tokens(contents: Sequence[EncodedContent], model: str) -> by
     return encode_value(_CountEnvelope(request=msgspec.Raw(named[:-1] + b"," + inner[1:])))
 
 
-class _One(Wire, frozen=True, kw_only=True):
+class _One(EmbedSettings, frozen=True, kw_only=True):
     content: msgspec.Raw
 
 
@@ -425,5 +453,5 @@ class _Many(Wire, frozen=True, kw_only=True):
 def encode_embed_contents(contents: Sequence[EncodedContent]) -> bytes:
     """The body of embedContent for one content, of batchEmbedContents otherwise. The model is in
     the URL."""
-    ones = tuple(_One(content=one.raw) for one in contents)
+    ones = tuple(_One(content=one.raw, **_embed_settings(one)) for one in contents)
     return encode_value(ones[0] if len(ones) == 1 else _Many(requests=ones))

@@ -1,6 +1,9 @@
 """Plain JSON values and texts, safe to send and display."""
 
+import re
 from typing import Any, cast
+
+import msgspec
 
 from alhena.display_text import ELLIPSIS, escaped
 
@@ -30,6 +33,32 @@ def scrub(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+"""An escape of a JSON text: a pair of surrogates, a lone one (in the group), or another."""
+
+
+def scrub_json(data: bytes) -> bytes:
+    """JSON text that strict readers take: lone surrogate escapes become U+FFFD. Services cut texts
+    within an emoji."""
+    return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], data)
+
+
+def decode_json(data: bytes | str) -> Any:
+    """Decodes a JSON text of a service, scrubbed if need be. Raises msgspec.DecodeError,
+    UnicodeError or RecursionError."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeError):
+        raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+        if (clean := scrub_json(raw)) == raw:
+            raise
+        return msgspec.json.decode(clean)
 
 
 def excerpt(data: bytes | str, limit: int = 160) -> str:

@@ -55,6 +55,9 @@ Such a call is not part of the answer."""
 NO_REASON = "the stream ended without a finish reason"
 """The finish message, at STOP, of a text without a finish reason."""
 
+STOPPED_AT = "the answer reached the stop sequence "
+"""Prefix of the finish message, at STOP, of an answer that was ended before a stop sequence."""
+
 
 class UsageMetadata(Wire, frozen=True, kw_only=True):
     """Token counts from the server (WIRE-08). Negative ones become 0. `service_tier` is that of the

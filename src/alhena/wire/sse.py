@@ -12,6 +12,9 @@ MAX_EVENT_BYTES = 64 * 1024 * 1024
 BODY_LIMIT = 64 * 1024
 """Bytes of a body that is not an event stream kept for the error."""
 
+END_MARKER = b"[DONE]"
+"""The payload with which OpenAI's services, and proxies of others, end a stream."""
+
 _BOM = b"\xef\xbb\xbf"
 _LONGEST_PREFIX = len(b"data: ")
 _JUDGED_BYTES = 4096

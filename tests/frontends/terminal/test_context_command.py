@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from alhena.config.settings import ModelSettings, PriceSettings, Settings
+from alhena.display_text import money
 from tests.frontends.terminal.kit import ListScreen
 from tests.frontends.terminal.test_conversation import calling, sitting
 from tests.support.scripted import ScriptedGenerator
@@ -37,7 +39,8 @@ async def test_context_names_the_parts_of_the_window_and_the_largest(
     rows = {
         name: int(tokens.replace(",", ""))
         for tokens, _, name in (
-            row.split(None, 2) for row in behind.partition("Largest")[0].splitlines()[2:]
+            (*row.split(None, 3)[:2], row.split(None, 3)[3])
+            for row in behind.partition("Largest")[0].splitlines()[3:]
         )
     }
     assert list(rows)[:5] == ["System prompt", "Tools", "Memory", "Conversation", "Results"]
@@ -50,3 +53,19 @@ async def test_context_names_the_parts_of_the_window_and_the_largest(
     assert any("prompt: read it read it" in row for row in largest)
     sizes = [int(row.split()[0].replace(",", "")) for row in largest]
     assert sizes == sorted(sizes, reverse=True)
+
+
+async def test_context_says_what_each_part_costs(project: Path):
+    price = PriceSettings(input=1.0, output=4.0, cached=0.1)
+    settings = Settings(model=ModelSettings(prices={"*": price}))
+    answer = [chunk({"text": "Done."}, finish="STOP", usage={**USAGE, "promptTokenCount": 500_000})]
+    screen = ListScreen()
+    async with sitting(ScriptedGenerator(answer), screen, settings=settings) as conversation:
+        conversation.submit("word " * 100_000)
+        conversation.submit("/context")
+        await screen.until(lambda: "Largest" in screen.text)
+    _, _, told = screen.text.partition("Context: ")
+    assert "$0.50 a request, $0.050 where the cache has it" in told
+    (row,) = [row for row in told.splitlines() if row.endswith("  Conversation")]
+    tokens, _, shown, _ = row.split()
+    assert shown == money(int(tokens.replace(",", "")) / 1_000_000)

@@ -112,13 +112,54 @@ async def test_what_was_written_before_the_question_could_be_read_is_a_prompt(
 ):
     at = At(*pipe)
     at.screen.attach(at.somebody)
-    at.type("y\n")
     async with asked(at) as asking:
         await at.until("Allow this?")
         at.type("1\n")
         await at.until(ASKED)
-        assert at.somebody.done == ["submit y", "submit 1"]
+        await at.somebody.until("submit 1")
         assert not asking.done()
+
+
+@pytest.mark.requirement("WORLD-02")
+async def test_lines_that_come_together_are_one_draft_which_the_next_line_sends(
+    pipe: tuple[int, int],
+):
+    at = At(*pipe)
+    at.screen.attach(at.somebody)
+    at.type("first line\n\n/quit\n")
+    await at.until("3 lines, not sent")
+    assert at.somebody.done == []
+    at.type("the end\n")
+    await at.somebody.until("submit first line\n\n/quit\nthe end")
+    at.type("漢\n字\n")  # and one that ends with its line
+    await at.until("2 lines, not sent")
+    at.type("\n")
+    await at.somebody.until("submit 漢\n字\n")
+    at.type("a\nb\n")
+    await at.until("2 lines, not sent", times=2)
+    at.screen.interrupt()
+    assert "Dropped." in at.written
+    at.type("\n\n")  # Enter held down is no paste
+    await at.somebody.until("submit ")
+    at.type("alone\n")
+    await at.somebody.until("submit alone")
+    at.screen.close()
+    assert [each for each in at.somebody.done if each != "interrupt"] == [
+        "submit first line\n\n/quit\nthe end",
+        "submit 漢\n字\n",
+        "submit ",
+        "submit alone",
+    ]
+
+
+async def test_lines_written_before_the_session_began_are_prompts_one_by_one(
+    pipe: tuple[int, int],
+):
+    at = At(*pipe)
+    at.type("first\nsecond\n")
+    at.screen.attach(at.somebody)
+    assert at.somebody.done == ["submit first", "submit second"]
+    at.screen.close()
 
 
 async def test_before_there_is_a_person_it_waits_for_one(pipe: tuple[int, int]):

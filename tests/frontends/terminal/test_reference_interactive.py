@@ -11,6 +11,7 @@ from typing import Any
 import pexpect
 import pytest
 
+from alhena.frontends.terminal.dialogs.approval import REASON
 from tests.frontends.terminal.session import CTRL_C, PLACEHOLDER, at, calling, leave
 from tests.mcp.kit import odd, tool
 from tests.support.server import ScriptedServer, call, chunk, json_reply, sse, text
@@ -174,6 +175,33 @@ def test_a_hook_that_asks_is_asked_about_even_in_yolo_mode(
         expect(terminal, "successfully")
         leave(terminal)
     assert (project / "ask.txt").read_text(encoding="utf-8") == "Hello Ask"
+
+
+@pytest.mark.requirement("WORLD-04")
+def test_answers_to_the_question_of_a_hook_have_their_usual_numbers(
+    server: ScriptedServer, home: Path, project: Path
+):
+    says = {"decision": "ask", "systemMessage": "FORCED BY A HOOK"}
+    hooks = {"BeforeTool": hook(project, "ask", f"echo '{json.dumps(says)}'")}
+    args = {"file_path": "ask.txt", "content": "Hello Ask"}
+    server.reply(calling("write_file", args), calling("run_shell_command", {"command": "true"}))
+    server.reply(sse(text("All done.")))
+    with Run(server, home, project, hooks=hooks).start("--yolo", "--skip-trust") as terminal:
+        enter(terminal, "Create a file")
+        expect(terminal, "4/n No")
+        terminal.until("Use arrow keys")
+        enter(terminal, "4")
+        terminal.until(REASON)
+        terminal.send("\r")
+        expect(terminal, "Cancelled")
+        assert not (project / "ask.txt").exists()
+        terminal.until(PLACEHOLDER)
+        enter(terminal, "Run it")
+        expect(terminal, "4/n No", times=2)
+        terminal.until("Use arrow keys")
+        enter(terminal, "1")
+        expect(terminal, "All done.")
+        leave(terminal)
 
 
 def test_an_after_agent_hook_gets_each_answer(server: ScriptedServer, home: Path, project: Path):

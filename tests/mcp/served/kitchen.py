@@ -182,6 +182,12 @@ def scan() -> bytes:
     return SCAN
 
 
+@kitchen.resource("kitchen://dish/{name}")
+def dish(name: str) -> str:
+    """A dish."""
+    return f"a plate of {name}"
+
+
 def main() -> None:
     """Serves until it is ended."""
     how = sys.argv[1]

@@ -220,7 +220,9 @@ def respond(request: dict[str, Any]) -> None:
                 pages(request, method.partition("/")[0])
         case "tools/call":
             call(request)
-        case "prompts/get" | "resources/read" as method:
+        case "prompts/get" | "resources/read" | "resources/templates/list" as method if (
+            method in SCRIPT.get("answers", {})
+        ):
             answer(request, SCRIPT["answers"][method])
         case str() as method if "id" in request:
             refuse(request, -32601, f"no method {method}")

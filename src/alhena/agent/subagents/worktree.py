@@ -90,16 +90,28 @@ def make_worktree(
     """A worktree in the directory `place` of the repository around `cwd`, at a commit. With `lock`
     git forgets it only when it is unlocked: other machines do not see the place. `held` are locks
     that git keeps, also past the end of this process. Raises InputError."""
-    top = run_git(cwd, environ, "rev-parse", "--show-toplevel").removesuffix(b"\n")
-    repository = Path(os.path.realpath(os.fsdecode(top)))
+    repository, name, inner = _find_repository(cwd, environ)
     base = run_git(cwd, environ, "rev-parse", "--verify", f"{commit}^{{commit}}").decode().strip()
-    tree = place / repository.name
-    inner = os.path.normpath(tree / os.path.relpath(os.path.realpath(cwd), repository))
+    tree = place / name
     with alone(_lock(repository, environ)) as own:
         # Forced twice: git, killed at this before, may know the place as a locked worktree.
         add = ("--force", "--force", "--detach", *(("--lock",) if lock else ()))
         add_worktree(repository, environ, (*add, str(tree), base), tree, held=(*held, *own))
-    return Worktree(repository, tree, Path(inner), base, environ)
+    return Worktree(repository, tree, Path(os.path.normpath(tree / inner)), base, environ)
+
+
+def _find_repository(cwd: Path, environ: Mapping[str, str]) -> tuple[Path, str, str]:
+    """The top of the working tree around a directory, or a bare repository; the name of its
+    worktrees, and the directory's path in them. Raises InputError."""
+    if run_git(cwd, environ, "rev-parse", "--is-bare-repository").strip() == b"true":
+        options = ("--path-format=absolute", "--git-common-dir")
+        found = run_git(cwd, environ, "rev-parse", *options).removesuffix(b"\n")
+        store = Path(os.path.realpath(os.fsdecode(found)))
+        name = store.name.removesuffix(".git")
+        return store, store.parent.name or "tree" if name in ("", ".bare") else name, "."
+    top = run_git(cwd, environ, "rev-parse", "--show-toplevel").removesuffix(b"\n")
+    repository = Path(os.path.realpath(os.fsdecode(top)))
+    return repository, repository.name, os.path.relpath(os.path.realpath(cwd), repository)
 
 
 def add_worktree(

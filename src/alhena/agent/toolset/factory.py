@@ -39,7 +39,7 @@ from alhena.policy.settings_rules import unknown_tools
 from alhena.system.workspace import Workspace
 from alhena.tools.base import LazyTool
 from alhena.tools.builtin.subagents import DelegateToAgent
-from alhena.tools.catalogue import ModelTools, ToolHost, builtin_tools
+from alhena.tools.catalogue import SMALL_TOOLS, ModelTools, ToolHost, builtin_tools
 from alhena.tools.contract import ExecutionContext, HostProgram, Tool, ToolResult
 from alhena.tools.registry import (
     ALIASES,
@@ -47,6 +47,7 @@ from alhena.tools.registry import (
     DELEGATE,
     ToolRegistry,
     ToolSources,
+    all_names,
     resolve_name,
 )
 from alhena.values import FailedCall, Value
@@ -113,7 +114,10 @@ def register_session_tools(bench: Toolset, plans: Path, wanted: Collection[str])
         async def run(name: str, objective: str, context: ExecutionContext) -> ToolResult:
             return await running()(name, objective, context)
 
-        bench.registry.register(DelegateToAgent(summaries, run))
+        delegate = DelegateToAgent(summaries, run)
+        bench.registry.register(delegate)
+        if remote and bench.host.groups is not None:
+            bench.sources.add(lambda: _describe_remote(bench, delegate))
 
 
 def _builtin_agents(spec: SessionSpec) -> "tuple[AgentDefinition, ...]":
@@ -128,6 +132,20 @@ def _builtin_agents(spec: SessionSpec) -> "tuple[AgentDefinition, ...]":
         for agent in builtin_agents()
         if agent.name not in overrides or overrides[agent.name].enabled is not False
     )
+
+
+async def _describe_remote(bench: Toolset, tool: DelegateToAgent) -> None:
+    """Has the model told what the cards of remote agents say."""
+    from alhena.agent.subagents.cards import describe_by_cards
+
+    context = bench.authority.context
+
+    def may_be_called(name: str) -> bool:
+        names = (*all_names(DELEGATE), name)
+        return not bench.authority.excludes(names, None, context)
+
+    environ = bench.spec.place.environ
+    await describe_by_cards(tool, bench.agents.remote, environ, may_be_called)
 
 
 def _open_remote(bench: Toolset, agents: "tuple[RemoteAgent, ...]") -> "RemoteAgents":
@@ -250,7 +268,7 @@ def open_folders(spec: SessionSpec, session_id: str) -> Folders:
     outputs = OutputStore(
         temp / "tool-outputs",
         session_id,
-        threshold=spec.place.settings.tools.truncate_tool_output_threshold,
+        threshold=_result_characters(spec),
         lines=spec.place.settings.tools.truncate_tool_output_lines or 0,
         prepare=lambda: claim_project_temp(temp, spec.place.cwd),
     )
@@ -264,6 +282,18 @@ def open_folders(spec: SessionSpec, session_id: str) -> Folders:
     )
     workspace.follow_filtering(spec.place.settings.context.file_filtering)
     return Folders(workspace, outputs, plans)
+
+
+def _result_characters(spec: SessionSpec) -> int:
+    """Characters of the longest result that goes to the model whole."""
+    settings = spec.place.settings
+    if not settings.model.is_small:
+        return settings.tools.truncate_tool_output_threshold
+    from alhena.agent.chat import SessionModels
+    from alhena.agent.prompt_size import result_characters
+
+    model = SessionModels(spec.model.name, spec.place.environ, settings).name
+    return result_characters(settings, model)
 
 
 def open_host(
@@ -307,10 +337,13 @@ def open_toolset(
     trusted = policy.trusted
     host, about_sandbox = open_host(spec, links, folders, groups)
     engine = open_engine(spec, policy)
+    small = spec.place.settings.model.is_small
     wanted = BUILT_IN if spec.tools.builtin is None else frozenset(spec.tools.builtin)
+    wanted = wanted & SMALL_TOOLS if small else wanted
     registry = ToolRegistry(
         (tool for tool in builtin_tools(host) if tool.name in wanted),
         declare=(*(spec.tools.builtin or ()), *(spec.place.settings.tools.core or ())),
+        short=small,
     )
     hooks, warned, noted = _open_hooks(spec, links, folders.plans, groups, registry)
     agents = _open_agents(spec, wanted, groups, links.ask, trusted=trusted)
@@ -391,7 +424,10 @@ def _register_own(bench: Toolset, rules: Sequence[PolicyRule]) -> None:
     spec = bench.spec
     for tool in spec.tools.own:
         require_own_name(tool.name)
-        bench.warnings.extend(filter(None, (bench.registry.register(tool),)))
+        warning = bench.registry.register(tool, declared=not spec.tools.search_own)
+        bench.warnings.extend(filter(None, (warning,)))
+    if spec.tools.own and spec.tools.search_own:
+        bench.registry.search.open()
     discovers = spec.place.settings.tools.discovery_command or spec.place.extensions
     if not (_names_servers(spec) or discovers):
         bench.warnings.extend(unknown_tools(rules, partial(_is_tool, bench), _NAMES))

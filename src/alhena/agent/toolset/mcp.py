@@ -45,15 +45,18 @@ from alhena.system.private_files import PrivateFiles, change_file
 from alhena.system.processes import ProcessGroups
 from alhena.tools.registry import (
     READ_RESOURCE,
-    RegisteredTool,
+    SEARCH_PAIR,
     ToolRegistry,
     ToolSources,
+    copy_entry,
     select_tools,
 )
 
 if TYPE_CHECKING:
     import httpx2
 
+    from alhena.config.mcp_servers import McpOAuth
+    from alhena.mcp.oauth.renewal import Renewal
     from alhena.models.auth.login import Person
     from alhena.tools.builtin.ask_user import Ask
 
@@ -62,6 +65,7 @@ def stored_access(environ: Mapping[str, str], warn: Callable[[str], None]) -> Au
     """Authentication with stored tokens; never opens a browser. `warn` gets messages about tokens
     that cannot be read or saved."""
     tokens = token_file(environ)
+    renewals: dict[tuple[str, str, McpOAuth | None], Renewal] = {}
 
     def access(name: str, server: McpServer) -> "httpx2.Auth | None":
         address = server.address
@@ -76,7 +80,9 @@ def stored_access(environ: Mapping[str, str], warn: Callable[[str], None]) -> Au
             return None  # the settings say who asks
         from alhena.mcp.oauth.renewal import Renewal, StoredAccess
 
-        return StoredAccess(Renewal(name, server, tokens, warn), address)
+        # A refused renewal is not tried again with the next connection.
+        made = Renewal(name, server, tokens, warn)
+        return StoredAccess(renewals.setdefault((name, address, server.oauth), made), address)
 
     return access
 
@@ -287,7 +293,11 @@ def open_servers(place: ServerPlace) -> "ServerControl":
         place.registry,
         Pins(PrivateFiles(config_home(environ)), warn),
         ServerOutlets(
-            warn=warn, changed=follow_changes, directory=around.cwd, named=spec.place.name_secrets
+            warn=warn,
+            changed=follow_changes,
+            directory=around.cwd,
+            named=spec.place.name_secrets,
+            is_too_large=partial(_is_too_large, settings, spec.model.name),
         ),
     )
 
@@ -306,6 +316,27 @@ def open_servers(place: ServerPlace) -> "ServerControl":
     place.sources.add(source)
     place.sources.when_closed(close)
     return control
+
+
+MAX_DECLARED = 40
+"""Maximum number of tools of servers that are all declared, unless the settings say so."""
+
+
+def _is_too_large(settings: Settings, model: str | None, declarations: Sequence[int]) -> bool:
+    """True when tools of servers, whose declarations have these sizes in characters, are found by
+    search: more than 40 are, or those of more than a twentieth of the context window."""
+    if settings.mcp.tool_search != "auto":
+        return settings.mcp.tool_search == "on"
+    if len(declarations) > MAX_DECLARED:
+        return True
+    from alhena.models.catalogue import model_info
+
+    name = model or settings.model.name or ""
+    window = settings.model.context_window or model_info(name).input_limit
+    return sum(declarations) // CHARACTERS_A_TOKEN > window // 20
+
+
+CHARACTERS_A_TOKEN = 4
 
 
 def _tool_names(servers: Servers) -> dict[str, frozenset[str] | None]:
@@ -328,7 +359,8 @@ def instructions(servers: Servers) -> str:
     )
 
 
-_LIST_RESOURCES = "list_mcp_resources"
+_OF_SERVERS = {READ_RESOURCE, "list_mcp_resources", *SEARCH_PAIR}
+"""The built-in tools that belong to the servers of one session."""
 
 
 class AgentServers:
@@ -373,28 +405,33 @@ class AgentServers:
         session = select_tools(tools, agent.tools)
         others = [found for name in session.names if (found := session.find(name)) is not None]
         for each in others:
-            if each.server is None and each.tool.name not in (READ_RESOURCE, _LIST_RESOURCES):
-                _add(registry, each)
+            if each.server is None and each.tool.name not in _OF_SERVERS:
+                copy_entry(registry, each)
         servers = Servers(
             configured_servers(of_agent, environ),
             opener(around),
             registry,
             Pins(PrivateFiles(config_home(environ)), warn),
-            ServerOutlets(warn=warn, changed=lambda: None, directory=around.cwd),
+            ServerOutlets(
+                warn=warn,
+                changed=lambda: None,
+                directory=around.cwd,
+                is_too_large=partial(_is_too_large, spec.place.settings, agent.model),
+            ),
         )
         try:
             servers.start()
             await servers.wait_until_settled()
             servers.begin()
-            own = tuple(registry.names)
+            own = tuple(
+                name
+                for name in registry.names
+                if (entry := registry.find(name)) is not None and entry.server is None
+            )
             for each in others:
                 if each.server not in servers.servers and registry.find(each.wire_name) is None:
-                    _add(registry, each)
+                    copy_entry(registry, each)
             rights = (*agent.tools, *own, *(f"{name}__*" for name in servers.servers))
             yield registry, servers, replace(agent, tools=rights)
         finally:
             await servers.close()
-
-
-def _add(registry: ToolRegistry, entry: RegisteredTool) -> None:
-    registry.register(entry.tool, origin=entry.origin, server=entry.server, accepted=entry.names)

@@ -102,12 +102,14 @@ class Permissions(Value, frozen=True, kw_only=True):
 
 class Tools(Value, frozen=True, kw_only=True):
     """The tools of a session: `builtin` are the only ones declared of the built-in ones, `own`
-    those of the program; `agents` and `remote_agents` come beside the built-in ones; `hooks` are
-    those of the program. `servers`: connect to MCP servers, of which `in_process_servers` are
-    objects of the SDK by name, and wait for them before the first prompt, or not."""
+    those of the program, which with `search_own` are found by search; `agents` and `remote_agents`
+    come beside the built-in ones; `hooks` are those of the program. `servers`: connect to MCP
+    servers, of which `in_process_servers` are objects of the SDK by name, and wait for them before
+    the first prompt, or not."""
 
     builtin: tuple[str, ...] | None = None
     own: tuple[Tool, ...] = ()
+    search_own: bool = False
     agents: "tuple[AgentDefinition, ...]" = ()
     remote_agents: "tuple[RemoteAgent, ...]" = ()
     hooks: Mapping[str, Any] | None = None

@@ -1,7 +1,8 @@
 """The tools and the policy over a workspace: everything that runs calls, with or without a
 conversation."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,10 +34,12 @@ if TYPE_CHECKING:
     from alhena.mcp.servers import Servers
     from alhena.scheduler.confirmation import Confirmations
     from alhena.scheduler.executor import Durable, Keep
+    from alhena.scheduler.gate import Decide
     from alhena.scheduler.hooks import ToolHooks
     from alhena.scheduler.question import Approver
     from alhena.scheduler.scheduler import Caller, Scheduler
     from alhena.skills.files import Skills
+    from alhena.telemetry.spans import Spans
     from alhena.tools.builtin.ask_user import Ask
 
 
@@ -102,7 +105,7 @@ class Toolset(msgspec.Struct, kw_only=True, eq=False):
     """The tools of a session, over the services of `host`; `authority` decides on their calls.
 
     `warnings` are for people, `notes` for those who look closer. `spending` is what the session's
-    requests took. The last of `tracers` gives the trace context of a call.
+    requests took. The last of `tracers` knows the span of a call.
     """
 
     spec: SessionSpec
@@ -119,7 +122,7 @@ class Toolset(msgspec.Struct, kw_only=True, eq=False):
     warnings: list[str]
     notes: tuple[str, ...] = ()
     when_closed: list[Callable[[], object]] = []
-    tracers: list[Callable[[str], str]] = []
+    tracers: "list[Spans]" = []
     around_calls: "ToolHooks | None" = None
 
     @property
@@ -150,7 +153,11 @@ class Toolset(msgspec.Struct, kw_only=True, eq=False):
 
     def trace_of(self, call_id: str) -> str:
         """The W3C trace context of a running call, "" where none is kept."""
-        return self.tracers[-1](call_id) if self.tracers else ""
+        return self.tracers[-1].traceparent(call_id) if self.tracers else ""
+
+    def enter_span(self, call_id: str) -> AbstractContextManager[object]:
+        """Makes the span of a running call the current one, where spans are made."""
+        return self.tracers[-1].inside_call(call_id) if self.tracers else nullcontext()
 
     def scheduler(
         self,
@@ -158,9 +165,11 @@ class Toolset(msgspec.Struct, kw_only=True, eq=False):
         approver: "Approver | None" = None,
         registry: ToolRegistry | None = None,
         caller: "Caller | None" = None,
+        patterns: Sequence[str] = (),
     ) -> "Scheduler":
         """A scheduler over these tools, or over those of another registry for a subagent, the
-        `caller`; policy and hooks are the same. Without `approver` no person is asked."""
+        `caller`; policy and hooks are the same, and of the shell there are only the commands that
+        the `patterns` of its tools name, if they do. Without `approver` no person is asked."""
         from alhena.scheduler.executor import CallServices, Executor
         from alhena.scheduler.gate import CallPolicy
         from alhena.scheduler.scheduler import Scheduler
@@ -183,6 +192,7 @@ class Toolset(msgspec.Struct, kw_only=True, eq=False):
             keep=self.links.keep,
             program=self.spec.client.program,
             traceparent=lambda call_id: self.trace_of(known_as(call_id)),
+            enter_span=lambda call_id: self.enter_span(known_as(call_id)),
             discover=None if self.memory is None else self.memory.conversation(),
         )
         executor = Executor(
@@ -194,7 +204,7 @@ class Toolset(msgspec.Struct, kw_only=True, eq=False):
         return Scheduler(
             self.registry if registry is None else registry,
             CallPolicy(
-                authority.decide_for(caller),
+                self._decide_for(caller, patterns),
                 None if authority.checks is None else authority.check,
                 authority.watch,
             ),
@@ -203,6 +213,18 @@ class Toolset(msgspec.Struct, kw_only=True, eq=False):
             asking=asking,
             caller=caller,
         )
+
+    def _decide_for(self, caller: "Caller | None", patterns: Sequence[str]) -> "Decide":
+        """The decisions on the calls of a caller with these tools."""
+        decide = self.authority.decide_for(caller)
+        if caller is None or not any("(" in each for each in patterns):
+            return decide
+        from alhena.policy.engine import tighten
+        from alhena.policy.settings_rules import restrict_shell
+
+        only = restrict_shell(f"agent {caller.name}", patterns)
+        context = self.authority.context
+        return lambda call: tighten(decide(call), call, (only,) if only else (), context)
 
     def _hooks_of_tools(self) -> "ToolHooks | None":
         """The hooks around calls, one for all schedulers; None when there are none."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
@@ -10,6 +11,8 @@ import msgspec
 
 from alhena.errors import AlhenaError
 from alhena.frontends.shared.pipes import Incoming, Outgoing
+from alhena.tools.threads import Boundary, one_line
+from alhena.wire.content import mend
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -38,6 +41,21 @@ class Reply(msgspec.Struct, frozen=True):
 
     result: dict[str, Any]
     then: Callable[[], None] = lambda: None
+
+
+def _decode_line(line: str) -> Any:
+    """The message of a line. Half of a character, as an escape, becomes U+FFFD: editors cut texts
+    anywhere. Raises ValueError and RecursionError."""
+    try:
+        return msgspec.json.decode(line)
+    except msgspec.DecodeError as error:
+        if "\\u" not in line:
+            raise ValueError(str(error)) from error
+    return mend(json.loads(line, parse_constant=_refuse_constant))
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
 
 
 class Connection:
@@ -113,8 +131,8 @@ class Connection:
 
     def _take(self, line: str) -> None:
         try:
-            message = msgspec.json.decode(line)
-        except (msgspec.DecodeError, RecursionError) as error:
+            message = _decode_line(line)
+        except (ValueError, RecursionError) as error:
             self._fail(None, RpcError(PARSE_ERROR, f"Parse error: {error}"))
             return
         if not isinstance(message, dict):
@@ -146,18 +164,24 @@ class Connection:
             future.set_result(found["result"])
 
     async def _answer(self, number: Any, method: str, params: Any) -> None:
+        boundary = Boundary()
+        reply: Reply | None = None
         try:
-            reply = await self._request(method, params)
-        except RpcError as error:
-            self._fail(number, error)
-        except AlhenaError as error:
-            self._fail(number, RpcError(INTERNAL, str(error), {"kind": error.kind}))
+            with boundary:
+                reply = await self._request(method, params)
         except asyncio.CancelledError:
             self._fail(number, RpcError(INTERNAL, "the agent ends"))
             raise
-        else:
-            self._send({"jsonrpc": "2.0", "id": number, "result": reply.result})
-            reply.then()
+        match boundary.failure:
+            case None if reply is not None:
+                self._send({"jsonrpc": "2.0", "id": number, "result": reply.result})
+                reply.then()
+            case RpcError() as error:
+                self._fail(number, error)
+            case AlhenaError() as error:
+                self._fail(number, RpcError(INTERNAL, str(error), {"kind": error.kind}))
+            case error:  # a fault of ours must not leave the client waiting
+                self._fail(number, RpcError(INTERNAL, one_line(error or RuntimeError(method))))
 
     def _fail(self, number: Any, error: RpcError) -> None:
         body = {"code": error.code, "message": str(error)}
@@ -166,7 +190,10 @@ class Connection:
         self._send({"jsonrpc": "2.0", "id": number, "error": body})
 
     def _send(self, message: dict[str, Any]) -> None:
-        line = msgspec.json.encode(message) + b"\n"
+        try:
+            line = msgspec.json.encode(message) + b"\n"
+        except UnicodeEncodeError:
+            line = msgspec.json.encode(mend(message)) + b"\n"
         self._unsent.append(line)
         self._size += len(line)
         if self._size > HIGH_WATER:

@@ -140,7 +140,11 @@ def form(questions: Sequence[Question]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for index, question in enumerate(questions):
         field: dict[str, Any] = {"title": question.header, "description": question.question}
-        named = [{"const": each, "title": title} for each, title in _choices(question)]
+        shown = _choices(question)
+        titles = distinct_words([title for _, title in shown])
+        named = [
+            {"const": each, "title": title} for (each, _), title in zip(shown, titles, strict=True)
+        ]
         match question.type:
             case "text":
                 fields[str(index)] = {"type": "string", **field}
@@ -176,11 +180,24 @@ def choices(question: Question) -> tuple[list[dict[str, Any]], Mapping[str, str]
     if not question.server:
         shown.append((IN_CHAT, "Answer in the chat"))
     answers = {str(number): answer for number, (answer, _) in enumerate(shown)}
+    titles = distinct_words([*(title for _, title in shown), "Dismiss"])
     options = [
         {"optionId": str(number), "name": title, "kind": "allow_once"}
-        for number, (_, title) in enumerate(shown)
+        for number, title in enumerate(titles[:-1])
     ]
-    return [*options, {"optionId": "dismiss", "name": "Dismiss", "kind": "reject_once"}], answers
+    return [*options, {"optionId": "dismiss", "name": titles[-1], "kind": "reject_once"}], answers
+
+
+def distinct_words(titles: Sequence[str]) -> list[str]:
+    """The titles, numbered where one is there already: nobody could tell such options apart."""
+    found: list[str] = []
+    for title in titles:
+        number, name = 1, title
+        while name in found:
+            number += 1
+            name = f"{title} ({number})"
+        found.append(name)
+    return found
 
 
 def _choices(question: Question) -> list[tuple[str, str]]:

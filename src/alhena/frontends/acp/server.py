@@ -1,6 +1,7 @@
 """`alhena --acp`: sessions for an editor, over standard input and output."""
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import Callable, Mapping
@@ -112,6 +113,7 @@ class EditorServer:
         self._arguments = arguments
         self._sessions: dict[str, EditorSession] = {}
         self._opening: dict[str, asyncio.Lock] = {}
+        self._listed: dict[str, str] = {}  # the directory of each session that was listed
         self._client: dict[str, Any] = {}
         self._schema: asyncio.Future[Any] | None = None
         self._methods: dict[str, tuple[str, Callable[[dict[str, Any]], Any]]] = {
@@ -122,6 +124,8 @@ class EditorServer:
             "session/fork": ("ForkSessionRequest", self._fork),
             "session/list": ("ListSessionsRequest", self._list),
             "session/close": ("CloseSessionRequest", self._close),
+            "session/delete": ("DeleteSessionRequest", self._delete),
+            "logout": ("LogoutRequest", self._logout),
             "session/prompt": ("PromptRequest", self._prompt),
             "session/set_mode": ("SetSessionModeRequest", self._set_mode),
             "session/set_config_option": (
@@ -162,10 +166,18 @@ class EditorServer:
 
     def _initialize(self, params: Any) -> Reply:
         match params:
+            case {"protocolVersion": bool() | str() | float() | None as given}:
+                raise RpcError(
+                    INVALID_PARAMS,
+                    f"Invalid params: protocolVersion has to be a whole number such as 1, not "
+                    f"{json.dumps(given)[:60]}",
+                )
             case {"protocolVersion": int()}:
                 pass
             case _:
-                raise RpcError(INVALID_PARAMS, "Invalid params: protocolVersion is missing")
+                raise RpcError(
+                    INVALID_PARAMS, "Invalid params: protocolVersion is missing: a number such as 1"
+                )
         able = cast("dict[str, Any]", params).get("clientCapabilities")
         self._client = cast("dict[str, Any]", able) if isinstance(able, dict) else {}
         return Reply(
@@ -177,7 +189,15 @@ class EditorServer:
                     "loadSession": True,
                     "promptCapabilities": {"image": True, "audio": True, "embeddedContext": True},
                     "mcpCapabilities": {"http": True, "sse": True},
-                    "sessionCapabilities": {"list": {}, "resume": {}, "fork": {}, "close": {}},
+                    "sessionCapabilities": {
+                        "list": {},
+                        "resume": {},
+                        "fork": {},
+                        "close": {},
+                        "delete": {},
+                        "additionalDirectories": {},
+                    },
+                    "auth": {"logout": {}},
                 },
             },
             self._load_rest,
@@ -275,12 +295,39 @@ class EditorServer:
         store = project_store(place.environ, place.cwd)
         found = await asyncio.to_thread(store.summaries)
         rows = session_rows(reversed(found))
+        self._listed |= {row.facts["sessionId"]: str(place.cwd) for row in rows}
         return Reply({"sessions": [_session_entry(row.facts, place.cwd) for row in rows]})
 
     async def _close(self, params: dict[str, Any]) -> Reply:
         session = self._session(params)
         del self._sessions[session.session_id]
         await session.close()
+        return Reply({})
+
+    async def _delete(self, params: dict[str, Any]) -> Reply:
+        """Ends a session and removes its record; one that there is not is deleted already."""
+        own = params["sessionId"]
+        found = self._sessions.pop(own, None)
+        cwd = self._listed.get(own) or os.getcwd()
+        if found is not None:
+            cwd = str(found.runner.toolset.workspace.cwd)
+            await found.close()
+        from alhena.session.records import SessionError
+
+        place = self._place(cwd)
+        try:
+            await asyncio.to_thread(_delete_session, place, own)
+        except SessionError as error:
+            raise RpcError(INTERNAL, str(error), {"kind": error.kind}) from error
+        return Reply({})
+
+    async def _logout(self, params: dict[str, Any]) -> Reply:
+        del params
+        from alhena.config.home import config_home
+        from alhena.models.auth.store import sign_out
+        from alhena.system.private_files import PrivateFiles
+
+        await sign_out(PrivateFiles(config_home(os.environ)))
         return Reply({})
 
     async def _prompt(self, params: dict[str, Any]) -> Reply:
@@ -374,6 +421,7 @@ class EditorServer:
         from alhena.session.records import SessionError
 
         place = self._place(params["cwd"])
+        beside = _directories(params.get("additionalDirectories") or [])
         try:
             options = session_options(self._arguments, place, attended=True)
             settings = options.place.settings
@@ -386,6 +434,7 @@ class EditorServer:
                     options.place,
                     settings=msgspec.structs.replace(settings, mcp_servers=servers),
                     warnings=(*options.place.warnings, *refused),
+                    directories=(*options.place.directories, *beside),
                 ),
                 record=RecordOptions(resume=resume, history=history),
             )
@@ -400,6 +449,34 @@ class EditorServer:
             raise RpcError(INTERNAL, str(error), {"kind": error.kind}) from error
         self._sessions[session.session_id] = session
         return session
+
+
+def _delete_session(place: "Place", session_id: str) -> None:
+    """Removes the record of a session, of whichever project. Raises SessionError and RpcError."""
+    from alhena.config.home import project_temp
+    from alhena.session.store import open_store, project_store
+
+    own = project_store(place.environ, place.cwd)
+    path = _path(own, session_id)
+    if path.exists():
+        own.delete(session_id)
+        return
+    temp = project_temp(place.environ, place.cwd)
+    below = path.relative_to(temp)
+    for other in temp.parent.iterdir() if temp.parent.is_dir() else ():
+        if (other / below).exists():
+            open_store(other).delete(session_id)
+
+
+def _directories(given: list[str]) -> tuple[str, ...]:
+    """The further directories of a session. Raises RpcError."""
+    for each in given:
+        if not os.path.isabs(each) or not os.path.isdir(each):
+            raise RpcError(
+                INVALID_PARAMS,
+                f"Invalid params: additionalDirectories: there is no directory {each!r}",
+            )
+    return tuple(given)
 
 
 def _path(store: Any, session_id: str) -> Path:

@@ -4,22 +4,30 @@ import asyncio
 import base64
 import binascii
 import os
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from alhena.agent.between_prompts import compress, switch_model
+from alhena.agent.between_prompts import compress, list_models, switch_model
 from alhena.agent.runner import SessionRunner
 from alhena.agent.toolset.options import People, SessionSpec
-from alhena.agent.toolset.toolset import Toolset
+from alhena.agent.toolset.toolset import Toolset, window_of
 from alhena.chat.turn import InvalidResponseError
 from alhena.commands import sources_of
 from alhena.errors import AlhenaError, InputError, ModelError
-from alhena.events import Event, RunFinishedEvent, ToolOutputEvent
+from alhena.events import (
+    ApiResponseEvent,
+    Event,
+    RunFinishedEvent,
+    ToolOutputEvent,
+    timestamp,
+)
 from alhena.frontends.acp.connection import (
     INTERNAL,
     INVALID_PARAMS,
@@ -31,9 +39,18 @@ from alhena.frontends.acp.questions import Questions
 from alhena.frontends.acp.updates import CallUpdates, chunk
 from alhena.frontends.shared.current_settings import SessionFolder
 from alhena.frontends.shared.mentions import PromptCommands, attachment, command_word
-from alhena.models.catalogue import served_models, today
+from alhena.models.catalogue import (
+    bare_name,
+    conversing_models,
+    foreign_service,
+    is_foreign_model,
+    model_info,
+    today,
+)
 from alhena.models.errors import CredentialsError
+from alhena.models.providers.select import is_demo
 from alhena.policy.model import ApprovalMode
+from alhena.session.records import title_of
 from alhena.system.errors import ProcessStartError, WriteFailureError
 from alhena.system.processes import ProcessCommand, ProcessEnding
 from alhena.wire.content import Blob, Content, Part
@@ -75,6 +92,25 @@ _ENDS = {
 }
 
 
+class PromptUsage:
+    """The tokens that a prompt took, of all its requests."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+
+    def add(self, event: ApiResponseEvent) -> None:
+        """Adds those of a request."""
+        prompt = event.input_tokens + event.tool_tokens
+        for key, count in (
+            ("totalTokens", prompt + event.output_tokens + event.thoughts_tokens),
+            ("inputTokens", prompt),
+            ("outputTokens", event.output_tokens),
+            ("thoughtTokens", event.thoughts_tokens),
+            ("cachedReadTokens", event.cached_tokens),
+        ):
+            self.counts[key] = self.counts.get(key, 0) + count
+
+
 class EditorSession:
     """A session that an editor talks to; one prompt at a time, and a second one cancels the
     first."""
@@ -103,6 +139,8 @@ class EditorSession:
         self.cancelled = self._busy = False
         self.resumed = given.record.resume is not None
         self._switching = False
+        self._used: PromptUsage | None = None
+        self._titled = self.resumed
         self._showing: asyncio.TimerHandle | None = None
         self.runner = SessionRunner(options)
         self.prompts = PromptCommands(lambda: self.toolset, COMMANDS)
@@ -133,7 +171,9 @@ class EditorSession:
     def state(self) -> dict[str, Any]:
         """The modes and options of the session, as a client reads them."""
         modes = self.toolset.authority.modes
-        models = dict.fromkeys((self.runner.model, *(each.name for each in served_models(today()))))
+        models = dict.fromkeys(
+            (self.runner.model, *(each.name for each in conversing_models(today())))
+        )
         known = [
             {"id": mode, "name": name, "description": what}
             for mode, (name, what) in MODES.items()
@@ -194,13 +234,25 @@ class EditorSession:
         self.cancel()
         async with self._lock:
             self._busy, self.cancelled = True, False
+            self._used = None
             try:
                 reason = await self._carry(text, attached, linked)
             finally:
                 for update in self.calls.end_open_calls():
                     self.update(update)
                 self._busy = False
-        return {"stopReason": "cancelled" if self.cancelled else reason}
+        self._tell_info(text)
+        answer: dict[str, Any] = {"stopReason": "cancelled" if self.cancelled else reason}
+        if self._used is not None:
+            answer["usage"] = self._used.counts
+        return answer
+
+    def _tell_info(self, text: str) -> None:
+        """Tells the client the time of the session and, after its first prompt, its title."""
+        title = {} if self._titled else {"title": title_of(text)}
+        self._titled = True
+        told = {"sessionUpdate": "session_info_update", "updatedAt": timestamp(time.time_ns())}
+        self.update({**told, **title})
 
     def switch_mode(self, mode_id: str) -> None:
         """Changes the approval mode. Raises RpcError."""
@@ -220,9 +272,25 @@ class EditorSession:
             raise RpcError(INVALID_PARAMS, "Invalid params: the model has no name")
         async with self._lock:
             try:
+                await self._require_model(name)
                 await switch_model(self.runner, name)
             except AlhenaError as error:
                 raise RpcError(INVALID_PARAMS, str(error)) from error
+
+    async def _require_model(self, name: str) -> None:
+        """Raises RpcError for a model that the service does not have, as far as it tells."""
+        if foreign_service(name) != foreign_service(self.runner.model) or is_demo(name):
+            return  # of another service: that is refused in other words
+        if name == self.runner.model or model_info(name).listed:
+            return
+        known = await list_models(self.runner)
+        names = {bare_name(each) for each in known.names}
+        if bare_name(name) in names or not (known.complete or _is_odd(name)):
+            return
+        near = get_close_matches(name, known.names, n=3, cutoff=0.4) or list(known.names[:3])
+        raise RpcError(
+            INVALID_PARAMS, f"There is no model {name!r:.100}. There are {', '.join(near)}."
+        )
 
     def _mode_changed(self) -> None:
         if not self._switching:
@@ -236,13 +304,15 @@ class EditorSession:
                 self.update(chunk("agent_message_chunk", answer))
                 return "end_turn"
             if called is not None and called[0] in self.prompts:
-                text, more = await self.prompts.fill(*called, self._call, self.warn)
-                attached = (*more, *attached)
+                filled = await self.prompts.fill(*called, self._call, self.warn)
+                text, within = filled.text, filled.within
+            else:
+                within = ()
             if linked:
                 done = await self._call("read_many_files", {"paths": list(linked)})
                 if done is not None and not done.response.error:
                     attached += attachment(done.response.response_parts)
-            return await self._run(text, attached)
+            return await self._run(text, attached, within)
         except AlhenaError as error:
             if self.cancelled:
                 return "cancelled"
@@ -254,11 +324,15 @@ class EditorSession:
                 return ended
             raise _rpc_error(error) from error
 
-    async def _run(self, text: str, attached: tuple[Part, ...]) -> str:
+    async def _run(
+        self, text: str, attached: tuple[Part, ...], within: tuple[tuple[int, Part], ...]
+    ) -> str:
         end: RunFinishedEvent | None = None
         if self.cancelled:
             return "cancelled"
-        run = self.runner.run(text, attached=attached, listen=lambda _session: self._hear)
+        run = self.runner.run(
+            text, attached=attached, within=within, listen=lambda _session: self._hear
+        )
         async for event in run:
             if self.cancelled:
                 self.runner.interrupt()
@@ -277,6 +351,25 @@ class EditorSession:
             self.update(update)
         if isinstance(event, ToolOutputEvent) and self._showing is None:
             self._show_output()
+        if isinstance(event, ApiResponseEvent):
+            self._count(event)
+
+    def _count(self, event: ApiResponseEvent) -> None:
+        """Adds the tokens of a request to the prompt's; tells the client how full the window is."""
+        self._used = self._used or PromptUsage()
+        self._used.add(event)
+        if event.role != "main":
+            return
+        used = event.input_tokens + event.output_tokens + event.thoughts_tokens
+        update: dict[str, Any] = {
+            "sessionUpdate": "usage_update",
+            "used": used,
+            "size": window_of(self.toolset, self.runner.model),
+        }
+        cost = self.toolset.spending.cost()
+        if cost is not None:
+            update["cost"] = {"amount": cost, "currency": "USD"}
+        self.update(update)
 
     def _show_output(self) -> None:
         """Shows what running calls have written, at most once in `OUTPUT_S`."""
@@ -414,6 +507,14 @@ def _differing(command: ProcessCommand) -> list[dict[str, str]]:
     withheld = dict.fromkeys(own.keys() - wanted.keys(), "")
     changed = {name: value for name, value in wanted.items() if own.get(name) != value}
     return [{"name": name, "value": value} for name, value in sorted((withheld | changed).items())]
+
+
+_NAMES_OF_GOOGLE = ("gemini", "gemma", "learnlm", "models/", "tunedModels/", "publishers/")
+
+
+def _is_odd(name: str) -> bool:
+    """True for a name that no model of Google's has."""
+    return not is_foreign_model(name) and not name.startswith((*_NAMES_OF_GOOGLE, "projects/"))
 
 
 def _rpc_error(error: AlhenaError) -> RpcError:

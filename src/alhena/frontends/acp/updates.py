@@ -31,7 +31,7 @@ from alhena.tools.contract import (
 )
 from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 from alhena.tools.registry import ToolRegistry
-from alhena.wire.content import MODEL, Content, Part
+from alhena.wire.content import MODEL, Content, Part, meant_call
 
 Update = dict[str, Any]
 
@@ -213,7 +213,7 @@ class CallUpdates:
 
     def _replay_part(self, content: Content, part: Part) -> Iterator[Update]:
         if part.function_call is not None:
-            call = part.function_call
+            call = meant_call(part.function_call)
             yield self._announce_call(call.id or call.name, call.name, call.args or {})
         elif part.function_response is not None:
             response = part.function_response
@@ -361,7 +361,7 @@ def _request_content(request: ConfirmationRequest) -> list[dict[str, Any]]:
 
 
 def options(request: ConfirmationRequest) -> list[dict[str, Any]]:
-    """The answers that a question offers."""
+    """The answers that a question offers, of those with the same words the first one."""
     words = {each.outcome: each.words for each in request.lasting}
     found: list[dict[str, Any]] = []
     for outcome in map(Outcome, request.outcomes):
@@ -377,4 +377,5 @@ def options(request: ConfirmationRequest) -> list[dict[str, Any]]:
                 until = "saved" if saved else "this session"
                 name = f"Always allow {words.get(outcome, 'such calls')} ({until})"
                 found.append({"optionId": outcome, "name": name, "kind": "allow_always"})
-    return found
+    first = {each["name"]: each for each in reversed(found)}
+    return [each for each in found if first[each["name"]] is each]

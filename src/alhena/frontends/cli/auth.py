@@ -25,9 +25,8 @@ from alhena.models.auth.store import (
     CREDENTIALS_FILE,
     KEY_FILE,
     LoginStore,
-    alone,
-    forget_key,
     load_key,
+    sign_out,
 )
 from alhena.models.errors import PERSONAL_ENDED, CredentialsError
 from alhena.models.providers.code_assist_setup import QuotaBucket
@@ -134,10 +133,8 @@ def _advice(place: Place) -> str | None:
 
 
 async def _logout(place: Place, files: PrivateFiles) -> int:
-    store = LoginStore(files)
-    async with alone(store):
-        there = store.forget()
-    if forget_key(files):
+    there, key = await sign_out(files)
+    if key:
         write_stdout("The saved API key is deleted.\n")
     write_stdout("Signed out.\n" if there else "You are not signed in.\n")
     if place.environ.get("GOOGLE_CLOUD_ACCESS_TOKEN"):

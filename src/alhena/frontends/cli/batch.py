@@ -50,6 +50,11 @@ continues it after an interruption, with the same options unless you give others
 
 """
 
+FLAGS = (
+    "--approval-mode --policy --allowed-tools --skip-trust --sandbox --include-directories --model "
+    "--max-turns --max-tokens --max-seconds --max-cost --service-tier --worktree --fake-responses"
+)
+"""Flags of a run that may stand before the command."""
 _INTERRUPTED = (
     "starting no more tasks; Ctrl-C again ends those that run.",
     "ending the tasks that run; a resume continues them.",

@@ -12,7 +12,7 @@ from alhena.errors import UsageError
 from alhena.frontends.main import COMMANDS, carry_out
 from alhena.frontends.shared.arguments import EPILOG, run_parser
 from alhena.frontends.shared.streams import write_stdout
-from alhena.models.catalogue import ALIASES, served_models, today
+from alhena.models.catalogue import ALIASES, conversing_models, today
 
 USAGE = """\
 usage: alhena completion bash|zsh|fish
@@ -64,7 +64,7 @@ def _options() -> list[Action]:
 
 def _values() -> dict[tuple[str, ...], tuple[str, ...]]:
     """The words that may follow an option, for those where they are known."""
-    models = (*(model.name for model in served_models(today())), *ALIASES, "demo")
+    models = (*(model.name for model in conversing_models(today())), *ALIASES, "demo")
     return {
         tuple(action.option_strings): tuple(action.choices or models)
         for action in _options()

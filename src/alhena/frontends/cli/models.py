@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from alhena.config.effective_settings import Place
 from alhena.display_text import one_line
@@ -12,6 +12,8 @@ from alhena.frontends.shared.current_settings import place_here
 from alhena.frontends.shared.streams import write_json, write_stderr, write_stdout
 from alhena.models.catalogue import (
     ALIASES,
+    OLLAMA,
+    OPENAI,
     ModelInfo,
     ServedModel,
     Thinking,
@@ -23,26 +25,32 @@ from alhena.models.catalogue import (
 from alhena.models.prices import Prices
 
 if TYPE_CHECKING:
+    from alhena.models.providers.openai_compatible import OpenAiCompatible
     from alhena.models.providers.select import ChosenGenerator
 
 USAGE = """\
-usage: alhena models list [--json | -o text|json]
+usage: alhena models list [-m MODEL] [--json | -o text|json]
 
 Lists the known models that are served: token limits, kind of thinking, price in US dollars for a
 million tokens (input / cached / output), announced end; the models that only the list of your
 service has; and the aliases. Without a key or network, these are the known models. Any other name
-is sent to the service unchanged.
+is sent to the service unchanged. The service is that of MODEL, else of the model of a session here;
+the servers of OPENAI_BASE_URL and OLLAMA_HOST are asked too.
 """
+MOST_WINDOWS = 20
+"""Models of a private server whose windows are asked for."""
+_SERVERS = {"OPENAI_BASE_URL": OPENAI, "OLLAMA_HOST": OLLAMA}
+"""Variables that name private servers, with the prefixes of their models."""
 _FROM_SERVICE = "from the service's list"
 
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena models ARGV`; returns the exit code."""
-    words = "--json -o|--output-format=text|json"
+    words = "--json -o|--output-format=text|json -m|--model="
     options = parse_command("alhena models", argv, {"list": words})
     place = place_here()
     known, prices = served_models(today()), Prices(place.settings.model.prices)
-    served, problem = _list_served(place)
+    served, problem = _list_all_served(place, options.model)
     listed = {model.name for model in known}
     more = sorted((each for each in served if each.name not in listed), key=lambda each: each.name)
     if options.json or options.output_format == "json":
@@ -76,18 +84,35 @@ def run(argv: list[str]) -> int:
     return 0
 
 
-def _list_served(place: Place) -> tuple[tuple[ServedModel, ...], str]:
-    """The models of the service of a session here, and the reason why there are none."""
+def _list_all_served(place: Place, model: str | None) -> tuple[tuple[ServedModel, ...], str]:
+    """The models of the service of `model`, or of a session here, and of the servers that variables
+    name; and the reasons why there are none of some."""
+    from alhena.agent.chat import SessionModels
+
+    names = [SessionModels(model, place.environ, place.settings).name]
+    for variable, prefix in _SERVERS.items():
+        if place.environ.get(variable, "").strip() and not names[0].startswith(prefix):
+            names.append(f"{prefix}any")
+    found: list[ServedModel] = []
+    problems: list[str] = []
+    for name in names:
+        served, problem = _list_served(place, name)
+        found += served
+        problems += (problem,) if problem else ()
+    return tuple(found), " ".join(problems)
+
+
+def _list_served(place: Place, model: str) -> tuple[tuple[ServedModel, ...], str]:
+    """The models of the service of `model`, and the reason why there are none."""
     from functools import partial
 
-    from alhena.agent.chat import SessionModels
     from alhena.models.providers.select import ModelChoice, choose_generator, login_files
 
     environ = place.environ
     try:
         chosen = choose_generator(
             ModelChoice(
-                model=SessionModels(None, environ, place.settings).name,
+                model=model,
                 environ=environ,
                 settings=place.settings,
                 private_files=partial(login_files, environ),
@@ -95,11 +120,16 @@ def _list_served(place: Place) -> tuple[tuple[ServedModel, ...], str]:
         )
     except AlhenaError as error:
         return (), error.message
-    found = asyncio.run(_ask(chosen, environ))
+    try:
+        found = asyncio.run(_ask(chosen, environ))
+    except AlhenaError as error:
+        return (), error.message
     return found, "" if found else "the service has not listed its models."
 
 
 async def _ask(chosen: "ChosenGenerator", environ: Mapping[str, str]) -> tuple[ServedModel, ...]:
+    from itertools import zip_longest
+
     from alhena.agent.toolset.model_access import SessionModelList
 
     listing = SessionModelList(chosen.generator, environ, lambda _event: None)
@@ -108,7 +138,15 @@ async def _ask(chosen: "ChosenGenerator", environ: Mapping[str, str]) -> tuple[S
         if found or chosen.speaks_gemini:
             return found
         prefix = chosen.model.partition(":")[0] + ":"
-        return tuple(ServedModel(name=f"{prefix}{name}") for name in await listing.names())
+        if not chosen.private:
+            return tuple(ServedModel(name=f"{prefix}{name}") for name in await listing.names())
+        server = cast("OpenAiCompatible", chosen.generator)
+        names = [f"{prefix}{name}" for name in await server.models()]
+        windows = [await server.window(name) for name in names[:MOST_WINDOWS]]
+        return tuple(
+            ServedModel(name=name, input_limit=window)
+            for name, window in zip_longest(names, windows)
+        )
     finally:
         await chosen.generator.aclose()
 

@@ -57,8 +57,8 @@ restore: restores the files of this project, and the conversation, to a checkpoi
 number in the list, or `latest`). The files of now become another checkpoint. Exit code 1 when a
 file could not be restored.
 
-adopt: after you moved or renamed a project: moves the sessions, checkpoints and prompts of its old
-FOLDER to this one. Refused while FOLDER exists, or if this folder has sessions.
+adopt: after you moved or renamed a project: adds the sessions, checkpoints and prompts of its old
+FOLDER to those of this one. Refused while FOLDER exists.
 """
 _ARGUMENTS = {
     "list": "--json",

@@ -37,6 +37,12 @@ if TYPE_CHECKING:
     from alhena.tools.builtin.subagents import RunAgent
 
 
+FLAGS = (
+    "--approval-mode --policy --allowed-tools --skip-trust --sandbox --include-directories --model"
+)
+"""Flags of a run that may stand before the command."""
+
+
 def add_toolset_arguments(parser: Parser) -> None:
     """Adds the options that say what the toolset is."""
     add = parser.add_argument

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from alhena.display_text import message_line, one_line
+from alhena.display_text import message_line, money, one_line
 from alhena.errors import AlhenaError
 from alhena.frontends.shared.streams import write_json, write_stderr, write_stdout
 from alhena.session.records import SessionError, title_of
@@ -88,7 +88,7 @@ def _lines(timeline: Timeline, clean: Callable[[str], str]) -> Iterator[str]:
     unpriced = f" without {_count(totals.unpriced, 'request')}" if totals.unpriced else ""
     yield (
         f"tokens {totals.input_tokens:,} in ({totals.cached_tokens:,} cached), "
-        f"{totals.output_tokens:,} out · cost {cost_words(totals.cost)}{unpriced}"
+        f"{totals.output_tokens:,} out · cost {money(totals.cost)}{unpriced}"
     )
     yield ""
     yield f"{'at':>10} {'took':>8}"
@@ -117,7 +117,7 @@ def _step_text(step: Step, clean: Callable[[str], str]) -> str:
 def _usage(step: Step) -> Iterator[str]:
     if step.tokens is not None:
         yield f"{step.tokens.prompt:,} tokens in, {step.tokens.output:,} out"
-    yield cost_words(step.cost)
+    yield money(step.cost)
 
 
 def decision(step: Step) -> str:
@@ -139,11 +139,6 @@ def duration(milliseconds: float) -> str:
     if minutes < 60:
         return f"{minutes} m {rest:02d} s"
     return f"{minutes // 60} h {minutes % 60:02d} m"
-
-
-def cost_words(cost: float | None) -> str:
-    """An amount in US dollars."""
-    return "unknown" if cost is None else f"${cost:.4g}"
 
 
 def _count(number: int, one: str, more: str = "") -> str:

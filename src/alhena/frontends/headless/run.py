@@ -9,7 +9,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import msgspec
 
@@ -42,7 +42,7 @@ from alhena.frontends.headless.output import (
     unknown,
 )
 from alhena.frontends.shared.arguments import RunArguments
-from alhena.frontends.shared.current_settings import place_here, session_options
+from alhena.frontends.shared.current_settings import session_options
 from alhena.frontends.shared.streams import (
     StreamError,
     is_terminal,
@@ -52,8 +52,10 @@ from alhena.frontends.shared.streams import (
     write_stdout,
 )
 from alhena.session.records import new_session_id
+from alhena.wire.json_values import scrub
 
 if TYPE_CHECKING:
+    from alhena.frontends.shared.mentions import FilledPrompt
     from alhena.scheduler.states import CompletedToolCall
     from alhena.wire.content import Part
 
@@ -195,15 +197,14 @@ def join_prompt(piped: str, prompt: str) -> str:
     return "\n\n".join(parts)
 
 
-def run_headless(arguments: RunArguments) -> int:
-    """Carries out a prompt. stdout gets one complete result in the chosen form, of a failure too;
-    stderr gets the error. Returns the exit code."""
+def run_headless(arguments: RunArguments, place: Place | AlhenaError) -> int:
+    """Carries out a prompt in a place, or says why there is none. stdout gets one complete result
+    in the chosen form, of a failure too; stderr gets the error. Returns the exit code."""
     form, given, debug = arguments.output_format, arguments.session_id, arguments.debug
     result = RunResult(form or OutputFormat.TEXT, given, debug=debug)
     try:
-        place = place_here(
-            skip_trust=arguments.skip_trust, told=False, extensions=arguments.extensions
-        )
+        if isinstance(place, AlhenaError):
+            raise place
         settings = place.settings
         if form is None:
             result = RunResult(OutputFormat(settings.output.format), given, debug=debug)
@@ -324,8 +325,9 @@ async def _run(work: _PromptRun, prompt: str, typed: str | None, *, debug: bool)
         result.cost = agent.toolset.spending.cost
         signals.listen()
         try:
-            prompt, attached = await _prepare_prompt(work, prompt, typed)
-            async for event in agent.run(prompt, attached=attached):
+            prepared = await _prepare_prompt(work, prompt, typed)
+            run = agent.run(prepared.text, attached=prepared.attached, within=prepared.within)
+            async for event in run:
                 result.feed(event)
         except AlhenaError as error:
             result.finish(error)
@@ -335,24 +337,30 @@ async def _run(work: _PromptRun, prompt: str, typed: str | None, *, debug: bool)
         raise InterruptedRunError("interrupted while the session ended; the result is complete.")
 
 
-async def _prepare_prompt(
-    work: _PromptRun, prompt: str, typed: str | None
-) -> "tuple[str, tuple[Part, ...]]":
+class _PreparedPrompt(NamedTuple):
+    """The text of a prompt, the parts behind it, and those within it."""
+
+    text: str
+    attached: "tuple[Part, ...]" = ()
+    within: "tuple[tuple[int, Part], ...]" = ()
+
+
+async def _prepare_prompt(work: _PromptRun, prompt: str, typed: str | None) -> _PreparedPrompt:
     """The text that is sent for a prompt, and what goes with it. A command may be typed, or be all
     of a prompt on standard input; of what was piped in beside a prompt nothing names anything."""
     given = prompt if typed is None else typed
     if given.startswith("/"):
         filled = await _fill_command(work, given, told=typed is not None)
         if filled is not None:
-            return prompt.removesuffix(given) + filled[0], filled[1]
+            piped = scrub(prompt.removesuffix(given))
+            within = tuple((len(piped) + place, part) for place, part in filled.within)
+            return _PreparedPrompt(piped + filled.text, within=within)
     if typed is None or "@" not in typed:
-        return prompt, ()
-    return prompt, await _attach_files(work, typed)
+        return _PreparedPrompt(prompt)
+    return _PreparedPrompt(prompt, await _attach_files(work, typed))
 
 
-async def _fill_command(
-    work: _PromptRun, given: str, *, told: bool
-) -> "tuple[str, tuple[Part, ...]] | None":
+async def _fill_command(work: _PromptRun, given: str, *, told: bool) -> "FilledPrompt | None":
     """The prompt of a custom command or of an MCP server (`/greet Bob`), filled in. None for a word
     that is no command, with a warning if it is `told`: it is sent as it is."""
     from alhena.commands import sources_of

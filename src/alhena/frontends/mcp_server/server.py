@@ -30,7 +30,7 @@ from mcp_types import (
 
 from alhena.agent.toolset.toolset import Toolset
 from alhena.display_text import escaped, exact, one_line
-from alhena.events import Event, ToolOutputEvent
+from alhena.events import Event, ToolOutputEvent, WarningEvent
 from alhena.scheduler.question import Answer, ConfirmationRequest
 from alhena.scheduler.states import CompletedToolCall, SuccessfulToolCall
 from alhena.tools.contract import (
@@ -44,12 +44,14 @@ from alhena.tools.contract import (
     McpConfirmation,
     ToolConfirmationOutcome,
 )
+from alhena.tools.registry import SEARCH_PAIR
 from alhena.tools.threads import Boundary
 from alhena.version import __version__
 from alhena.wire.content import Blob, Part, ToolCallRequestInfo
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
+    from mcp_types import ClientCapabilities
 
 INLINE = "alhena:inline"
 """The address of a document that a result holds, for MCP wants one."""
@@ -192,6 +194,8 @@ _READING = frozenset({Kind.READ, Kind.SEARCH, Kind.THINK, Kind.PLAN, Kind.FETCH}
 # stderr.
 logging.getLogger("mcp").addHandler(logging.NullHandler())
 
+_NO_APPROVER = "approval is needed and the client cannot ask a person (no elicitation)"
+
 Opened = Callable[[bool], Toolset]
 """Opens the toolset; True if a person can be asked."""
 
@@ -224,6 +228,7 @@ class ToolServer:
         self._bench: Toolset | None = None
         self._numbers = itertools.count(1)
         self._waiting: dict[str, tuple[ClientCall, PendingQuestion]] = {}
+        self._missing: dict[str, str] = {}
 
     def make(self) -> "Server[Any]":
         """The server, to be run over a transport."""
@@ -232,7 +237,9 @@ class ToolServer:
             version=__version__,
             instructions=(
                 "Tools for the files and the shell of one workspace. Each call is decided on by "
-                "the workspace's policy; one that is denied says why."
+                "the workspace's policy; one that is denied says why. Tools that need approval are "
+                "served if the client supports elicitation, or if the server was started with "
+                "--allowed-tools or --approval-mode for them."
             ),
             on_list_tools=self._list,
             on_call_tool=self._call,
@@ -240,18 +247,35 @@ class ToolServer:
 
     def _toolset(self, context: "ServerRequestContext[Any]") -> Toolset:
         if self._bench is None:
-            capabilities = context.session.client_capabilities
-            able = capabilities is not None and capabilities.elicitation is not None
+            able = _asks_by_form(context.session.client_capabilities)
             self._bench = self._opened(able)
+            if not able:
+                self._note_missing(self._bench)
             self._bench.hide_denied()
         return self._bench
+
+    def _note_missing(self, bench: Toolset) -> None:
+        """Notes and tells which tools are left out because there is nobody to ask."""
+        names: list[str] = []
+        for tool in bench.registry.all_tools:
+            if tool.name in NOT_SERVED or not bench.needs_a_person(tool):
+                continue
+            names.append(tool.name)
+            entry = bench.registry.find(tool.name)
+            known = (tool.name,) if entry is None else entry.names
+            self._missing |= dict.fromkeys((tool.name, *known), tool.name)
+        if names:
+            told = f"tools that are not served, as {_NO_APPROVER}: {', '.join(names)}."
+            remedy = "To serve one: --allowed-tools NAME, or --approval-mode."
+            self._emit(WarningEvent(message=f"{told} {remedy}"))
 
     async def _list(
         self, context: "ServerRequestContext[Any]", _params: PaginatedRequestParams | None
     ) -> ListToolsResult:
         bench = self._toolset(context)
         await bench.sources.gather()
-        declared = {each.name: each for each in bench.registry.function_declarations()}
+        names = [name for name in bench.registry.names if name not in SEARCH_PAIR]
+        declared = {each.name: each for each in bench.registry.function_declarations(names)}
         tools: list[Tool] = []
         for tool in bench.registry.all_tools:
             found = declared.get(tool.name)
@@ -286,6 +310,11 @@ class ToolServer:
             question.take(answer if isinstance(answer, ElicitResult) else None)
         elif params.name in NOT_SERVED:
             return _error_result(f'Tool "{params.name}" is not served.')
+        elif name := self._missing.get(params.name):
+            return _error_result(
+                f'Tool "{name}" is not served, as {_NO_APPROVER}. Start the server with '
+                f"--allowed-tools {name}, or with an --approval-mode that allows it."
+            )
         else:
             running = self._start(bench, params)
         return await self._carry(context, running)
@@ -351,6 +380,12 @@ class ToolServer:
                 question.take(None)
 
         asyncio.get_running_loop().call_later(PATIENCE_S, over)
+
+
+def _asks_by_form(capabilities: "ClientCapabilities | None") -> bool:
+    """True for a client that can put a form to a person."""
+    elicits = None if capabilities is None else capabilities.elicitation
+    return elicits is not None and (elicits.form is not None or elicits.url is None)
 
 
 async def _elicit_answer(

@@ -62,6 +62,7 @@ class RunArguments(msgspec.Struct, frozen=True, kw_only=True):
     prompt_interactive: str | None = None
     model: str | None = None
     service_tier: Literal["flex", "standard", "priority"] | None = None
+    small: bool = False
     output_format: OutputFormat | None = None
     approval_mode: ApprovalMode | None = None
     include_directories: tuple[str, ...] = ()
@@ -217,6 +218,7 @@ def run_parser() -> Parser:
         add_help=False,
     )
     _add_prompt_options(parser)
+    _add_model_options(parser)
     _add_session_options(parser)
     add = parser.add_argument
     add("--fake-responses", metavar="FILE", help="answer from recorded responses, in order")
@@ -234,8 +236,24 @@ def run_parser() -> Parser:
     return parser
 
 
+def _add_model_options(parser: Parser) -> None:
+    """The model and how it is asked."""
+    add = parser.add_argument
+    add("-m", "--model", metavar="NAME", help="the model; `demo` needs no key and no network")
+    add(
+        "--service-tier",
+        choices=["flex", "standard", "priority"],
+        help="flex costs half and may wait, priority costs more and is served first",
+    )
+    add(
+        "--small",
+        action="store_true",
+        help="a short prompt and six tools, for models with a small window",
+    )
+
+
 def _add_prompt_options(parser: Parser) -> None:
-    """The prompt, the model, and what it may do."""
+    """The prompt and what the model may do."""
     add = parser.add_argument
     add("-h", "--help", action="store_true", help="show this text")
     add(
@@ -249,12 +267,6 @@ def _add_prompt_options(parser: Parser) -> None:
         *("-i", "--prompt-interactive"),
         metavar="PROMPT",
         help="start an interactive session with this prompt",
-    )
-    add("-m", "--model", metavar="NAME", help="the model; `demo` needs no key and no network")
-    add(
-        "--service-tier",
-        choices=["flex", "standard", "priority"],
-        help="flex costs half and may wait, priority costs more and is served first",
     )
     add(
         "-o",

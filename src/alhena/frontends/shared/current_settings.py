@@ -22,7 +22,7 @@ from alhena.config.effective_settings import (
     open_place,
 )
 from alhena.config.home import config_home
-from alhena.config.settings import CheckpointingSettings, Settings, with_tier
+from alhena.config.settings import CheckpointingSettings, Settings, with_model, with_tier
 from alhena.display_text import one_line
 from alhena.frontends.shared.arguments import RunArguments
 from alhena.frontends.shared.streams import is_terminal, write_stderr
@@ -116,6 +116,8 @@ def session_options(
     untrusted folder a mode that acts without asking is the default one for an `attended` session.
     Raises ConfigError, UntrustedFolderError."""
     settings = with_tier(place.settings, arguments.service_tier)
+    if arguments.small:
+        settings = with_model(settings, prompt_size="small")
     if arguments.checkpointing:
         settings = with_checkpoints(settings)
     if arguments.mcp_servers is not None:

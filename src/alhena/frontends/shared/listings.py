@@ -409,6 +409,7 @@ def _server_row(report: "ServerReport", shown: tuple[str, ...], extension: str) 
             "tools": sorted(report.tools),
             "prompts": [prompt.name for prompt in report.prompts],
             "resources": [resource.uri for resource in report.resources],
+            "templates": [template.uri for template in report.templates],
             "leftOut": report.left_out,
             "notes": list(report.notes),
         },
@@ -429,11 +430,12 @@ def state_words(report: "ServerReport") -> str:
 
 
 def offer_words(report: "ServerReport") -> str:
-    """Counts of a server's tools, prompts and resources."""
+    """Counts of a server's tools, prompts, resources and templates of them."""
     counts = (
         (len(report.tools), "tool"),
         (len(report.prompts), "prompt"),
         (len(report.resources), "resource"),
+        (len(report.templates), "resource template"),
     )
     return ", ".join(count_noun(count, noun) for count, noun in counts if count) or "nothing"
 

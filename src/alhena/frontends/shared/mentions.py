@@ -13,6 +13,7 @@ from alhena.display_text import first_of, one_line
 from alhena.errors import InputError, InterruptedRunError
 from alhena.values import Value
 from alhena.wire.content import Part
+from alhena.wire.json_values import scrub
 
 if TYPE_CHECKING:
     from alhena.agent.toolset.toolset import Toolset
@@ -265,13 +266,18 @@ def _is_filtered(bench: "Toolset", path: str, warn: Callable[[str], None]) -> bo
     filters, workspace = bench.settings.context.file_filtering, bench.workspace
     place = workspace.resolve(os.path.expanduser(path))
     root, is_dir = root_of(workspace, place), os.path.isdir(place)
-    for respects, git, who, key in (
-        (filters.respect_git_ignore, True, "git ignores it", "respectGitIgnore"),
-        (filters.respect_gemini_ignore, False, "a .geminiignore names it", "respectGeminiIgnore"),
-    ):
-        if respects and IgnoreRules(root, git=git, gemini=not git).is_ignored(place, is_dir):
+    for respects, git, custom, who, key in (
+        (filters.respect_git_ignore, True, (), "git ignores it", "respectGitIgnore: false"),
+        (filters.respect_gemini_ignore, False, (), "a .geminiignore names it",
+         "respectGeminiIgnore: false"),
+        (True, False, filters.custom_ignore_file_paths, "an ignore file of yours names it",
+         "customIgnoreFilePaths without that file"),
+    ):  # fmt: skip
+        gemini = key.startswith("respectGemini")
+        rules = IgnoreRules(root, git=git, gemini=gemini, custom=custom)
+        if respects and rules.is_ignored(place, is_dir):
             name = one_line(f"@{path}", 200)
-            warn(f"{name} is left out: {who}. Send it with context.fileFiltering.{key}: false.")
+            warn(f"{name} is left out: {who}. Send it with context.fileFiltering.{key}.")
             return True
     return False
 
@@ -368,19 +374,45 @@ class PromptCommands:
 
     async def fill(
         self, name: str, rest: str, call: CallTool, warn: Callable[[str], None]
-    ) -> tuple[str, tuple[Part, ...]]:
-        """The prompt of a command, and the media that go with it; tools are called for what it
-        injects. Raises InputError, McpError, InterruptedRunError."""
+    ) -> "FilledPrompt":
+        """The prompt of a command; tools are called for what it injects. Raises InputError,
+        McpError, InterruptedRunError."""
         file = self.custom.find(name)
         if file is None:
             from alhena.mcp.resources import fetch_prompt
 
             parts = await fetch_prompt(self.server_commands()[name], rest)
-            text = "\n\n".join(part.text for part in parts if part.text)
-            return text, tuple(part for part in parts if not part.text)
+            made: list[str | Part] = []
+            for part in parts:
+                made += ["\n\n"] if part.text and any(map(_is_text, made)) else []
+                made.append(part.text or part)
+            return _join_pieces(made)
         pieces = self.custom.read(file).pieces
         workspace = self._bench().workspace
         return await _filled_template(pieces, (name, rest), call, warn, workspace)
+
+
+class FilledPrompt(Value, frozen=True):
+    """A prompt with the parts, such as images, that stand within its text: each with the number of
+    characters before it."""
+
+    text: str
+    within: tuple[tuple[int, Part], ...] = ()
+
+
+def _is_text(piece: str | Part) -> bool:
+    return isinstance(piece, str)
+
+
+def _join_pieces(pieces: Sequence[str | Part]) -> FilledPrompt:
+    text = ""
+    within: list[tuple[int, Part]] = []
+    for piece in pieces:
+        if isinstance(piece, str):
+            text += scrub(piece)
+        else:
+            within.append((len(text), piece))
+    return FilledPrompt(text, tuple(within))
 
 
 async def _filled_template(
@@ -389,7 +421,7 @@ async def _filled_template(
     call: CallTool,
     warn: Callable[[str], None],
     workspace: "Workspace",
-) -> tuple[str, tuple[Part, ...]]:
+) -> FilledPrompt:
     from alhena.commands import (
         ARGUMENTS,
         ArgumentsPlaceholder,
@@ -400,8 +432,7 @@ async def _filled_template(
     )
 
     name, rest = called
-    made: list[str] = []
-    media: list[Part] = []
+    made: list[str | Part] = []
     for piece in pieces:
         match piece:
             case LiteralText():
@@ -413,20 +444,18 @@ async def _filled_template(
             case FilePlaceholder():
                 path = piece.path.replace(ARGUMENTS, rest).strip()
                 found = await _file_content(path, call, workspace)
-                media += found.media
                 if found.why:
                     warn(f"/{name}: {found.why}")
-                made.append(found.text)
+                made += found.pieces
     if rest and not takes_arguments(pieces):
         made.append(f"\n\n/{name} {rest}")
-    return "".join(made), tuple(media)
+    return _join_pieces(made)
 
 
 class _InjectedFile(Value, frozen=True):
     """The text and media that take the place of `@{path}`, and why something is left out."""
 
-    text: str = ""
-    media: tuple[Part, ...] = ()
+    pieces: tuple[str | Part, ...] = ()
     why: str = ""
 
 
@@ -434,7 +463,7 @@ async def _file_content(path: str, call: CallTool, workspace: "Workspace") -> _I
     """The content at a path: the placeholder where nothing can be read, nothing of ignored
     files."""
     shown = f"@{{{path}}}"
-    nothing = _InjectedFile(shown, why=f"there is nothing to read at {shown}; sent as text.")
+    nothing = _InjectedFile((shown,), why=f"there is nothing to read at {shown}; sent as text.")
     if not path:
         return nothing
     done = await call("read_many_files", {"paths": [path]})
@@ -450,19 +479,18 @@ async def _file_content(path: str, call: CallTool, workspace: "Workspace") -> _I
         return _InjectedFile(why=f"{shown} is left out: {', '.join(sorted(reasons))}.")
     why = f"{ignored} file(s) of {shown} are left out by ignore files." if ignored else ""
     media = [part for part in answer.response_parts if part.function_response is None]
-    if media:
-        return _InjectedFile(media=tuple(media), why=why)
     outputs = (part.function_response for part in answer.response_parts)
     text = "".join(str(each.response.get("output", "")) for each in outputs if each)
-    if workspace.resolve(path).is_dir():
+    is_folder = workspace.resolve(path).is_dir()
+    if media and data.get("processed") == len(media):
+        text = ""  # it only names the media
+    if is_folder:
         text = text.removesuffix(_END).rstrip("\n")
-        text = (
-            f"--- Start of content for directory: {path} ---\n{text}\n"
-            f"--- End of content for directory: {path} ---"
-        )
-        return _InjectedFile(text, why=why)
+        head = f"--- Start of content for directory: {path} ---\n"
+        end = f"\n--- End of content for directory: {path} ---"
+        return _InjectedFile((head, text, *media, end), why=why)
     framed = _FRAMED.fullmatch(text) if data.get("processed") == 1 else None
-    return _InjectedFile(text if framed is None else framed[1], why=why)
+    return _InjectedFile((text if framed is None else framed[1], *media), why=why)
 
 
 _END = "--- End of content ---"

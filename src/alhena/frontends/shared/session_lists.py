@@ -250,6 +250,8 @@ def _with_offer(row: Row, report: "ServerReport", control: "ServerControl", what
         lines.append(_entry("prompt", prompt.name, prompt.description, what))
     for resource in report.resources:
         lines.append(_entry("resource", resource.uri, resource.description, what))
+    for template in report.templates:
+        lines.append(_entry("resource template", template.uri, template.description, what))
     for own, reason in report.left_out.items():
         text = f"left out: {one_line(own, 70)}: {one_line(reason, 200)}"
         lines.append(("warning", text))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from alhena.commands import sources_of
-from alhena.display_text import one_line
+from alhena.display_text import money, one_line
 from alhena.frontends.shared.session_lists import SESSION_LISTS, OpenSession
 from alhena.frontends.terminal import setting_commands
 from alhena.frontends.terminal.drawing.call_result import duration
@@ -109,7 +109,9 @@ async def _stats(context: "Conversation", _rest: str) -> list[Line]:
             f"{totals.input_tokens:,} ({_cached_share(totals.cached_tokens, totals.input_tokens)})",
         ),
         row("tokens out", f"{totals.output_tokens:,}"),
-        row("cost", "not known" if cost is None else f"about ${cost:.4f}, by the table of prices"),
+        row(
+            "cost", "not known" if cost is None else f"about {money(cost)}, by the table of prices"
+        ),
         row(
             "tool calls",
             f"{totals.calls} ({totals.failed_calls} failed, {duration(totals.tool_ms)})",

@@ -453,7 +453,8 @@ class Conversation(ShownSession):
         if command is None and name in self.prompts:
             call = partial(self._call, own=False)
             filled = self.prompts.fill(name, rest.strip(), call, self._warn)
-            await self._send(*await filled)
+            prompt = await filled
+            await self._send(prompt.text, within=prompt.within)
             return
         if command is None:
             lines = [line(commands.unknown_words(name, self.prompts.names()), "error")]
@@ -470,11 +471,16 @@ class Conversation(ShownSession):
         self.print(prompt_lines(text), "user")
         await self._send(text, await self._attach_mentions(text))
 
-    async def _send(self, text: str, attached: tuple[Part, ...]) -> None:
+    async def _send(
+        self,
+        text: str,
+        attached: tuple[Part, ...] = (),
+        within: tuple[tuple[int, Part], ...] = (),
+    ) -> None:
         opened = self.ide.note()
         before = self._notes if opened is None else [*self._notes, opened]
         self._tell_startup_wait()
-        async for event in self.agent.run(text, before=before, attached=attached):
+        async for event in self.agent.run(text, before=before, attached=attached, within=within):
             if isinstance(event, FinishedEvent):  # the history has them now
                 self._notes.clear()
                 self.ide.note_sent()

@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import cycle, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -334,7 +335,8 @@ def paths(cwd: Path, word: str, filtering: FileFilteringSettings | None = None) 
     folder, _, name = word.rpartition("/")
     usual = filtering or FileFilteringSettings()
     git, gemini = usual.respect_git_ignore, usual.respect_gemini_ignore
-    rules = IgnoreRules(cwd, git=git, gemini=gemini, environ=os.environ)
+    custom = usual.custom_ignore_file_paths
+    rules = IgnoreRules(cwd, git=git, gemini=gemini, environ=os.environ, custom=custom)
     count = 0
     for path in _beginning(cwd, folder, name, rules):
         yield path
@@ -349,26 +351,30 @@ def _beginning(cwd: Path, folder: str, name: str, rules: "IgnoreRules") -> Itera
     directory = cwd / os.path.expanduser(folder) if folder else cwd
     try:
         with os.scandir(directory) as found:
-            entries = sorted((entry.name, entry.is_dir()) for entry in islice(found, LOOKED_AT))
+            entries = [entry for entry in islice(found, LOOKED_AT) if entry.name.startswith(name)]
     except OSError:  # nothing to offer there
         return
     within = rules.rules_of(directory) if directory.is_relative_to(cwd) else None
     prefix = f"{folder}/" if folder or name.startswith("/") else ""
-    for entry, is_dir in entries:
-        hidden = entry.startswith(".") and not name.startswith(".")
-        ignored = within is not None and within.ignores(entry, is_dir)
-        if entry.startswith(name) and not hidden and not ignored:
-            yield f"{prefix}{entry}{'/' if is_dir else ''}"
+    for entry in sorted(entries, key=attrgetter("name")):
+        if entry.name.startswith(".") and not name.startswith("."):
+            continue
+        try:
+            is_dir = entry.is_dir()
+        except OSError:  # the target of a link is out of reach
+            is_dir = False
+        if within is None or not within.ignores(entry.name, is_dir):
+            yield f"{prefix}{entry.name}{'/' if is_dir else ''}"
 
 
 def _containing(cwd: Path, name: str, rules: "IgnoreRules", *, fuzzy: bool) -> Iterator[str]:
-    from alhena.system.walk import walk
+    from alhena.system.walk import WalkLimits, walk
 
     start = len(str(cwd).rstrip("/")) + 1
     in_order = re.compile(".*".join(map(re.escape, name)))
     near: list[str] = []
     offered = 0
-    for entry in islice(walk(cwd, rules), LOOKED_AT):
+    for entry in walk(cwd, rules, limits=WalkLimits(most=LOOKED_AT)):
         if offered == OFFERED:
             return
         found = entry.name.casefold()

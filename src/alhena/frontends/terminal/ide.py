@@ -179,7 +179,8 @@ class EditorLink:
 def open_in(files: "Sequence[OpenFile]", workspace: Workspace) -> "list[OpenFile]":
     """The open files that the model may hear of, the active one first: files of the workspace that
     are not ignored."""
-    rules = {root: IgnoreRules(root, environ=os.environ) for root in workspace.roots}
+    custom = workspace.filtering.custom_ignore_file_paths
+    rules = {root: IgnoreRules(root, environ=os.environ, custom=custom) for root in workspace.roots}
 
     def is_shared(file: "OpenFile") -> bool:
         path = Path(file.path)

@@ -25,12 +25,17 @@ CHUNK = 65_536
 LISTED = 30
 """Options of a menu with search that are listed at once."""
 NO_ANSWER = "! Not a valid answer. Try again."
+TOGETHER = 0.1
+"""Seconds without another line after which those that came are all that came together."""
+DRAFT = "! {} lines, not sent. Enter sends them, a last line is added; Ctrl-C drops them."
 
 
 class LineScreen:
     """A `screen.Screen`. Lines that were written while there was no question go to the person that
-    is attached, as soon as one is; the end of the input leaves. `source` is the descriptor of a
-    terminal that gives whole lines. With `headings` the parts of the output are named."""
+    is attached, as soon as one is; the end of the input leaves. Several that come together are
+    pasted: one prompt, which the next line that comes alone completes and sends. `source` is the
+    descriptor of a terminal that gives whole lines. With `headings` the parts of the output are
+    named."""
 
     keys = False
 
@@ -47,6 +52,9 @@ class LineScreen:
         self._begun = ""
         self._answers: asyncio.Queue[str] | None = None
         self._kept: list[str] = []
+        self._came: list[str] = []
+        self._pasted: list[str] = []
+        self._pause: asyncio.TimerHandle | None = None
         self._person: Conversation | None = None
         self._reading = False
         self._left = False
@@ -59,7 +67,9 @@ class LineScreen:
         if self._left:
             person.leave()
             return
-        for each in self._kept:
+        while select((self._source,), (), (), 0)[0] and self._read_lines(self._kept.append):
+            pass  # typed before the session began: one after the other
+        for each in filter(None, self._kept):
             person.submit(each, early=True)
         self._kept.clear()
         self._listen()
@@ -76,8 +86,14 @@ class LineScreen:
     def interrupt(self) -> None:
         """Ctrl-C: stops what runs, or leaves. One that comes while another program has the
         terminal is meant for that one."""
-        if self._person is None or (self._reading and not self._person.interrupt()):
+        if self._person is not None and (not self._reading or self._person.interrupt()):
+            return
+        if not self._pasted:
             self.leave()
+            return
+        self._pasted.clear()
+        self._write("Dropped.\n")
+        self._prompt()
 
     def kill(self) -> None:
         """Ends all processes of the session, at once."""
@@ -126,7 +142,8 @@ class LineScreen:
         once were meant for something else."""
         if menu.search is not None:
             return await self._search(menu)
-        listed = (f"  {number} {_option_text(each)}" for number, each in enumerate(menu.options, 1))
+        numbered = zip(menu.numbers, menu.options, strict=True)
+        listed = (f"  {number} {_option_text(each)}" for number, each in numbered)
         more = (f"  {menu.more.key} {_option_text(menu.more)}",) if menu.more else ()
         self._write("\n".join((menu.title, *listed, *more)) + "\n")
         async with self._question(LOOK) as answers:
@@ -234,28 +251,56 @@ class LineScreen:
         self._loop.remove_reader(self._source)
 
     def _read(self) -> None:
+        if not self._read_lines(self._take):
+            if self._pause is not None:
+                self._pause.cancel()
+                self._submit()
+            if self._prompted:
+                self._write("\n")
+            self._stop_listening()
+            self.leave()
+
+    def _read_lines(self, take: Callable[[str], None]) -> bool:
+        """Gives each line that there is to `take`; False at the end of the input."""
         try:
             data = os.read(self._source, CHUNK)
         except OSError:  # the terminal has gone away
             data = b""
         *lines, self._begun = (self._begun + self._decode(data, final=not data)).split("\n")
         for each in lines:
-            self._take(each)
-        if not data:
-            if self._prompted:
-                self._write("\n")
-            self._stop_listening()
-            self.leave()
+            take(each)
+        return bool(data)
 
     def _take(self, line: str) -> None:
-        self._echoed = " ".join(line.split()) if self._prompted else ""
-        self._prompted = False
         if self._answers is not None:
+            self._echoed, self._prompted = "", False
             self._answers.put_nowait(line.strip())
         elif self._person is not None:
-            self._person.submit(line)
+            self._came.append(line)
+            if self._pause is not None:
+                self._pause.cancel()
+            self._pause = self._loop.call_later(TOGETHER, self._submit)
         elif line:
             self._kept.append(line)
+
+    def _submit(self) -> None:
+        """Sends the line that came alone, with what was pasted before it, or keeps lines that came
+        together until then."""
+        self._pause = None
+        pasted = len(self._came) > 1 and any(map(str.strip, self._came))
+        self._pasted += self._came if pasted else self._came[-1:]
+        self._came.clear()
+        if pasted:
+            # The terminal may have shown the beginning of a further line.
+            self._write(f"\n{DRAFT.format(len(self._pasted))}\n{PROMPT}")
+            self._prompted = True
+            return
+        text = "\n".join(self._pasted)
+        self._pasted.clear()
+        self._echoed = " ".join(text.split()) if self._prompted else ""
+        self._prompted = False
+        if self._person is not None:
+            self._person.submit(text)
 
 
 def _option_text(option: MenuOption) -> str:

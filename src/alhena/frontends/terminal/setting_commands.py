@@ -22,13 +22,14 @@ from alhena.config.home import user_settings_path
 from alhena.config.jsonc import with_value, without_value
 from alhena.config.layers import LayerKind
 from alhena.config.settings import DEFAULT_NAMES, Section, Settings
-from alhena.display_text import escaped, one_line
+from alhena.display_text import escaped, money, one_line
 from alhena.errors import InputError
 from alhena.frontends.shared.files import change_json
 from alhena.frontends.terminal.drawing.lines import Line, line
 from alhena.frontends.terminal.drawing.menu import Menu, MenuOption
 from alhena.frontends.terminal.looks.clipboard import copy
 from alhena.memory.files import LoadedMemory, MemoryKind
+from alhena.models.prices import Prices, Tokens
 from alhena.models.providers.select import is_demo
 from alhena.policy.model import ApprovalMode
 from alhena.version import __version__
@@ -360,20 +361,30 @@ async def context(context: "Conversation", _rest: str) -> list[Line]:
         line(f"Context: {used:,} of {window:,} tokens ({used / window:.1%})", "bold"),
         line(f"  {how}", "dim"),
     ]
-    lines += (_row(WindowItem(kind, kind, _sum(items, kind)), estimated) for kind in KINDS)
+    prices = Prices(bench.settings.model.prices)
+
+    def cost(tokens: int, cached: int = 0) -> float | None:
+        return prices.cost(model, Tokens(prompt=tokens, cached=cached), size=used)
+
+    if (fresh := cost(used)) is not None:
+        told = f"{money(fresh)} a request, {money(cost(used, used))} where the cache has it"
+        lines.append(line(f"  {told}", "dim"))
+    parts = [WindowItem(kind, kind, _sum(items, kind)) for kind in KINDS]
+    lines += (_row(each, estimated, cost(each.tokens)) for each in parts)
     lines.append(line("Largest", "bold"))
     largest = sorted(items, key=lambda each: each.tokens, reverse=True)[:LARGEST]
-    return [*lines, *(_row(each, estimated) for each in largest)]
+    return [*lines, *(_row(each, estimated, cost(each.tokens)) for each in largest)]
 
 
 def _sum(items: Iterable[WindowItem], kind: str) -> int:
     return sum(each.tokens for each in items if each.kind == kind)
 
 
-def _row(item: WindowItem, whole: int) -> Line:
+def _row(item: WindowItem, whole: int, cost: float | None) -> Line:
     share = f"{item.tokens / max(whole, 1):>4.0%}"
+    price = "" if cost is None else f"{money(cost):>10}"
     name = one_line(item.name, NAME_COLUMNS)
-    return (("dim", f"  {item.tokens:>9,} {share}  "), *line(name))
+    return (("dim", f"  {item.tokens:>9,} {share}{price}  "), *line(name))
 
 
 def window_items(request: Upcoming, files: Iterable[LoadedMemory]) -> Iterator[WindowItem]:

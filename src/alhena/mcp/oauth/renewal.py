@@ -15,6 +15,7 @@ from alhena.config.mcp_servers import McpOAuth, McpServer
 from alhena.mcp.connection import valid_scopes, wanted_scopes
 from alhena.mcp.oauth.requests import open_http, origin, read_grant, refresh_request, require_safe
 from alhena.mcp.oauth.tokens import (
+    NO_RESOURCE,
     RefusedGrantError,
     SignInError,
     StoredToken,
@@ -142,7 +143,7 @@ class Renewal:
     async def _request_refresh(self, old: StoredToken) -> StoredToken:
         require_safe(old.token_url, old.server_url)
         asked = self._now()
-        response = await self._send(self._with_secret(old))
+        response = await self._send(self._with_settings(old))
         grant = read_grant(response.status_code, response.content, old.token_url, old.secrets)
         return msgspec.structs.replace(
             old,
@@ -152,8 +153,11 @@ class Renewal:
             scope=grant.scope or old.scope,
         )
 
-    def _with_secret(self, token: StoredToken) -> StoredToken:
-        """Adds the configured client secret to the token."""
+    def _with_settings(self, token: StoredToken) -> StoredToken:
+        """The token with the client secret of the settings, and without a resource if they say
+        so."""
+        if not self._oauth.resource:
+            token = msgspec.structs.replace(token, resource=NO_RESOURCE)
         secret = self._oauth.client_secret
         if token.client_secret or not secret or token.client_id != self._oauth.client_id:
             return token

@@ -24,7 +24,7 @@ import msgspec
 from alhena.config.environment import without_secrets
 from alhena.display_text import one_line
 from alhena.http.connect import tls_context
-from alhena.mcp.oauth.tokens import RefusedGrantError, SignInError, StoredToken
+from alhena.mcp.oauth.tokens import NO_RESOURCE, RefusedGrantError, SignInError, StoredToken
 from alhena.system.web.fetch import send_to_first, system_resolver
 from alhena.system.web.url import address_problem, host_problem, literal_address
 from alhena.wire.json_values import is_token
@@ -183,6 +183,11 @@ async def open_http(server_url: str, given: Collection[str] = ()) -> AsyncGenera
         yield OAuthHttp(client, server_url, given, direct=direct)
 
 
+def same_issuer(one: str, other: str) -> bool:
+    """True for issuers that differ by a final slash at most: servers write them either way."""
+    return one.removesuffix("/") == other.removesuffix("/")
+
+
 def origin(url: str) -> tuple[str, str, int]:
     """Scheme, host and port of a URL. Raises SignInError for an invalid URL."""
     try:
@@ -268,8 +273,11 @@ def refresh_request(token: StoredToken) -> httpx2.Request:
         "grant_type": "refresh_token",
         "refresh_token": token.refresh_token,
         "client_id": token.client_id,
-        "resource": token.resource or token.server_url.partition("#")[0],
     }
+    if token.resource != NO_RESOURCE:
+        form["resource"] = token.resource or token.server_url.partition("#")[0]
+    if token.scope:
+        form["scope"] = token.scope
     if token.audience:
         form["audience"] = token.audience
     authorization = None

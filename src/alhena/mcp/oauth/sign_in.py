@@ -6,16 +6,16 @@ addresses only. Token answers are parsed here, so that no error message quotes a
 """
 
 import logging
+import re
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import httpx2
 import msgspec
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.auth.exceptions import OAuthFlowError, OAuthRegistrationError
-from mcp.client.auth.utils import issuers_match
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
@@ -29,6 +29,7 @@ from pydantic import ValidationError
 
 from alhena.config.mcp_servers import McpOAuth, McpServer, McpTransport
 from alhena.display_text import one_line
+from alhena.errors import AlhenaError, ModelError
 from alhena.mcp.connection import valid_scopes
 from alhena.mcp.oauth.requests import (
     BASIC,
@@ -41,8 +42,9 @@ from alhena.mcp.oauth.requests import (
     read_grant,
     refusal_words,
     require_safe,
+    same_issuer,
 )
-from alhena.mcp.oauth.tokens import SignInError, StoredToken, TokenFile
+from alhena.mcp.oauth.tokens import NO_RESOURCE, SignInError, StoredToken, TokenFile
 from alhena.version import __version__
 
 CLIENT_NAME = "alhena"
@@ -96,6 +98,57 @@ async def sign_in(
             "tokenParamName is not supported: tokens are not put into URLs, which end up in logs",
             remedy=f"Remove mcpServers.{name}.oauth.tokenParamName, if the server takes headers.",
         )
+    try:
+        return await _sign_in(name, server, consent, tokens, now)
+    except AlhenaError as error:
+        error.remedy = _remedy(name, error)
+        raise
+
+
+_REMEDIES = (
+    (
+        r"invalid_target|AADSTS9010\d+|resource\W+(?:request )?parameter",
+        "If it takes no resource parameter, set {oauth}.resource to false.",
+    ),
+    (r"resource .* does not match", "Correct the URL of mcpServers.{name}."),
+    (
+        r"invalid_client|unauthorized_client",
+        "Correct {oauth}.clientId and clientSecret, or remove them to have alhena registered.",
+    ),
+    (r"invalid_scope", "Set {oauth}.scopes to scopes that it has."),
+    (
+        r"redirect_uri",
+        "Register http://localhost:PORT/oauth/callback there, or set {oauth}.redirectUri.",
+    ),
+    (
+        r"issuer|\biss\b",
+        "If you trust it, set {oauth}.authorizationUrl and tokenUrl to its addresses.",
+    ),
+    (r"cannot be reached|did not answer|HTTP 5", "Check the network and its address. {again}"),
+)
+
+
+def _remedy(name: str, error: AlhenaError) -> str:
+    """The remedy of a failed sign-in: its own, or what its words suggest."""
+    again = f"Sign in again: alhena mcp auth {name} (or /mcp auth {name})."
+    own = (error.remedy or "").replace("mcpServers.NAME", f"mcpServers.{name}")
+    if own and isinstance(error, SignInError):
+        return own
+    for pattern, remedy in _REMEDIES:
+        if re.search(pattern, error.message, re.IGNORECASE):
+            return remedy.format(oauth=f"mcpServers.{name}.oauth", name=name, again=again)
+    # A refusal in the browser has the remedy of another sign-in.
+    return again if isinstance(error, ModelError) else own or again
+
+
+async def _sign_in(
+    name: str,
+    server: McpServer,
+    consent: BrowserConsent,
+    tokens: TokenFile,
+    now: Callable[[], float],
+) -> StoredToken:
+    address, oauth = server.address or "", server.oauth or McpOAuth()
     require_safe(address, address)
     tokens.find_by_name(name)  # report an unusable file before the sign-in, not after
     given = (oauth.authorization_url, oauth.token_url, oauth.issuer, oauth.registration_url)
@@ -117,7 +170,7 @@ async def sign_in(
         auth_method=client.token_endpoint_auth_method or "none",
         token_url=flow.token_url,
         issuer=flow.issuer,
-        resource=flow.context.get_resource_url(),
+        resource=flow.context.get_resource_url() if oauth.resource else NO_RESOURCE,
         audience=" ".join(oauth.audiences),
     )
     async with tokens.alone(name):  # a running renewal must not overwrite the new token
@@ -208,7 +261,7 @@ class SignInFlow(OAuthClientProvider):
                 if request.method == "POST" and self.context.client_info is None:
                     await self._require_metadata(registers=True)
                 place = describe_origin(str(request.url))
-                response = await self._http.send(request)
+                response = self._align_issuer(await self._http.send(request))
                 self._status = response.status_code
         except OAuthRegistrationError:
             # Not chained: the message quotes the answer, in which a secret may stand.
@@ -237,11 +290,27 @@ class SignInFlow(OAuthClientProvider):
         if not wanted:
             return super()._select_authorization_server(advertised)
         for each in advertised:
-            if issuers_match(each, wanted):
+            if same_issuer(each, wanted):
                 return each
         raise SignInError(
             f"it does not name {one_line(wanted, 200)} among those that sign in for it",
             remedy="Correct mcpServers.NAME.oauth.issuer, or remove it.",
+        )
+
+    def _align_issuer(self, response: httpx2.Response) -> httpx2.Response:
+        """Metadata of an authorization server, with the issuer as it was named before."""
+        try:
+            told = msgspec.json.decode(response.content, type=dict[str, Any])
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            return response
+        issuer = told.get("issuer")
+        if not isinstance(issuer, str) or "token_endpoint" not in told:
+            return response
+        expected = self._expected_issuer()
+        if issuer == expected or not same_issuer(issuer, expected):
+            return response
+        return httpx2.Response(
+            response.status_code, json=told | {"issuer": expected}, request=response.request
         )
 
     def _expected_issuer(self) -> str:
@@ -286,6 +355,8 @@ class SignInFlow(OAuthClientProvider):
         self._secrets = tuple(form[each] for each in hidden if each in form)
         if self._oauth.audiences:
             form["audience"] = " ".join(self._oauth.audiences)
+        if not self._oauth.resource:
+            form.pop("resource", None)
         return form_request(self.token_url, form, request.headers.get("authorization"))
 
     def _secret_method(self) -> str:
@@ -310,6 +381,8 @@ class SignInFlow(OAuthClientProvider):
         page, _, asked = url.rpartition("?")
         parts = urlsplit(page)
         own = parse_qsl(asked)
+        if not self._oauth.resource:
+            own = [(name, value) for name, value in own if name != "resource"]
         self._state = dict(own)["state"]
         fields = [*parse_qsl(parts.query, keep_blank_values=True), *own]
         if self._oauth.audiences:
@@ -320,6 +393,13 @@ class SignInFlow(OAuthClientProvider):
         answered = await self._consent.ask(self._page, self._state)
         # An unknown issuer cannot be verified.
         issuer = answered.issuer if self.issuer else None
+        metadata = self.context.oauth_metadata
+        if (
+            issuer is not None
+            and metadata is not None
+            and same_issuer(issuer, str(metadata.issuer))
+        ):
+            issuer = str(metadata.issuer)
         return AuthorizationCodeResult(code=answered.code, state=answered.state, iss=issuer)
 
     async def _handle_token_response(self, response: httpx2.Response) -> None:

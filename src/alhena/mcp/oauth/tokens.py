@@ -57,9 +57,13 @@ _MAX_MS = 1e15
 """An implausible time: the expiry counts as unknown."""
 
 
+NO_RESOURCE = "none"
+
+
 class StoredToken(msgspec.Struct, frozen=True, kw_only=True):
     """The saved token of one server. `expires_at` is in seconds since the epoch, None if unknown.
-    `wanted` are scopes that the server has required since. The repr shows no secret."""
+    `resource` is what requests name as the server, NO_RESOURCE for nothing; `wanted` are scopes
+    that the server has required since. The repr shows no secret."""
 
     server_name: str
     server_url: str

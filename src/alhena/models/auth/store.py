@@ -233,3 +233,11 @@ def _fields(credentials: OAuthCredentials) -> dict[str, Any]:
         "expiry_date": int(expiry * 1000) if expiry is not None else None,
     }
     return credentials.other | {name: value for name, value in known.items() if value}
+
+
+async def sign_out(files: LoginFiles) -> tuple[bool, bool]:
+    """Deletes the login and the saved API key; True for each that was there. Raises AlhenaError."""
+    store = LoginStore(files)
+    async with alone(store):
+        there = store.forget()
+    return there, forget_key(files)

@@ -15,9 +15,10 @@ from alhena.wire.dialects.conversation import ToolNameMap, service_names
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.encode import decode_error
 from alhena.wire.errors import DecodeError
-from alhena.wire.json_values import as_object, excerpt, is_token
+from alhena.wire.json_values import as_object, decode_json, excerpt, is_token
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse
+from alhena.wire.sse import END_MARKER
 
 E = TypeVar("E")
 
@@ -27,6 +28,11 @@ class ChunkReader(Protocol):
 
     def feed(self, event: object, /) -> list[GenerateContentResponse]:
         """Converts one event to chunks."""
+        ...
+
+    @property
+    def is_counted(self) -> bool:
+        """True when text and the tokens of the answer have come, and no call."""
         ...
 
     def finish(self) -> list[GenerateContentResponse]:
@@ -58,7 +64,7 @@ def decode_object(payload: bytes) -> dict[str, Any]:
         if status is not None:
             raise DecodeError(f'the answer is an error: "{excerpt(status.message)}".')
     try:
-        value = as_object(msgspec.json.decode(payload))
+        value = as_object(decode_json(payload))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DecodeError(f'the answer cannot be read, in "{excerpt(payload)}".') from error
     if value is None:
@@ -68,7 +74,7 @@ def decode_object(payload: bytes) -> dict[str, Any]:
 
 def decode_event(payload: bytes) -> dict[str, Any] | None:
     """Decodes an event of a stream; None for the end marker."""
-    return None if payload.strip() == b"[DONE]" else decode_object(payload)
+    return None if payload.strip() == END_MARKER else decode_object(payload)
 
 
 def tool_names(request: GenerateContentRequest) -> ToolNameMap:
@@ -85,9 +91,9 @@ async def answer_chunks(
     is_whole: Callable[[E], bool] = lambda _event: False,
 ) -> AsyncGenerator[GenerateContentResponse, None]:
     """Yields the chunks of a streamed answer. Reading stops after the event marked by `is_last`;
-    `is_whole` marks one that completes the answer although more may follow. Raises StreamCutError
-    when the stream of the service at `place` ends before the answer, DecodeError for a violation of
-    the dialect."""
+    `is_whole` marks one that completes the answer although more may follow. A text with its counts
+    needs no end but that of the stream. Raises StreamCutError when the stream of the service at
+    `place` ends before the answer, DecodeError for a violation of the dialect."""
     ended = False
     try:
         async with aclosing(events):
@@ -98,7 +104,7 @@ async def answer_chunks(
                 ended = ended or is_whole(event)
                 for chunk in reader.feed(event):
                     yield chunk
-        if not ended:
+        if not ended and not reader.is_counted:
             raise StreamCutError(
                 f"the answer of {place} ended before its end.", remedy="Run again."
             )

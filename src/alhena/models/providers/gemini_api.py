@@ -94,6 +94,11 @@ class GeminiMethods:
         self._http = http
         self._path = path
 
+    @property
+    def endpoint(self) -> Endpoint:
+        """The address of requests."""
+        return self._http.endpoint
+
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """Returns the whole answer."""
         path = self._path(request.model, "generateContent")

@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 
 from alhena.errors import ModelError
 from alhena.http.client import Timeouts
-from alhena.http.connect import Endpoint, endpoint_from, is_header_value
+from alhena.http.connect import Endpoint, endpoint_from, is_header_value, parse_endpoint
 from alhena.models.catalogue import OPENAI_RESPONSES, answers_to_responses, foreign_name
 from alhena.models.errors import CredentialsError, ModelNotFoundError, RequestRejectedError
 from alhena.models.generator import WithoutEmbeddings
@@ -35,7 +36,7 @@ from alhena.wire.dialects.responses.response import ENDS
 from alhena.wire.dialects.results import beside_results
 from alhena.wire.encode import EncodedContent
 from alhena.wire.json_values import as_array, as_object
-from alhena.wire.request import GenerateContentRequest
+from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
@@ -56,6 +57,12 @@ _NO_ENCRYPTION = re.compile(
     re.IGNORECASE,
 )
 """Words of a refusal that say that a model's reasoning cannot be asked for."""
+
+
+_NO_FORMS = re.compile(
+    r"response_?format|json_?schema|grammar|guided|structured output|text\.format", re.IGNORECASE
+)
+"""Words of a refusal that say that a server takes no schema for its answers."""
 
 
 class _Api(msgspec.Struct, frozen=True):
@@ -94,10 +101,12 @@ _RESPONSES = _Api(
 
 
 class _Way(msgspec.Struct, frozen=True):
-    """A way to ask a model. `encrypts`: its reasoning is asked for, to be sent back."""
+    """A way to ask a model. `encrypts`: its reasoning is asked for, to be sent back. `forms`: it
+    takes the schema of an answer, which is told in words otherwise."""
 
     api: _Api
     encrypts: bool = True
+    forms: bool = True
 
 
 _LEARNED: dict[tuple[str, str], _Way] = {}
@@ -105,7 +114,8 @@ _LEARNED: dict[tuple[str, str], _Way] = {}
 
 
 class OpenAiCompatible(WithoutEmbeddings):
-    """A ContentGenerator. Model names may have the prefix `openai:` or `openai-responses:`.
+    """A ContentGenerator. Model names may have the prefix `openai:`, `openai-responses:` or
+    `ollama:`. Schemas for servers that are not OpenAI's are reduced (`wire.schema.grammar`).
 
     A model is asked by chat completions, or by the Responses API if its prefix or its name says so
     or a refusal does; then the request is sent there, and later ones too.
@@ -123,17 +133,20 @@ class OpenAiCompatible(WithoutEmbeddings):
         environ: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
         headers: Mapping[str, str] | None = None,
+        remedy: str = f"Set OPENAI_API_KEY to a valid key ({KEY_PAGE}).",
     ) -> None:
         access = {"authorization": f"Bearer {key}"} if key else {}
         self.endpoint = endpoint
+        self._reduced: tuple[GenerateContentConfig, GenerateContentConfig] | None = None
         self._new_id = ids_for_calls()
-        self._http = HttpService(
-            endpoint,
-            FixedAccess(access, f"Set OPENAI_API_KEY to a valid key ({KEY_PAGE})."),
+        self._open_service = partial(
+            HttpService,
+            access=FixedAccess(access, remedy),
             environ=environ,
             timeouts=timeouts,
             headers=headers,
         )
+        self._http = self._open_service(endpoint)
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """Returns the whole answer."""
@@ -146,7 +159,7 @@ class OpenAiCompatible(WithoutEmbeddings):
                     way.api.path, model, body, decode_object, request.pause, idle_s(request)
                 )
             except (ModelNotFoundError, RequestRejectedError) as error:
-                way = self._other_way(way, request.model, error)
+                way = self._other_way(way, request, error)
                 continue
             try:
                 return way.api.read(answer, names, self._new_id)
@@ -172,7 +185,7 @@ class OpenAiCompatible(WithoutEmbeddings):
             except (ModelNotFoundError, RequestRejectedError) as error:
                 if begun:
                     raise
-                way = self._other_way(way, request.model, error)
+                way = self._other_way(way, request, error)
 
     def _chunks(
         self, request: GenerateContentRequest, names: ToolNameMap, way: _Way
@@ -201,6 +214,22 @@ class OpenAiCompatible(WithoutEmbeddings):
         found = [as_object(item) or {} for item in as_array(answer.get("data")) or ()]
         return tuple(str(each["id"]) for each in found if each.get("id"))
 
+    async def window(self, model: str) -> int | None:
+        """Tokens of a model's context window, as the server says; None if it does not. Raises
+        ModelError and WireError."""
+        from alhena.models.providers.server_window import read_window, root_prefix
+
+        root = self._open_service(replace(self.endpoint, prefix=root_prefix(self.endpoint)))
+        try:
+            return await read_window(self._http, root, model)
+        finally:
+            await root.aclose()
+
+    @property
+    def is_openai(self) -> bool:
+        """True for OpenAI's own service, also as Azure runs it."""
+        return self.endpoint.host.endswith(_OWN_HOSTS)
+
     async def aclose(self) -> None:
         """Closes the connections."""
         await self._http.aclose()
@@ -213,18 +242,22 @@ class OpenAiCompatible(WithoutEmbeddings):
             return known
         return _Way(_RESPONSES if _is_forced(model) or answers_to_responses(name) else _CHAT)
 
-    def _other_way(self, way: _Way, model: str, error: ModelError) -> _Way:
+    def _other_way(self, way: _Way, request: GenerateContentRequest, error: ModelError) -> _Way:
         """The way to ask after a refusal, which is kept for later requests. Raises the error if
         there is none."""
-        status = error.status
+        status, model = error.status, request.model
         known = _LEARNED.get((self._address, foreign_name(model)))
         other = way
-        if way.api is _CHAT:
+        if self._may_lack_forms(way, request) and _NO_FORMS.search(error.message):
+            other = replace(way, forms=False)
+            if request.config.tools:  # some servers take a schema only where there are no tools
+                return other
+        elif way.api is _CHAT:
             if status in {400, 404} and _ASK_RESPONSES.search(error.message):
                 other = known or _Way(_RESPONSES)  # a request beside this one may know already
         elif way.encrypts and status == 400 and _NO_ENCRYPTION.search(error.message):
             other = _Way(_RESPONSES, encrypts=False)
-        elif status in {404, 405} and not self._is_own_host and not _is_forced(model):
+        elif status in {404, 405} and not self.is_openai and not _is_forced(model):
             # Other servers may have a model of such a name, and no such API.
             other = known or _Way(_CHAT)
         if other == way:
@@ -232,13 +265,14 @@ class OpenAiCompatible(WithoutEmbeddings):
         _LEARNED[self._address, foreign_name(model)] = other
         return other
 
+    def _may_lack_forms(self, way: _Way, request: GenerateContentRequest) -> bool:
+        generation = request.config.generation_config
+        asks = generation is not None and generation.response_mime_type is not None
+        return asks and way.forms and not self.is_openai
+
     @property
     def _address(self) -> str:
         return f"{self.endpoint.place}{self.endpoint.prefix}"
-
-    @property
-    def _is_own_host(self) -> bool:
-        return self.endpoint.host.endswith(_OWN_HOSTS)
 
     def _body(
         self, request: GenerateContentRequest, names: ToolNameMap, way: _Way, *, stream: bool
@@ -248,13 +282,13 @@ class OpenAiCompatible(WithoutEmbeddings):
         asked = DialectRequest(
             model=foreign_name(request.model),
             contents=contents if way.api is _RESPONSES else beside_results(contents),
-            config=request.config,
+            config=self._own_config(request.config, way),
             stream=stream,
             include_usage=stream,
             names=names,
         )
         body = way.api.write(asked, new_id=numbered_ids())
-        if not self._is_own_host and "max_completion_tokens" in body:
+        if not self.is_openai and "max_completion_tokens" in body:
             # Other servers know the older name.
             body["max_tokens"] = body.pop("max_completion_tokens")
         if "max_output_tokens" in body:
@@ -262,9 +296,20 @@ class OpenAiCompatible(WithoutEmbeddings):
         if not way.encrypts:
             del body["include"]
         key = request.cache_key or request.session_id
-        if key and self._is_own_host:
+        if key and self.is_openai:
             body["prompt_cache_key"] = key[:_LONGEST_KEY]
         return encode_value(body)
+
+    def _own_config(self, config: GenerateContentConfig, way: _Way) -> GenerateContentConfig:
+        """The settings of a request as the server takes them."""
+        if self.is_openai:
+            return config
+        from alhena.models.providers.server_forms import describe_form, reduce_schemas
+
+        if self._reduced is None or self._reduced[0] is not config:
+            self._reduced = config, reduce_schemas(config)
+        reduced = self._reduced[1]
+        return reduced if way.forms else describe_form(reduced)
 
 
 def openai_from(environ: Mapping[str, str], base_url: str | None = None) -> OpenAiCompatible:
@@ -285,6 +330,44 @@ def openai_from(environ: Mapping[str, str], base_url: str | None = None) -> Open
         if value:
             headers[name] = value
     return OpenAiCompatible(endpoint, key, environ=environ, headers=headers)
+
+
+DEFAULT_OLLAMA = "127.0.0.1:11434"
+_OLLAMA_PORT = 11434
+
+
+def ollama_from(environ: Mapping[str, str], base_url: str | None = None) -> OpenAiCompatible:
+    """Builds the client for Ollama at `base_url`, else at OLLAMA_HOST, else on this machine; the
+    path of its OpenAI API is added where there is none. A key is OLLAMA_API_KEY, if one is set.
+    Raises ConfigError or CredentialsError."""
+    if base_url is not None:
+        endpoint = parse_endpoint(base_url, "base_url")
+    else:
+        endpoint = parse_endpoint(_ollama_url(environ), "OLLAMA_HOST")
+    if not endpoint.prefix:
+        endpoint = replace(endpoint, prefix="/v1")
+    key = environ.get("OLLAMA_API_KEY", "").strip()
+    if not is_header_value(key):
+        raise CredentialsError(
+            "OLLAMA_API_KEY contains characters that no key has.", remedy="Correct or unset it."
+        )
+    remedy = "Set OLLAMA_API_KEY to a key that the server takes."
+    return OpenAiCompatible(endpoint, key, environ=environ, remedy=remedy)
+
+
+def _ollama_url(environ: Mapping[str, str]) -> str:
+    """The URL of OLLAMA_HOST, which Ollama writes as HOST, :PORT, HOST:PORT or a URL. An address on
+    which a server listens everywhere means this machine."""
+    text = environ.get("OLLAMA_HOST", "").strip().strip("\"'") or DEFAULT_OLLAMA
+    scheme, separator, rest = text.rpartition("://")
+    host, slash, path = rest.partition("/")
+    name, colon, port = host.rpartition(":")
+    if not colon or host.endswith("]"):
+        name, port = host, ""
+    if name in {"", "0.0.0.0", "[::]"}:  # noqa: S104 - compared, not bound
+        name = "127.0.0.1"
+    usual = {"http": "80", "https": "443"}.get(scheme, str(_OLLAMA_PORT))
+    return f"{scheme if separator else 'http'}://{name}:{port or usual}{slash}{path}"
 
 
 def _is_forced(model: str) -> bool:

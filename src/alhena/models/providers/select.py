@@ -130,13 +130,15 @@ def login_files(environ: Mapping[str, str]) -> "LoginFiles":
 class ChosenGenerator(Value, frozen=True, kw_only=True):
     """The generator, its model name, and notices for a person. `auth_type` is the authentication
     type of `security.auth.selectedType`; None if none is needed. `speaks_gemini`: any Gemini model
-    may be requested, not only this one. `owned`: the session closes the generator."""
+    may be requested, not only this one. `private`: a server of the OpenAI form that is not
+    OpenAI's. `owned`: the session closes the generator."""
 
     generator: ContentGenerator
     model: str
     speaks_gemini: bool = True
     notices: tuple[str, ...] = ()
     auth_type: str | None = None
+    private: bool = False
     owned: bool = True
 
 
@@ -159,9 +161,9 @@ def choose_generator(choice: ModelChoice) -> ChosenGenerator:
     """Selects the generator of a session.
 
     In this order: recorded responses; the demo model by its name; a service of another dialect by
-    the prefix of the model's name (`openai:`, `openai-responses:`, `anthropic:`); the transport
-    selected by the settings or the environment (`auth_type`); the demo model for a person at a
-    terminal. Raises CredentialsError when none is available, ConfigError or RecordingError for
+    the prefix of the model's name (`openai:`, `openai-responses:`, `ollama:`, `anthropic:`); the
+    transport selected by the settings or the environment (`auth_type`); the demo model for a person
+    at a terminal. Raises CredentialsError when none is available, ConfigError or RecordingError for
     invalid values.
     """
     chosen = _choose(choice)
@@ -236,6 +238,7 @@ def _foreign(choice: ModelChoice) -> ChosenGenerator:
         model=choice.model,
         speaks_gemini=False,
         notices=_encryption_warnings(generator.endpoint, "the API key"),
+        private=not getattr(generator, "is_openai", True),
     )
 
 
@@ -261,9 +264,16 @@ def _openai(choice: ModelChoice) -> OtherService:
     return openai_from(choice.environ, choice.base_url)
 
 
+def _ollama(choice: ModelChoice) -> OtherService:
+    from alhena.models.providers.openai_compatible import ollama_from
+
+    return ollama_from(choice.environ, choice.base_url)
+
+
 _SERVICES: dict[str, Callable[[ModelChoice], OtherService]] = {
     "openai": _openai,
     "anthropic": _anthropic,
+    "ollama": _ollama,
 }
 """Service (`foreign_service`) -> its generator."""
 

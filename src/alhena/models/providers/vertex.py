@@ -186,7 +186,6 @@ class VertexApi(GeminiMethods):
         environ: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
     ) -> None:
-        self.endpoint = service.endpoint
         http = HttpService(
             service.endpoint, access, environ=environ, timeouts=timeouts, headers=service.headers
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.shell.arguments import Argument, Kind, is_option, walk_past_end
+from alhena.shell.arguments import Argument, Kind, is_option, walk_arguments, walk_past_end
 from alhena.shell.languages.sed_awk import ScriptEffect, sed_effect, strange_awk, strange_sed
 from alhena.shell.options import Runs, base_name, first_operands, option_values
 from alhena.shell.parse.model import Part, Word, WordKind
@@ -15,6 +15,7 @@ from alhena.shell.tables import (
     Effect,
     Option,
     Program,
+    Style,
     interpreter,
     listed,
     main_name,
@@ -143,43 +144,78 @@ def _awk(words: tuple[Word, ...], found: _CodeSearch, part: Part) -> Iterator[Ru
 
 
 class ShellArguments(msgspec.Struct, frozen=True):
-    """The call of a shell: `code` is the index of `-c`, `operand` the code or the script."""
+    """The call of a shell: `operand` is the index of the code (`has_code`) or the script."""
 
-    code: int | None = None
+    has_code: bool = False
     operand: int | None = None
     reads_input: bool = False
     certain: bool = True
     informs: bool = False
 
 
+_SHELL = Program(
+    style=Style.APART,
+    options={
+        **dict.fromkeys(("-o", "-O"), Option(Arity.APART)),
+        **dict.fromkeys(("--rcfile", "--init-file", "--init-command"), Option(Arity.VALUE)),
+        **dict.fromkeys(("-c", "--command"), Option(Arity.FLAG, Effect.CODE)),
+        "-s": Option(Arity.FLAG),
+    },
+)
+_FILES = ("-file", "-f")
+_POWERSHELL = Program(
+    style=Style.FOLDED,
+    options={
+        **dict.fromkeys(
+            ("-executionpolicy", "-ex", "-ep", "-workingdirectory"), Option(Arity.VALUE)
+        ),
+        **dict.fromkeys(("-noprofile", "-nop", "-nologo", "-noninteractive"), Option(Arity.FLAG)),
+        **dict.fromkeys(("-command", "-c", "-C"), Option(Arity.FLAG, Effect.CODE)),
+        **dict.fromkeys(_FILES, Option(Arity.FLAG)),
+    },
+)
+
+
 def shell_arguments(words: tuple[Word, ...]) -> ShellArguments:
     """The options and the first operand of a shell's call."""
-    code: int | None = None
-    reads_input, certain = False, True
-    at = 1
-    while at < len(words):
-        word = words[at]
-        text = word.text
-        if text in {"--version", "--help"} and at == 1:
-            return ShellArguments(informs=True)
-        if text in {"--", "-"} and word.literal:
-            at += 1
+    whole = base_name(words[0].text) in listed("encoded_code")
+    if len(words) > 1 and words[1].text in {"--version", "--help"}:
+        return ShellArguments(informs=True)
+    table = _POWERSHELL if whole else _SHELL
+    found: set[str] = set()
+    certain, operand = True, len(words)
+
+    def is_code(name: str) -> bool:
+        return table.effect_of(name) is Effect.CODE
+
+    # `+x` undoes `-x`, and takes the same values.
+    signed = [Word(f"-{w.text[1:]}", w.kind) if w.text[:1] == "+" else w for w in words]
+    for argument in walk_arguments(table, signed, exact=True):
+        word = words[argument.at]
+        if argument.kind is Kind.END or (word.text == "-" and word.literal):
+            operand = argument.at + 1
             break
-        if not is_option(word) and text[:1] != "+":
+        if argument.kind is Kind.OPERAND and word.text != "+":
+            operand = argument.at
             break
         certain = certain and word.literal
-        if text[:2] == "--" or text.lower() == "-command":
-            code = at if text.lower() in {"--command", "-command"} else code
-            at += text in {"--rcfile", "--init-file", "--init-command"}
-        else:
-            code = at if "c" in text and text[0] == "-" else code
-            reads_input = reads_input or "s" in text
-            at += text.count("o") + text.count("O")
-        at += 1
-    operand = at if at < len(words) else None
-    if operand is not None and not words[operand].literal:
+        for each in argument.options:
+            names = () if word.text[:1] == "+" else each.names
+            found.update(names)
+            # In `--command=CODE` the code is no word of its own.
+            hidden = bool(each.value) and any(map(is_code, names))
+            certain = certain and not hidden and (not whole or bool(names))
+    code = any(map(is_code, found))
+    # Without -File, versions of PowerShell differ in whether it is a script or code.
+    certain = certain and (not whole or code or operand == 1 or not found.isdisjoint(_FILES))
+    if operand < len(words) and not words[operand].literal:
         certain = certain and not words[operand].split
-    return ShellArguments(code, operand, reads_input and code is None, certain)
+    return ShellArguments(
+        has_code=code,
+        operand=operand if operand < len(words) else None,
+        reads_input="-s" in found and not code,
+        certain=certain,
+    )
 
 
 def sed_scripts(words: tuple[Word, ...]) -> list[Word]:
@@ -210,7 +246,7 @@ def scripts_in(words: tuple[Word, ...]) -> list[Word]:
     name = base_name(words[0].text)
     if name in listed("shells"):
         found = shell_arguments(words)
-        return [] if found.code is None or found.operand is None else [words[found.operand]]
+        return [words[found.operand]] if found.has_code and found.operand is not None else []
     if name in listed("evaluators"):
         return [code for runs in evaluator_runs(words) for code in runs.code]
     if main_name(name) == "sed":
@@ -283,7 +319,7 @@ def shell_runs(words: tuple[Word, ...], part: Part) -> Iterator[Runs]:
         yield Runs(via=name)
     for word in option_values(words, "", "init-file rcfile init-command"):
         yield Runs(via=name, code=(Word("."), word))
-    if found.code is not None:
+    if found.has_code:
         if found.operand is None:
             yield Runs(via=name)
         else:

@@ -190,7 +190,8 @@ class _FileSearch:
         """Runs the search."""
         path = self._query.path
         if self._files.rules.is_ignored(path, os.path.isdir(path)):
-            self._notes.append(f"{printable(path)} is left out by .geminiignore.")
+            names = " or ".join(self._query.filtering.closing)
+            self._notes.append(f"{printable(path)} is left out by {names}.")
             return self._result([], limited=False)
         if not os.path.isdir(path):
             return self._read([str(path)])
@@ -297,9 +298,9 @@ class FileChoice:
     def __init__(self, query: Query) -> None:
         inside = query.path.relative_to(query.root).parts
         self._query = query
-        git, gemini = query.filtering.respect_git_ignore, query.filtering.respect_gemini_ignore
-        rules = IgnoreRules(query.root, git=git, gemini=gemini, environ=query.environ)
-        open_only = IgnoreRules(query.root, git=False, gemini=gemini, environ=query.environ)
+        git = query.filtering.respect_git_ignore
+        rules = _make_rules(query, git=git)
+        open_only = _make_rules(query, git=False)
         self.named = (
             query.no_ignore
             or bool(EXCLUDED_DIRECTORIES.intersection(inside))
@@ -316,9 +317,7 @@ class FileChoice:
 
     def open_all(self) -> None:
         """Applies git's rules no more."""
-        gemini = self._query.filtering.respect_gemini_ignore
-        environ = self._query.environ
-        self.rules = IgnoreRules(self._query.root, git=False, gemini=gemini, environ=environ)
+        self.rules = _make_rules(self._query, git=False)
 
     def is_open(self, path: str) -> bool:
         """False for a file below the query's path that may hold secrets."""
@@ -336,6 +335,17 @@ class FileChoice:
         below = compose(path[self._base :])
         name = below.rpartition("/")[2]
         return any(regex.fullmatch(name if by_name else below) for regex, by_name in self._include)
+
+
+def _make_rules(query: Query, *, git: bool) -> IgnoreRules:
+    usual = query.filtering
+    return IgnoreRules(
+        query.root,
+        git=git,
+        gemini=usual.respect_gemini_ignore,
+        environ=query.environ,
+        custom=usual.custom_ignore_file_paths,
+    )
 
 
 def _include_regexes(path: Path, include: str) -> list[tuple[re.Pattern[str], bool]]:

@@ -78,10 +78,10 @@ class ListDirectory(DeclarativeTool):
 
 
 class _DirectoryListing(msgspec.Struct):
-    """Names of directories, lines of files, and the number of ignored entries."""
+    """Names of directories, the other entries, and the number of ignored ones."""
 
     directories: list[str] = msgspec.field(default_factory=list[str])
-    files: list[tuple[str, str]] = msgspec.field(default_factory=list[tuple[str, str]])
+    files: "list[os.DirEntry[str]]" = msgspec.field(default_factory=list[Any])
     ignored: int = 0
 
 
@@ -123,6 +123,7 @@ class ListDirectoryInvocation(BaseInvocation):
                 git=git and options.get("respect_git_ignore", usual.respect_git_ignore),
                 gemini=options.get("respect_gemini_ignore", usual.respect_gemini_ignore),
                 environ=self._tool.environ,
+                custom=usual.custom_ignore_file_paths,
             )
 
         rules = make_rules(git=True)
@@ -175,27 +176,24 @@ class ListDirectoryInvocation(BaseInvocation):
                     continue
                 if here.ignores(entry.name, entry.is_dir(follow_symlinks=False)):
                     listing.ignored += 1
+                elif _is_directory(entry):
+                    listing.directories.append(entry.name)
                 else:
-                    self._add(listing, entry)
+                    listing.files.append(entry)
         return listing
 
-    def _add(self, listing: _DirectoryListing, entry: os.DirEntry[str]) -> None:
+    def _describe(self, entry: os.DirEntry[str]) -> str:
+        """The size of a file, or the kind of another entry."""
         from alhena.system.files import kind_of
 
         try:
             status = entry.stat()
         except OSError:  # a dangling link: describe the link itself
-            listing.files.append((entry.name, kind_of(stat.S_IFLNK)))
-            return
+            return kind_of(stat.S_IFLNK)
+        if entry.is_symlink() and not self._workspace.contains(Path(entry.path)):
+            return "link out of the workspace"
         kind = stat.S_IFMT(status.st_mode)
-        if kind == stat.S_IFDIR:
-            listing.directories.append(entry.name)
-        elif entry.is_symlink() and not self._workspace.contains(Path(entry.path)):
-            listing.files.append((entry.name, "link out of the workspace"))
-        elif kind == stat.S_IFREG:
-            listing.files.append((entry.name, f"{status.st_size} bytes"))
-        else:
-            listing.files.append((entry.name, kind_of(kind)))
+        return f"{status.st_size} bytes" if kind == stat.S_IFREG else kind_of(kind)
 
     def _result(self, listing: _DirectoryListing, warnings: list[str]) -> ToolResult:
         total = len(listing.directories) + len(listing.files)
@@ -205,9 +203,10 @@ class ListDirectoryInvocation(BaseInvocation):
                 llm_content="\n".join([text, *warnings]), display="Directory is empty."
             )
         lines = [f"[DIR] {printable(name)}" for name in sorted(listing.directories, key=_order)]
+        room = max(MOST_ENTRIES - len(lines), 0)  # only what may be shown is looked at
         lines += [
-            f"{printable(name)} ({size})"
-            for name, size in sorted(listing.files, key=lambda file: _order(file[0]))
+            f"{printable(entry.name)} ({self._describe(entry)})"
+            for entry in sorted(listing.files, key=lambda entry: _order(entry.name))[:room]
         ]
         shown = lines[: fitting(lines[:MOST_ENTRIES], self._tool.room)]
         text = "\n".join([f"Directory listing for {self._abs}:", *shown])
@@ -219,6 +218,13 @@ class ListDirectoryInvocation(BaseInvocation):
             text += f"\n\n({listing.ignored} ignored)"
             display += f" ({listing.ignored} ignored)"
         return ToolResult(llm_content="\n".join([text, *warnings]), display=display)
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # the target of a link is out of reach
+        return False
 
 
 def _order(name: str) -> tuple[str, str]:
@@ -385,6 +391,7 @@ class GlobInvocation(BaseInvocation):
                 git=git,
                 gemini=self.params.get("respect_gemini_ignore", usual.respect_gemini_ignore),
                 environ=self._tool.environ,
+                custom=usual.custom_ignore_file_paths,
             )
             tally = WalkTally()
             limits = WalkLimits(excluded=excluded, cancellation=context.cancellation)
@@ -424,7 +431,8 @@ class GlobInvocation(BaseInvocation):
         shown = printable(self.params["pattern"])
         if not found:
             text = f'No files found matching pattern "{shown}" {where}'
-            notes = [*left_out.describe(_INCLUDE_IGNORED), *notes]
+            closing = self._workspace.filtering.closing
+            notes = [*left_out.describe(_INCLUDE_IGNORED, closing), *notes]
             return ToolResult(llm_content="\n".join([text, *notes]), display="No files found")
         ignored = left_out.files + left_out.closed
         text = f'Found {len(found)} file(s) matching "{shown}" {where}'

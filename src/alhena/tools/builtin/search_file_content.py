@@ -128,7 +128,8 @@ class SearchInvocation(BaseInvocation):
             if limited:
                 break
         if not found:
-            notes = [*left_out.describe(_INCLUDE_IGNORED), *notes]
+            closing = self._tool.workspace.filtering.closing
+            notes = [*left_out.describe(_INCLUDE_IGNORED, closing), *notes]
         if cut_files and not self.params.get("names_only"):
             most: int = self.params["max_matches_per_file"]
             notes.append(

@@ -3,7 +3,6 @@ similar lines in the error."""
 
 import re
 from bisect import bisect_left
-from itertools import islice
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -318,16 +317,16 @@ _NAMED_NAMESAKES = 3
 def namesakes(workspace: Workspace, path: Path) -> str:
     """A sentence that lists up to three files with the same name as `path`; "" when there are none.
 
-    Searches the first 20,000 files that are not ignored.
+    Reads 20,000 entries at most.
     """
     from alhena.system.ignore import IgnoreRules
-    from alhena.system.walk import walk
+    from alhena.system.walk import WalkLimits, walk
 
     found: list[str] = []
-    left = _LOOKED_AT
+    limits = WalkLimits(most=_LOOKED_AT)
     for root in workspace.roots:
-        for entry in islice(walk(root, IgnoreRules(root)), left):
-            left -= 1
+        rules = IgnoreRules(root, custom=workspace.filtering.custom_ignore_file_paths)
+        for entry in walk(root, rules, limits=limits):
             if entry.name == path.name:
                 found.append(printable(workspace.relative(Path(entry.path))))
                 if len(found) == _NAMED_NAMESAKES:

@@ -27,6 +27,7 @@ from alhena.wire.response import (
     Candidate,
     FinishReason,
     GenerateContentResponse,
+    UsageMetadata,
 )
 from alhena.wire.schema.adapt import to_json_schema
 
@@ -120,9 +121,11 @@ class DialectRequest(Value, frozen=True, kw_only=True):
 
     `model` is the client's name. Media in a tool result are in `FunctionResponse.parts`;
     `results.beside_results` moves them for older models. `include_usage`: a stream ends with a
-    chunk of token counts (OpenAI). Without `parallel_calls` an answer has one call at most.
-    Of the Responses API only: `left_out` are the types of tools that could not be declared, `echo`
-    the settings that the answer repeats, `items` the input as it was given.
+    chunk of token counts (OpenAI). Without `parallel_calls` an answer has one call at most; it ends
+    before the first of `stops`, which the service is not told. `left_out` are the names or types
+    of tools that cannot be declared, `server_tools` the client's names of Gemini's own tools, by
+    their fields in `ToolDeclarations`. Of the Responses API only: `echo` are the settings that the
+    answer repeats, `items` the input as it was given.
     """
 
     model: str
@@ -131,7 +134,9 @@ class DialectRequest(Value, frozen=True, kw_only=True):
     stream: bool = False
     include_usage: bool = False
     parallel_calls: bool = True
+    stops: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    server_tools: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     echo: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     items: tuple[Any, ...] = ()
     names: ToolNameMap = msgspec.field(default_factory=ToolNameMap)
@@ -155,6 +160,15 @@ class ConversationBuilder:
         self._open: dict[str, str] = {}
         self._given: dict[str, Part] = {}
         self._asked_at = ""
+        self._asides: list[Part] = []
+
+    def aside(self, parts: Sequence[Part]) -> None:
+        """Adds text that may stand anywhere, even between calls and their results, which it then
+        follows."""
+        if self._open:
+            self._asides += parts
+        elif parts:
+            self._add(USER, parts)
 
     def user(self, parts: Sequence[Part], path: str) -> None:
         """Adds a prompt."""
@@ -204,6 +218,8 @@ class ConversationBuilder:
             ordered = [self._given[known] for known in self._open]
             self._open, self._given = {}, {}
             self._turns.append(_Turn(USER, ordered, results=True))
+            asides, self._asides = self._asides, []
+            self.aside(asides)
 
     def finish(self, path: str) -> tuple[Content, ...]:
         """All contents. The last one must be the user's."""
@@ -382,6 +398,20 @@ def words_without_reason() -> Candidate:
     """The end of a text-only stream that ended regularly without a finish reason. Some services
     never send one, so the text counts as complete."""
     return Candidate(finish_reason=FinishReason.STOP, finish_message=NO_REASON)
+
+
+def count_tokens(prompt: int, output: int, thoughts: int, cached: int, total: int) -> UsageMetadata:
+    """Token counts. Most services count thoughts within the output, some beside it: then there are
+    more of them, or the total says so."""
+    beside = thoughts > output or (thoughts > 0 and total - prompt >= output + thoughts)
+    text = output if beside else output - thoughts
+    return UsageMetadata(
+        prompt_token_count=prompt,
+        candidates_token_count=text,
+        thoughts_token_count=thoughts,
+        cached_content_token_count=cached,
+        total_token_count=total or prompt + text + thoughts,
+    )
 
 
 def answer_chunk(

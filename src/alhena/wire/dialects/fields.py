@@ -11,7 +11,7 @@ import msgspec
 
 from alhena.wire.content import encode_value
 from alhena.wire.errors import WireError
-from alhena.wire.json_values import as_array, as_object, excerpt, scrub
+from alhena.wire.json_values import as_array, as_object, decode_json, excerpt, scrub
 
 _MOST_OBJECTS = 4
 
@@ -21,7 +21,7 @@ def read_arguments(text: str) -> dict[str, Any] | None:
     if not text.strip():
         return {}
     try:
-        return as_object(msgspec.json.decode(text))
+        return as_object(decode_json(text))
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
 
@@ -33,7 +33,7 @@ def answered_arguments(text: str) -> dict[str, Any] | None:
     if found is not None:
         return found
     try:
-        value = msgspec.json.decode(text)
+        value = decode_json(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return _last_of(text)
     if value is None:
@@ -61,6 +61,28 @@ def _last_of(text: str) -> dict[str, Any] | None:
     if rest or not found or any(one not in ({}, found[-1]) for one in found):
         return None
     return found[-1]
+
+
+def old_arguments(value: object) -> dict[str, Any]:
+    """The arguments of an earlier call, however broken: nothing a client remembers may end its
+    conversation. An object encoded several times is that object, nothing at all is an empty one,
+    and anything else becomes the value of `arguments`."""
+    for _ in range(_MOST_OBJECTS):
+        if not isinstance(value, str):
+            break
+        found = answered_arguments(value)
+        if found is not None:
+            return found
+        try:
+            value = msgspec.json.decode(value)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            break
+    if value is None:
+        return {}
+    found = as_object(value)
+    if found is not None:
+        return found
+    return {"arguments": scrub(value) if isinstance(value, str) else value}
 
 
 def write_arguments(args: dict[str, Any] | None) -> str:
@@ -206,6 +228,35 @@ def strings(fields: Fields, key: str) -> tuple[str, ...] | None:
     return tuple(scrub(item) for item in items)
 
 
+EFFORTS = {"none": 0, "minimal": 512, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 32768}
+"""Reasoning effort -> thinking tokens."""
+_READ_EFFORTS = {**EFFORTS, "max": EFFORTS["xhigh"], "ultra": EFFORTS["xhigh"]}
+"""The efforts of clients; the last ones are not written, because few models take them."""
+
+
+def read_effort(fields: Fields, key: str) -> int | None:
+    """The thinking tokens of the effort in a field."""
+    effort = fields.text(key)
+    if effort is None:
+        return None
+    if effort not in _READ_EFFORTS:
+        raise unknown(fields, key, effort, f"there are {', '.join(_READ_EFFORTS)}")
+    return _READ_EFFORTS[effort]
+
+
+_MOST_STOPS = 5
+"""Maximum stop sequences of a request to Gemini."""
+
+
+def read_stops(fields: Fields, key: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The stop sequences to send, and the rest, which have to be applied to the answer; a string
+    is one. Empty and repeated ones do not count."""
+    value = fields.value(key)
+    given = (fields.text(key) or "",) if isinstance(value, str) else strings(fields, key) or ()
+    stops = tuple(dict.fromkeys(stop for stop in given if stop))
+    return stops[:_MOST_STOPS], stops[_MOST_STOPS:]
+
+
 def limit_of(fields: Fields, key: str) -> int | None:
     """The positive integer in a field."""
     value = fields.integer(key)
@@ -217,7 +268,17 @@ def limit_of(fields: Fields, key: str) -> int | None:
 def refuse(fields: Fields, key: str, why: str) -> None:
     """Raises for a field with any value but null, false, 0 and empty."""
     if fields.value(key):
-        raise fields.fail(key, f"is not supported: {why}.")
+        raise fields.fail(key, f"{describe_value(fields.value(key))} is not supported: {why}.")
+
+
+def describe_value(value: object) -> str:
+    """The beginning of a value's JSON."""
+    from json import dumps
+
+    try:
+        return excerpt(dumps(value, ensure_ascii=False), 60)
+    except (ValueError, RecursionError):
+        return _describe_kind(value)
 
 
 def unknown(fields: Fields, key: str, value: str, known: str) -> DialectError:

@@ -1,7 +1,8 @@
 """Gemini's own bodies in all spellings, as a dialect."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -13,11 +14,12 @@ from alhena.wire.dialects.fields import (
     RESPONSES,
     DialectError,
     Fields,
+    describe_value,
     seal_signature,
     unseal_signature,
 )
 from alhena.wire.dialects.results import sole_text
-from alhena.wire.encode import EncodedContent, encode_request
+from alhena.wire.encode import ContentToEmbed, EmbedSettings, EncodedContent, encode_request
 from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse
@@ -87,10 +89,51 @@ def read_request(body: object, model: str, *, stream: bool = False) -> DialectRe
     fields = Fields(body)
     wrapped = fields.object("generateContentRequest")
     plain = body if wrapped is None else fields.plain("generateContentRequest")
-    try:
+    with _raising_place():
         plain = normalise_body(plain)
         contents = msgspec.convert(plain, _Contents, strict=False)
         config = msgspec.convert(plain, GenerateContentConfig, strict=False)
+    _refuse_lost(plain, msgspec.to_builtins(contents) | msgspec.to_builtins(config), "")
+    opened = tuple(_with_signatures(content, unseal_signature) for content in contents.contents)
+    return DialectRequest(model=model, contents=opened, config=config, stream=stream)
+
+
+class _ToEmbed(EmbedSettings, frozen=True, kw_only=True):
+    content: Content
+
+
+class _AllToEmbed(Wire, frozen=True, kw_only=True):
+    requests: tuple[_ToEmbed, ...]
+
+
+def read_embeddings(body: object, *, batch: bool) -> tuple[ContentToEmbed, ...]:
+    """Reads the body of embedContent, or of batchEmbedContents. Raises DialectError."""
+    Fields(body)
+    with _raising_place():
+        plain = normalise_body(body)
+        read = msgspec.convert(plain, _AllToEmbed if batch else _ToEmbed, strict=False)
+    _refuse_lost(plain, msgspec.to_builtins(read), "")
+    ones = read.requests if isinstance(read, _AllToEmbed) else (read,)
+    if not ones:
+        raise DialectError("must not be empty.", "requests")
+    return tuple(
+        ContentToEmbed(
+            one.content,
+            EmbedSettings(
+                task_type=one.task_type,
+                title=one.title,
+                output_dimensionality=one.output_dimensionality,
+            ),
+        )
+        for one in ones
+    )
+
+
+@contextmanager
+def _raising_place() -> Generator[None]:
+    """Converts the errors of reading a body to DialectError."""
+    try:
+        yield
     except msgspec.ValidationError as error:
         raise _invalid(error) from error
     except RecursionError as error:
@@ -99,9 +142,6 @@ def read_request(body: object, model: str, *, stream: bool = False) -> DialectRe
         raise DialectError(
             "a string in it contains half of a character (a lone surrogate)."
         ) from error
-    _refuse_lost(plain, msgspec.to_builtins(contents) | msgspec.to_builtins(config), "")
-    opened = tuple(_with_signatures(content, unseal_signature) for content in contents.contents)
-    return DialectRequest(model=model, contents=opened, config=config, stream=stream)
 
 
 def write_request(request: DialectRequest) -> dict[str, Any]:
@@ -147,7 +187,7 @@ def _invalid(error: msgspec.ValidationError) -> DialectError:
 
 def _refuse_lost(given: object, read: object, path: str) -> None:
     """Raises for a field of `given` that was lost in reading. Omitted empty values (null, false, an
-    empty array) do not count."""
+    empty array) do not count, but an empty object does: it may be a tool."""
     waiting: list[tuple[object, object, str]] = [(given, read, path)]
     while waiting:
         given, read, path = waiting.pop()
@@ -157,8 +197,9 @@ def _refuse_lost(given: object, read: object, path: str) -> None:
                 place = f"{path}.{key}" if path else key
                 if key in kept:
                     waiting.append((value, kept[key], place))
-                elif value and key not in _ELSEWHERE:
-                    raise DialectError("is not a field that can be sent on.", place)
+                elif (value or as_object(value) is not None) and key not in _ELSEWHERE:
+                    known = "is not a field that can be sent on"
+                    raise DialectError(f"{known}; its value is {describe_value(value)}.", place)
             continue
         pairs = zip(as_array(given) or (), as_array(read) or (), strict=False)
         waiting += [(one, other, f"{path}[{at}]") for at, (one, other) in enumerate(pairs)]

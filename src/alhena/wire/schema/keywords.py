@@ -5,7 +5,8 @@ which accepts more.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from typing import Any
 from urllib.parse import unquote
 
@@ -193,6 +194,73 @@ def _implied_type(node: dict[str, Any]) -> str | None:
     if any(key in node for key in ("properties", "additionalProperties", "required")):
         return "object"
     return "array" if "items" in node or "prefixItems" in node else None
+
+
+def with_defaults(schema: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
+    """`value` with the defaults of `schema` for what is missing, also in objects and lists within
+    it. A default that does not fit its own schema is left out. `value` is not changed."""
+    return as_object(_filled(schema, value, schema, 0)) or value
+
+
+def _filled(node: object, value: Any, root: dict[str, Any], depth: int) -> Any:
+    if depth > _MAX_DEPTH:
+        return value
+    if (fields := as_object(value)) is not None:
+        made = dict(fields)
+        for name, given in _properties_of(node, root, 0).items():
+            if name not in made:
+                default = _default_of(given, root, 0)
+                if default is MISSING:
+                    continue
+                made[name] = default
+            made[name] = _filled(given, made[name], root, depth + 1)
+        return made
+    items = as_array(value)
+    if items is None:
+        return value
+    given = next((each["items"] for each in _nodes(node, root, 0) if "items" in each), None)
+    return [_filled(given, item, root, depth + 1) for item in items]
+
+
+def _properties_of(node: object, root: dict[str, Any], depth: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for each in _nodes(node, root, depth):
+        found |= as_object(each.get("properties")) or {}
+    return found
+
+
+def _nodes(node: object, root: dict[str, Any], depth: int) -> Iterator[dict[str, Any]]:
+    """A schema with those that hold for the same value: of its reference, all of `allOf`, and the
+    only variant that is not null."""
+    fields = as_object(node)
+    if fields is None or depth > _MAX_DEPTH:
+        return
+    yield fields
+    others = list(as_array(fields.get("allOf")) or ())
+    if "$ref" in fields:
+        others.append(target(root, fields["$ref"]))
+    for key in ("anyOf", "oneOf"):
+        variants = [each for each in as_array(fields.get(key)) or () if each != {"type": "null"}]
+        others += variants if len(variants) == 1 else []
+    for other in others:
+        yield from _nodes(other, root, depth + 1)
+
+
+def _default_of(node: object, root: dict[str, Any], depth: int) -> Any:
+    """A copy of the default of a schema; MISSING without a fitting one."""
+    nodes = list(_nodes(node, root, depth))
+    default = next((each["default"] for each in nodes if "default" in each), MISSING)
+    if default is MISSING:
+        return MISSING
+    kinds = {type_of(default), "number" if type_of(default) == "integer" else ""}
+    nullable = default is None and any("anyOf" in each or "oneOf" in each for each in nodes)
+    for each in nodes:
+        types = types_in(each.get("type"))
+        choices = as_array(each.get("enum"))
+        fits = not types or bool(kinds.intersection(types))
+        if not nullable and not (fits and (choices is None or default in choices)):
+            return MISSING
+    return deepcopy(default)
 
 
 def types_in(value: object) -> tuple[str, ...]:

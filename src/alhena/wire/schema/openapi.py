@@ -56,14 +56,14 @@ def to_parameters(schema: dict[str, Any]) -> dict[str, Any] | None:
 def _plain_object(schema: dict[str, Any]) -> dict[str, Any]:
     """The root without alternatives, because it must be an OBJECT: it has all their properties."""
     notes: list[str] = []
-    root = _without_all_of(schema, notes)
+    root = without_all_of(schema, notes)
     for keyword in ("anyOf", "oneOf"):
         branches = [as_object(item) or {} for item in as_array(root.pop(keyword, None)) or ()]
         if branches:
             notes.append(note("exactly one of" if keyword == "oneOf" else "any of", branches))
         properties = dict(as_object(root.get("properties")) or {})
         for branch in branches:
-            own = as_object(_without_all_of(branch, notes).get("properties")) or {}
+            own = as_object(without_all_of(branch, notes).get("properties")) or {}
             for name, value in own.items():
                 known = properties.get(name, value)
                 properties[name] = value if known == value else {"anyOf": [known, value]}
@@ -86,12 +86,13 @@ def _both(one: dict[str, Any], other: dict[str, Any], notes: list[str]) -> dict[
     return merged
 
 
-def _without_all_of(node: dict[str, Any], notes: list[str]) -> dict[str, Any]:
+def without_all_of(node: dict[str, Any], notes: list[str]) -> dict[str, Any]:
+    """The node with its `allOf` merged into it; `notes` gets what could not be."""
     merged = {key: value for key, value in node.items() if key != "allOf"}
     for item in as_array(node.get("allOf")) or ():
         branch = as_object(item)
         if branch is not None:
-            merged = _both(merged, _without_all_of(branch, notes), notes)
+            merged = _both(merged, without_all_of(branch, notes), notes)
     return merged
 
 
@@ -109,7 +110,7 @@ class _Converter:
         if self._left < 0:
             raise SchemaError(f"the schema has more than {MAX_NODES} nodes in the older form.")
         notes: list[str] = []
-        node = _without_all_of(as_object(given) or {}, notes)
+        node = without_all_of(as_object(given) or {}, notes)
         if "const" in node:
             node["enum"] = [node["const"]]
         for keyword in ("anyOf", "oneOf"):

@@ -48,6 +48,10 @@ _WHERE = {
 }
 
 
+FLAGS = _USAGE
+"""Flags of a run in it may stand before the command."""
+
+
 def run(argv: list[str]) -> int:
     """Carries out `alhena mcp ARGV`; returns the exit code."""
     name, rest = (argv[0], argv[1:]) if argv else ("", [])

@@ -66,6 +66,9 @@ _AFTER_PLAN: tuple[tuple[_Mode, str, str], ...] = (
     ("yolo", "u", "Yes, without asking at all"),
 )
 """Approval modes after a plan, the strictest first; yolo only if it is the mode to return to."""
+_FULL_NUMBERS = {Outcome.PROCEED_ONCE: 1, Outcome.MODIFY_WITH_EDITOR: 3, Outcome.CANCEL: MOST}
+"""Numbers of the answers to a hook's question: those that they have where answers beyond the call
+stand between them, so that a number means the same in each question."""
 DETAILS = MenuOption(label="details", key="?")
 _ASKED_ABOUT: dict[type[ConfirmationDetails], str] = {
     EditConfirmation: "edits need",
@@ -203,7 +206,9 @@ def choices(
                     options.append(MenuOption(label=label, key=letter, detail=f"{mode} mode"))
                     answers.append(Answer(outcome, Payload(approval_mode=mode)))
             continue
-        options.append(MenuOption(label=_answer_label(request, outcome), key=key))
+        number = _FULL_NUMBERS.get(outcome, 0) if request.by_hook and not plan else 0
+        label = _answer_label(request, outcome)
+        options.append(MenuOption(label=label, key=key, number=number))
         answers.append(Answer(outcome))
     title = "Carry out this plan?" if plan else "Allow this?"
     return Menu(title=title, options=tuple(options), more=DETAILS), tuple(answers)

@@ -14,13 +14,15 @@ MIN_COLUMNS = 20
 
 
 class MenuOption(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to choose. `key` is a letter that picks it at once, beside its number. A menu with
-    search shows the `preview` while it is selected."""
+    """One thing to choose. `key` is a letter that picks it at once, beside its number: its place in
+    the list unless `number` says otherwise. A menu with search shows the `preview` while it is
+    selected."""
 
     label: str
     key: str = ""
     detail: str = ""
     preview: str = ""
+    number: int = 0
 
 
 class Menu(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +36,11 @@ class Menu(msgspec.Struct, frozen=True, kw_only=True):
     selected: int = 0
     checked: frozenset[int] | None = None
     search: str | None = None
+
+    @property
+    def numbers(self) -> list[int]:
+        """The number of each option."""
+        return [each.number or place for place, each in enumerate(self.options, 1)]
 
     @property
     def found(self) -> list[int]:
@@ -137,12 +144,12 @@ def menu_lines(
         return _search_lines(menu, columns, rows or SEARCH_ROWS + 3)
     lines = fold_line(line(one_line(menu.title), "bold"), columns, HANG)
     chosen = range(0)
-    for index, option in enumerate(menu.options):
+    for index, (number, option) in enumerate(zip(menu.numbers, menu.options, strict=True)):
         here = index == menu.selected
         tick = "" if menu.checked is None else "[x] " if index in menu.checked else "[ ] "
         mark = (">" if counts else "·") if here else " "
         letter = f"/{option.key}" if option.key else ""
-        text = f"{mark} {index + 1}{letter} {tick}{one_line(option.label)}"
+        text = f"{mark} {number}{letter} {tick}{one_line(option.label)}"
         detail = line(f"  {one_line(option.detail)}", "dim") if option.detail else ()
         first = len(lines)
         lines += fold_line((*line(text, "chosen" if here else ""), *detail), columns, HANG)
@@ -166,8 +173,8 @@ def _toggle(menu: Menu, index: int) -> Menu:
 
 def find_option(menu: Menu, key: str) -> int | None:
     """Index of the option of a number or letter."""
-    for index, option in enumerate(menu.options):
-        if key and key in (str(index + 1), option.key):
+    for index, (number, option) in enumerate(zip(menu.numbers, menu.options, strict=True)):
+        if key and key in (str(number), option.key):
             return index
     return len(menu.options) if menu.more is not None and key == menu.more.key else None
 

@@ -2,14 +2,8 @@
 
 from collections.abc import Iterator
 
-from alhena.wire.content import (
-    USER,
-    Blob,
-    Content,
-    FileData,
-    FunctionResponsePart,
-    Part,
-)
+from alhena.wire.content import USER, Blob, Content, FunctionResponsePart, Part
+from alhena.wire.dialects.anthropic.tools import DeclaredTools
 from alhena.wire.dialects.conversation import ConversationBuilder, DialectRequest, ToolNameMap
 from alhena.wire.dialects.fields import (
     DialectError,
@@ -17,25 +11,26 @@ from alhena.wire.dialects.fields import (
     limit_of,
     mark_redacted,
     of_next_part,
+    old_arguments,
     own_signature,
+    read_effort,
+    read_stops,
     refuse,
-    strings,
     unknown,
 )
+from alhena.wire.dialects.media import inline_media, media_by_url
 from alhena.wire.dialects.results import Piece, to_response
 from alhena.wire.request import (
-    FunctionCallingConfig,
-    FunctionCallingMode,
-    FunctionDeclaration,
     GenerateContentConfig,
     GenerationConfig,
     ServiceTier,
     ThinkingConfig,
-    ToolConfig,
-    ToolDeclarations,
 )
 
 PDF = "application/pdf"
+_THINKING = ("enabled", "adaptive", "between_tools", "disabled")
+_OF_THE_SERVICE = frozenset({"server_tool_use", "mcp_tool_use", "container_upload", "fallback"})
+"""Blocks about what the service itself did, as are those that end in `_tool_result`."""
 _REFUSED = ("mcp_servers", "container")
 _CLEARING = "clear_"
 """Prefix of context edits that only drop parts of a history."""
@@ -46,26 +41,37 @@ def read_request(body: object) -> DialectRequest:
 
     Raises DialectError. These distinctions are lost: a string and one text block, consecutive
     messages of one role, adjacent texts in a tool result, and settings without a Gemini equivalent
-    (`metadata`, `cache_control`, `disable_parallel_tool_use`, `effort`, clearing
-    edits of `context_management`). The title and context of a document become text before it.
+    (`metadata`, `cache_control`, clearing edits of `context_management`). Title and context of a
+    document become text before it. A system message after others becomes the user's. Tools that
+    the service runs become Gemini's, or are left out (`DialectRequest.left_out`).
     """
     fields = Fields(body)
     for key in _REFUSED:
         refuse(fields, key, "Gemini has nothing like it")
     _refuse_edits(fields)
     names = ToolNameMap()
-    tools = tuple(_declaration(tool, names) for tool in fields.objects("tools"))
+    tools = DeclaredTools(names)
+    for tool in fields.objects("tools"):
+        tools.add(tool)
+    reader = _Messages(names, tools)
+    contents = reader.read(fields)
+    stops, others = read_stops(fields, "stop_sequences")
+    choice = fields.object("tool_choice") or Fields({}, "tool_choice")
     return DialectRequest(
         model=fields.required_text("model"),
-        contents=_contents(fields, names),
+        contents=contents,
         config=GenerateContentConfig(
-            system_instruction=_system(fields),
-            tools=(ToolDeclarations(function_declarations=tools),) if tools else None,
-            tool_config=_tool_config(fields, names),
-            generation_config=_generation(fields),
+            system_instruction=_system(fields, [*reader.system, *tools.wishes]),
+            tools=tools.declarations(),
+            tool_config=tools.choice(fields),
+            generation_config=_generation(fields, stops),
             service_tier=_tier(fields),
         ),
         stream=fields.flag("stream"),
+        parallel_calls=not choice.flag("disable_parallel_tool_use"),
+        stops=others,
+        left_out=tuple(dict.fromkeys(tools.left_out)),
+        server_tools=tools.server,
         names=names,
     )
 
@@ -87,23 +93,59 @@ def _refuse_edits(fields: Fields) -> None:
             raise unknown(edit, "type", kind, "there are edits that only clear")
 
 
-def _contents(fields: Fields, names: ToolNameMap) -> tuple[Content, ...]:
-    if fields.array("messages") is None:
-        raise fields.fail("messages", "is missing.")
-    conversation = ConversationBuilder(names)
-    for at, message in enumerate(fields.objects("messages")):
-        role = message.required_text("role")
-        blocks = _blocks(message)
-        if role == "user":
-            _add_user(conversation, blocks, message.path)
-        elif role == "assistant" and at == 0:
-            raise message.fail("role", "the first message must be the user's.")
-        elif role == "assistant":
-            parts = tuple(_model_parts(conversation, blocks))
-            conversation.model(parts, message.path)
+class _Messages:
+    """Reads the messages. `system` has the texts of system messages before all others."""
+
+    def __init__(self, names: ToolNameMap, tools: DeclaredTools) -> None:
+        self._conversation = ConversationBuilder(names)
+        self._tools = tools
+        self.system: list[str] = []
+
+    def read(self, fields: Fields) -> tuple[Content, ...]:
+        """The contents."""
+        if fields.array("messages") is None:
+            raise fields.fail("messages", "is missing.")
+        messages = fields.objects("messages")
+        roles = [message.required_text("role") for message in messages]
+        last_asked = max((at for at, role in enumerate(roles) if role == "user"), default=-1)
+        begun = False
+        for at, (message, role) in enumerate(zip(messages, roles, strict=True)):
+            if role == "system":
+                passed = message.text("clear_at") == "next_user_message" and at < last_asked
+                self._add_system([] if passed else self._system_texts(message), begun=begun)
+            elif role == "user":
+                begun = True
+                _add_user(self._conversation, _blocks(message), message.path)
+            elif role != "assistant":
+                raise unknown(message, "role", role, "there are user, assistant and system")
+            elif not begun:
+                raise message.fail("role", "the first message must be the user's.")
+            else:
+                parts = tuple(_model_parts(self._conversation, _blocks(message)))
+                self._conversation.model(parts, message.path)
+        if not begun and self.system:
+            # Gemini requires contents, and this is the only text.
+            self._conversation.user([Part(text=text) for text in self.system], "messages")
+            self.system = []
+        return self._conversation.finish(fields.place("messages"))
+
+    def _add_system(self, texts: list[str], *, begun: bool) -> None:
+        if begun:
+            self._conversation.aside([Part(text=text) for text in texts])
         else:
-            raise unknown(message, "role", role, "there are user and assistant")
-    return conversation.finish(fields.place("messages"))
+            self.system += texts
+
+    def _system_texts(self, message: Fields) -> list[str]:
+        """The texts of a system message, whose other blocks change the tools."""
+        texts: list[str] = []
+        for block in _blocks(message) if message.value("content") is not None else ():
+            if self._tools.change(block):
+                continue
+            kind = block.required_text("type")
+            if kind != "text":
+                raise unknown(block, "type", kind, "a system message contains text")
+            texts += [part.text or "" for part in _text_part(block)]
+        return texts
 
 
 def _blocks(message: Fields) -> list[Fields]:
@@ -130,12 +172,14 @@ def _add_user(conversation: ConversationBuilder, blocks: list[Fields], path: str
 
 
 def _user_part(block: Fields) -> list[Part]:
-    kind = block.required_text("type")
-    if kind == "text":
-        return _text_part(block)
-    media = _media(block, kind)
-    said = [Part(text=text) for text in _about(block)]
-    return [*said, Part(inline_data=media.inline_data, file_data=media.file_data)]
+    """The parts of a block of the user's."""
+    return [
+        Part(text=piece)
+        if isinstance(piece, str)
+        else Part(inline_data=piece.inline_data, file_data=piece.file_data)
+        for piece in _block_pieces(block)
+        if piece
+    ]
 
 
 def _text_part(block: Fields) -> list[Part]:
@@ -146,18 +190,44 @@ def _text_part(block: Fields) -> list[Part]:
 
 
 def _pieces(block: Fields) -> Iterator[Piece]:
+    """The pieces of a tool's result."""
     content = block.value("content")
     if isinstance(content, str) or content is None:
         yield block.text("content") or ""
         return
     for inner in block.objects("content"):
-        kind = inner.required_text("type")
-        if kind == "text":
-            yield inner.text("text") or ""
-        else:
-            media = _media(inner, kind)
-            yield from _about(inner)
-            yield media
+        yield from _block_pieces(inner)
+
+
+def _block_pieces(block: Fields) -> Iterator[Piece]:
+    """The texts and media of a block of the user's, or of a result."""
+    kind = block.required_text("type")
+    if kind == "text":
+        text = block.text("text")
+        if text is None:
+            raise block.fail("text", "is missing.")
+        yield text
+    elif kind in {"image", "document"}:
+        yield from _about(block)
+        yield from _media(block, kind)
+    elif kind == "search_result":
+        source, title = block.text("source") or "", block.text("title") or ""
+        yield f"[search result: {title} ({source})]"
+        yield from _inner_pieces(block)
+    elif kind == "tool_reference":
+        yield f"[tool: {block.required_text('tool_name')}]"
+    else:
+        known = "there are text, image, document, search_result, tool_reference and tool_result"
+        raise unknown(block, "type", kind, known)
+
+
+def _inner_pieces(holder: Fields) -> Iterator[Piece]:
+    """The pieces of blocks in the field `content`, or its text."""
+    if isinstance(holder.value("content"), str):
+        yield holder.text("content") or ""
+        return
+    for inner in holder.objects("content"):
+        yield from _block_pieces(inner)
 
 
 def _about(block: Fields) -> Iterator[str]:
@@ -171,24 +241,25 @@ def _about(block: Fields) -> Iterator[str]:
             yield f"[document {key}: {text}]"
 
 
-def _media(block: Fields, kind: str) -> FunctionResponsePart:
-    if kind not in {"image", "document"}:
-        known = "there are text, image, document, tool_use, tool_result and thinking"
-        raise unknown(block, "type", kind, known)
+def _media(block: Fields, kind: str) -> Iterator[Piece]:
     source = block.object("source")
     if source is None:
         raise block.fail("source", "is missing.")
     form = source.required_text("type")
     if form == "base64":
-        data = Blob(mime_type=source.required_text("media_type"), data=source.required_text("data"))
-        return FunctionResponsePart(inline_data=data)
-    if form == "url":
-        mime = PDF if kind == "document" else None
-        uri = source.required_text("url")
-        return FunctionResponsePart(file_data=FileData(file_uri=uri, mime_type=mime))
-    if form == "text" and kind == "document":
-        return FunctionResponsePart(inline_data=_text_document(source))
-    raise unknown(source, "type", form, "there are base64, url and, for documents, text")
+        yield inline_media(source.required_text("media_type"), source.required_text("data"))
+    elif form == "url":
+        default = PDF if kind == "document" else None
+        yield media_by_url(source, "url", default=default)
+    elif form == "text" and kind == "document":
+        yield FunctionResponsePart(inline_data=_text_document(source))
+    elif form == "content" and kind == "document":
+        yield from _inner_pieces(source)
+    elif form == "file":
+        raise source.fail("file_id", "files are not kept here; send the data or a URL.")
+    else:
+        known = "there are base64, url and, for documents, text and content"
+        raise unknown(source, "type", form, known)
 
 
 def _text_document(source: Fields) -> Blob:
@@ -240,65 +311,37 @@ def _thought(block: Fields, kind: str) -> tuple[Part | None, str | None]:
 def _read_block(conversation: ConversationBuilder, block: Fields, kind: str) -> Part | None:
     if kind == "text":
         return next(iter(_text_part(block)), None)
+    if kind == "compaction":
+        text = block.text("content")
+        return Part(text=text) if text else None
+    if kind in _OF_THE_SERVICE or kind.endswith(("_tool_result", "_tool_listing")):
+        return None
     if kind != "tool_use":
         known = "an assistant's blocks are text, tool_use, thinking and redacted_thinking"
         raise unknown(block, "type", kind, known)
     call_id, name = block.required_text("id"), block.required_text("name")
-    args = block.plain("input")
-    if args is None:
-        raise block.fail("input", "is missing.")
-    return Part(function_call=conversation.call(call_id, name, args))
+    return Part(function_call=conversation.call(call_id, name, old_arguments(block.value("input"))))
 
 
-def _system(fields: Fields) -> Content | None:
+def _system(fields: Fields, more: list[str]) -> Content | None:
+    """The system instruction, with the texts that follow it."""
     value = fields.value("system")
     if isinstance(value, str):
         texts = [fields.text("system")]
     else:
         texts = [block.text("text") for block in fields.objects("system")]
-    parts = tuple(Part(text=text) for text in texts if text)
+    parts = tuple(Part(text=text) for text in [*texts, *more] if text)
     return Content(role=USER, parts=parts) if parts else None
 
 
-def _declaration(tool: Fields, names: ToolNameMap) -> FunctionDeclaration:
-    kind = tool.text("type") or "custom"
-    if kind != "custom":
-        raise unknown(tool, "type", kind, "only tools of the client (custom) can be called")
-    schema = tool.plain("input_schema")
-    return FunctionDeclaration(
-        name=names.wire(tool.required_text("name")),
-        description=tool.text("description") or "",
-        parameters_json_schema=schema if schema is not None else {"type": "object"},
-    )
-
-
-def _tool_config(fields: Fields, names: ToolNameMap) -> ToolConfig | None:
-    choice = fields.object("tool_choice")
-    if choice is None:
-        return None
-    kind = choice.required_text("type")
-    only: tuple[str, ...] | None = None
-    if kind == "auto":
-        mode = FunctionCallingMode.AUTO
-    elif kind == "none":
-        mode = FunctionCallingMode.NONE
-    elif kind in {"any", "tool"}:
-        mode = FunctionCallingMode.ANY
-        only = (names.wire(choice.required_text("name")),) if kind == "tool" else None
-    else:
-        raise unknown(choice, "type", kind, "there are auto, any, none and tool")
-    config = FunctionCallingConfig(mode=mode, allowed_function_names=only)
-    return ToolConfig(function_calling_config=config)
-
-
-def _generation(fields: Fields) -> GenerationConfig | None:
+def _generation(fields: Fields, stops: tuple[str, ...]) -> GenerationConfig | None:
     schema = _schema(fields)
     config = GenerationConfig(
         temperature=fields.number("temperature"),
         top_p=fields.number("top_p"),
         top_k=fields.integer("top_k"),
         max_output_tokens=limit_of(fields, "max_tokens"),
-        stop_sequences=strings(fields, "stop_sequences") or None,
+        stop_sequences=stops or None,
         response_mime_type="application/json" if schema is not None else None,
         response_json_schema=schema,
         thinking_config=_thinking(fields),
@@ -322,15 +365,17 @@ def _schema(fields: Fields) -> "dict[str, object] | None":
 
 
 def _thinking(fields: Fields) -> ThinkingConfig | None:
+    """The thinking settings. `effort` limits the thinking, unless that has its own budget."""
+    output = fields.object("output_config") or Fields({}, "output_config")
+    effort = read_effort(output, "effort")
     thinking = fields.object("thinking")
     if thinking is None:
-        return None
+        return None if effort is None else ThinkingConfig(thinking_budget=effort)
     kind = thinking.required_text("type")
+    if kind not in _THINKING:
+        raise unknown(thinking, "type", kind, f"there are {', '.join(_THINKING)}")
+    shown = None if thinking.text("display") == "omitted" else True
     if kind == "disabled":
         return ThinkingConfig(thinking_budget=0)
-    if kind == "adaptive":
-        return ThinkingConfig(thinking_budget=-1, include_thoughts=True)
-    if kind == "enabled":
-        budget = limit_of(thinking, "budget_tokens")
-        return ThinkingConfig(thinking_budget=budget, include_thoughts=True)
-    raise unknown(thinking, "type", kind, "there are enabled, adaptive and disabled")
+    budget = limit_of(thinking, "budget_tokens") if kind == "enabled" else effort
+    return ThinkingConfig(thinking_budget=-1 if budget is None else budget, include_thoughts=shown)

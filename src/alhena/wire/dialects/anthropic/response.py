@@ -19,12 +19,16 @@ from alhena.wire.dialects.conversation import (
     unique_id,
 )
 from alhena.wire.dialects.fields import (
+    Fields,
     for_next_part,
+    inner,
     own_opaque,
     redacted_data,
+    word,
 )
 from alhena.wire.dialects.results import sole_text, words_for
-from alhena.wire.response import GenerateContentResponse, UsageMetadata
+from alhena.wire.json_values import as_array, as_object
+from alhena.wire.response import STOPPED_AT, GenerateContentResponse, UsageMetadata
 
 Event = dict[str, Any]
 
@@ -44,6 +48,7 @@ class BlockWriter:
         self._open: str | None = None
         self._taken: set[str] = set()
         self.has_calls = False
+        self.searched = 0
 
     def part(self, part: Part) -> Iterator[Event]:
         """The events of the next part."""
@@ -75,6 +80,26 @@ class BlockWriter:
     def with_text(self, text: str) -> Event:
         """The event of further text for such a block."""
         return self._delta({"type": "text_delta", "text": text})
+
+    def searches(self, response: GenerateContentResponse) -> Iterator[Event]:
+        """The blocks of the searches that the model made: its queries, and the pages found."""
+        candidate = response.candidates[0] if response.candidates else None
+        grounding = Fields((candidate.grounding_metadata if candidate else None) or {})
+        queries = [each for each in as_array(grounding.value("webSearchQueries")) or () if each]
+        pages = [_page(each) for each in as_array(grounding.value("groundingChunks")) or ()]
+        found = [page for page in pages if page is not None]
+        if not queries and not found:
+            return
+        yield from self.close()
+        self.searched += max(len(queries), 1)
+        call_id = f"srv{self._new_id('web_search')}"
+        use: dict[str, Any] = {"type": "server_tool_use", "id": call_id, "name": "web_search"}
+        use["input"] = {}
+        yield self._start("server_tool_use", use)
+        query = encode_value({"query": "; ".join(map(str, queries))}).decode()
+        yield self._delta({"type": "input_json_delta", "partial_json": query})
+        result = {"type": "web_search_tool_result", "tool_use_id": call_id, "content": found}
+        yield from self._whole(result)
 
     def close(self) -> Iterator[Event]:
         """Closes the open block."""
@@ -136,12 +161,23 @@ class BlockWriter:
         return {"type": "content_block_delta", "index": self._index, "delta": delta}
 
 
-def blocks_of(
-    parts: Iterable[Part], names: ToolNameMap, new_id: NewId, *, joined: bool = False
-) -> list[dict[str, Any]]:
-    """The complete content blocks of parts: one for each, or, `joined`, with adjacent texts merged
-    as in a stream."""
-    writer = BlockWriter(names, new_id, whole=not joined)
+def _page(chunk: object) -> dict[str, Any] | None:
+    """A page that a search found."""
+    page = inner(Fields(as_object(chunk) or {}), "web")
+    url = word(page, "uri")
+    if not url:
+        return None
+    title = word(page, "title") or url
+    told = {"type": "web_search_result", "url": url, "title": title}
+    return told | {"encrypted_content": "", "page_age": None}
+
+
+def blocks_of(parts: Iterable[Part], names: ToolNameMap, new_id: NewId) -> list[dict[str, Any]]:
+    """The complete content blocks of parts, one for each."""
+    return _collect_blocks(BlockWriter(names, new_id, whole=True), parts)
+
+
+def _collect_blocks(writer: BlockWriter, parts: Iterable[Part]) -> list[dict[str, Any]]:
     blocks: list[dict[str, Any]] = []
     for part in parts:
         for event in writer.part(part):
@@ -174,13 +210,15 @@ def write_response(
 
     Raises InexpressibleAnswerError for an answer that ended with an unusable call.
     """
-    blocks = blocks_of(response.parts, names, new_id, joined=True)
-    has_calls = any(block["type"] == "tool_use" for block in blocks)
+    writer = BlockWriter(names, new_id)
+    blocks = _collect_blocks(writer, response.parts)
+    for event in writer.searches(response):
+        _build(blocks, event)
     return {
         **_message(response, model),
         "content": blocks,
-        "stop_reason": stop_reason(response, has_calls=has_calls),
-        "usage": usage_of(response.usage_metadata),
+        **describe_stop(response, has_calls=writer.has_calls),
+        "usage": usage_of(response.usage_metadata, writer.searched),
     }
 
 
@@ -192,12 +230,15 @@ class EventWriter:
         self._blocks = BlockWriter(names, new_id)
         self._usage: UsageMetadata | None = None
         self._last = GenerateContentResponse()
+        self._grounded = GenerateContentResponse()
         self._started = False
 
     def feed(self, chunk: GenerateContentResponse) -> list[Event]:
         """Converts a chunk to events."""
         events: list[Event] = []
         self._usage = chunk.usage_metadata or self._usage
+        if chunk.candidates and chunk.candidates[0].grounding_metadata:
+            self._grounded = chunk
         if not self._started:
             self._started = True
             message = _message(chunk, self._model)
@@ -213,6 +254,8 @@ class EventWriter:
         """The text of a chunk that only adds to the open text block, to which it is added; empty
         for other chunks."""
         text = sole_text(chunk) if self._blocks.takes_text else ""
+        if text and chunk.candidates[0].grounding_metadata:
+            return ""
         if text:
             self._usage = chunk.usage_metadata or self._usage
         return text
@@ -225,9 +268,9 @@ class EventWriter:
         """The final events. Raises InexpressibleAnswerError like `write_response`."""
         events = [] if self._started else self.feed(GenerateContentResponse())
         events += self._blocks.close()
-        reason = stop_reason(self._last, has_calls=self._blocks.has_calls)
-        delta = {"stop_reason": reason, "stop_sequence": None}
-        usage = usage_of(self._usage)
+        events += self._blocks.searches(self._grounded)
+        delta = describe_stop(self._last, has_calls=self._blocks.has_calls)
+        usage = usage_of(self._usage, self._blocks.searched)
         return [
             *events,
             {"type": "message_delta", "delta": delta, "usage": usage},
@@ -246,12 +289,23 @@ def stop_reason(last: GenerateContentResponse, *, has_calls: bool) -> str:
             return "tool_use" if has_calls else "end_turn"
 
 
-def usage_of(usage: UsageMetadata | None) -> dict[str, Any]:
-    """Token counts; cached tokens are counted separately, as in the dialect."""
+def describe_stop(last: GenerateContentResponse, *, has_calls: bool) -> dict[str, str | None]:
+    """The fields about the end of an answer."""
+    reason = stop_reason(last, has_calls=has_calls)
+    message = (last.candidates[0].finish_message if last.candidates else None) or ""
+    if not message.startswith(STOPPED_AT):
+        return {"stop_reason": reason, "stop_sequence": None}
+    return {"stop_reason": "stop_sequence", "stop_sequence": message.removeprefix(STOPPED_AT)}
+
+
+def usage_of(usage: UsageMetadata | None, searched: int = 0) -> dict[str, Any]:
+    """Token counts, and searches; cached tokens are counted separately, as in the dialect."""
     usage = usage or UsageMetadata()
     cached = usage.cached_content_token_count
     prompt = usage.prompt_token_count + usage.tool_use_prompt_token_count
+    told = {"web_search_requests": searched, "web_fetch_requests": 0}
     return {
+        **({"server_tool_use": told} if searched else {}),
         "input_tokens": max(prompt - cached, 0),
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": cached,

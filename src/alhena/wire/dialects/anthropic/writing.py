@@ -261,7 +261,7 @@ class EventReader:
         self._empty: Part | None = None
         self._broken: str | None = None
         self._last_broken = False
-        self._said = self._called = False
+        self._said = self._called = self._counted = False
         self._usage: UsageMetadata | None = None
         self._finish: FinishReason | None = None
         self._response_id: str | None = None
@@ -288,6 +288,11 @@ class EventReader:
             case _:
                 pass  # ping, message_stop, and unknown events
         return []
+
+    @property
+    def is_counted(self) -> bool:
+        """True when text and the tokens of the answer have come, and no call."""
+        return self._said and self._counted and not self._called and not self._blocks
 
     def finish(self) -> list[GenerateContentResponse]:
         """The last chunk: finish reason and token counts. Without a stop reason only text counts as
@@ -402,6 +407,7 @@ class EventReader:
         counted = usage_from(event)
         if counted is None:
             return
+        self._counted = True
         before = self._usage or UsageMetadata()
         # The last event may leave out what the first one counted of the prompt.
         prompt = {name: max(getattr(before, name), getattr(counted, name)) for name in _OF_PROMPT}

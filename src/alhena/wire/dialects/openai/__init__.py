@@ -1,12 +1,13 @@
 """OpenAI's chat completions: requests, answers and chunks, converted to and from Gemini's types."""
 
-from alhena.wire.dialects.openai.reading import read_request, write_request
+from alhena.wire.dialects.openai.reading import read_request
 from alhena.wire.dialects.openai.response import (
     EventReader,
     EventWriter,
     read_response,
     write_response,
 )
+from alhena.wire.dialects.openai.writing import write_request
 
 __all__ = [
     "EventReader",

@@ -1,60 +1,41 @@
-"""Chat completion requests, read and written: messages, tools and settings."""
+"""Reads a chat completion request: messages, tools and settings."""
 
-import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
-from alhena.wire.content import (
-    MODEL,
-    USER,
-    Blob,
-    Content,
-    FileData,
-    FunctionResponse,
-    FunctionResponsePart,
-    Part,
-)
-from alhena.wire.dialects.conversation import (
-    ConversationBuilder,
-    DialectRequest,
-    NewId,
-    ToolNameMap,
-    answer_schema,
-    declared_functions,
-    system_texts,
-    thinking_budget,
-    with_ids,
-)
+from alhena.wire.content import USER, Content, FunctionCall, FunctionResponsePart, Part
+from alhena.wire.dialects.conversation import ConversationBuilder, DialectRequest
 from alhena.wire.dialects.fields import (
     DialectError,
     Fields,
+    describe_value,
     limit_of,
-    read_arguments,
+    old_arguments,
+    read_effort,
+    read_stops,
     refuse,
     strings,
     unknown,
+    word,
 )
-from alhena.wire.dialects.openai.response import message_of, signature_of
-from alhena.wire.dialects.results import Piece, from_response, refuse_lost, to_response, words_for
-from alhena.wire.json_values import excerpt
+from alhena.wire.dialects.media import inline_media, media_by_url
+from alhena.wire.dialects.openai.response import signature_of
+from alhena.wire.dialects.results import Piece, to_response
+from alhena.wire.dialects.tool_forms import (
+    INPUT,
+    ClientTools,
+    ToolForm,
+    declare_tool,
+    read_tool_choice,
+)
 from alhena.wire.request import (
-    FunctionCallingConfig,
-    FunctionCallingMode,
     FunctionDeclaration,
     GenerateContentConfig,
     GenerationConfig,
     ServiceTier,
     ThinkingConfig,
-    ToolConfig,
-    ToolDeclarations,
 )
 
-EFFORTS = {"none": 0, "minimal": 512, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 32768}
-"""Reasoning effort -> thinking tokens."""
-READ_EFFORTS = {**EFFORTS, "max": EFFORTS["xhigh"]}
-"""The efforts of clients; the last one is not written, because few models take it."""
-
-_TIERS = {
+TIERS = {
     "auto": None,
     "default": ServiceTier.STANDARD,
     "flex": ServiceTier.FLEX,
@@ -64,105 +45,48 @@ _JSON = "application/json"
 _REFUSED = {
     "audio": "answers are text",
     "logit_bias": "Gemini has no such setting",
+    "logprobs": "probabilities are not told",
     "top_logprobs": "probabilities are not told",
 }
 
 
-def read_tools(fields: Fields, names: ToolNameMap) -> tuple[ToolDeclarations, ...] | None:
-    """Reads the callable functions."""
+def _read_tools(fields: Fields, names: ClientTools) -> tuple[list[FunctionDeclaration], list[str]]:
+    """The functions and custom tools, and the types of the tools that are left out."""
     if fields.value("functions") is not None:
         raise fields.fail("functions", "is not supported; use tools.")
     declarations: list[FunctionDeclaration] = []
+    left_out: list[str] = []
     for tool in fields.objects("tools"):
         kind = tool.required_text("type")
-        if kind != "function":
-            raise unknown(tool, "type", kind, "only functions of the client can be called")
-        function = tool.object("function")
-        if function is None:
-            raise tool.fail("function", "is missing.")
-        schema = function.plain("parameters")
-        declarations.append(
-            FunctionDeclaration(
-                name=names.wire(function.required_text("name")),
-                description=function.text("description") or "",
-                parameters_json_schema=schema if schema is not None else {"type": "object"},
-            )
-        )
-    return (ToolDeclarations(function_declarations=tuple(declarations)),) if declarations else None
+        if kind not in {"function", "custom"}:
+            left_out.append(kind)
+            continue
+        described = tool.object(kind)
+        if described is None:
+            raise tool.fail(kind, "is missing.")
+        declarations.append(declare_tool(described, names, custom=kind == "custom"))
+    return declarations, left_out
 
 
-def read_tool_choice(fields: Fields, names: ToolNameMap, *, any_tools: bool) -> ToolConfig | None:
-    """Reads the function calling mode and the allowed names. Without functions, a choice that
-    requires a call is an error, and any other is ignored."""
-    choice = _choice(fields, names)
-    calling = choice.function_calling_config if choice is not None else None
-    if any_tools or calling is None:
-        return choice
-    if calling.mode is FunctionCallingMode.ANY:
-        raise fields.fail("tool_choice", "demands a call, and there are no tools.")
-    return None
-
-
-def _choice(fields: Fields, names: ToolNameMap) -> ToolConfig | None:
-    value = fields.value("tool_choice")
-    if value is None:
-        return None
-    if isinstance(value, str):
-        modes = {
-            "auto": FunctionCallingMode.AUTO,
-            "none": FunctionCallingMode.NONE,
-            "required": FunctionCallingMode.ANY,
-        }
-        if value not in modes:
-            raise unknown(fields, "tool_choice", value, "there are auto, none and required")
-        return calling_config(modes[value])
-    choice = Fields(value, fields.place("tool_choice"))
-    kind = choice.required_text("type")
-    if kind == "function":
-        return calling_config(FunctionCallingMode.ANY, (_function(choice, names),))
-    if kind == "allowed_tools":
-        allowed = choice.object("allowed_tools") or choice
-        only = tuple(_function(tool, names) for tool in allowed.objects("tools"))
-        if allowed.text("mode") == "required":
-            return calling_config(FunctionCallingMode.ANY, only)
-        raise allowed.fail(
-            "mode", "Gemini can limit the choice of tools only when one is required."
-        )
-    raise unknown(choice, "type", kind, "there are function and allowed_tools")
-
-
-def _function(choice: Fields, names: ToolNameMap) -> str:
-    function = choice.object("function")
-    if function is None:
-        raise choice.fail("function", "is missing.")
-    return names.wire(function.required_text("name"))
-
-
-def calling_config(mode: FunctionCallingMode, only: tuple[str, ...] | None = None) -> ToolConfig:
-    """The configuration of a calling mode, with the allowed names."""
-    config = FunctionCallingConfig(mode=mode, allowed_function_names=only or None)
-    return ToolConfig(function_calling_config=config)
-
-
-def read_generation(fields: Fields) -> GenerationConfig | None:
+def _read_generation(fields: Fields, stops: tuple[str, ...]) -> GenerationConfig | None:
     """Reads sampling and output settings."""
     if fields.integer("n") not in {None, 1}:
-        raise fields.fail("n", "only one answer can be asked for.")
-    if fields.flag("logprobs"):
-        raise fields.fail("logprobs", "is not supported.")
+        raise fields.fail("n", f"{fields.value('n')} is not supported: one answer is given.")
     for key, why in _REFUSED.items():
         refuse(fields, key, why)
     if fields.value("web_search_options") is not None:
-        raise fields.fail("web_search_options", "is not supported: no tools run here.")
-    if any(item != "text" for item in strings(fields, "modalities") or ()):
-        raise fields.fail("modalities", "is not supported: answers are text.")
+        asked = describe_value(fields.value("web_search_options"))
+        raise fields.fail("web_search_options", f"{asked} is not supported: no tools run here.")
+    for item in strings(fields, "modalities") or ():
+        if item != "text":
+            raise unknown(fields, "modalities", item, "answers are text")
     limit = limit_of(fields, "max_completion_tokens")
     mime, schema = _format(fields)
     config = GenerationConfig(
         temperature=fields.number("temperature"),
         top_p=fields.number("top_p"),
         max_output_tokens=limit if limit is not None else limit_of(fields, "max_tokens"),
-        stop_sequences=_stop(fields),
+        stop_sequences=stops or None,
         presence_penalty=fields.number("presence_penalty"),
         frequency_penalty=fields.number("frequency_penalty"),
         seed=fields.integer("seed"),
@@ -171,12 +95,6 @@ def read_generation(fields: Fields) -> GenerationConfig | None:
         thinking_config=_thinking(fields),
     )
     return None if config == GenerationConfig() else config
-
-
-def _stop(fields: Fields) -> tuple[str, ...] | None:
-    if isinstance(fields.value("stop"), str):
-        return (fields.required_text("stop"),)
-    return strings(fields, "stop") or None
 
 
 def _format(fields: Fields) -> "tuple[str | None, dict[str, object] | None]":
@@ -204,32 +122,14 @@ def _thinking(fields: Fields) -> ThinkingConfig | None:
     return ThinkingConfig(thinking_budget=budget, include_thoughts=True if budget else None)
 
 
-def read_effort(fields: Fields, key: str) -> int | None:
-    """The thinking tokens of the effort in a field."""
-    effort = fields.text(key)
-    if effort is None:
-        return None
-    if effort not in READ_EFFORTS:
-        raise unknown(fields, key, effort, f"there are {', '.join(READ_EFFORTS)}")
-    return READ_EFFORTS[effort]
-
-
 def read_tier(fields: Fields) -> ServiceTier | None:
     """Reads `service_tier`."""
     tier = fields.text("service_tier")
-    if tier is not None and tier not in _TIERS:
-        raise unknown(fields, "service_tier", tier, f"there are {', '.join(_TIERS)}")
-    return None if tier is None else _TIERS[tier]
+    if tier is not None and tier not in TIERS:
+        raise unknown(fields, "service_tier", tier, f"there are {', '.join(TIERS)}")
+    return None if tier is None else TIERS[tier]
 
 
-def write_tier(tier: ServiceTier | None) -> dict[str, str]:
-    """The field `service_tier`, if it is set."""
-    if tier is None:
-        return {}
-    return {"service_tier": next(name for name, each in _TIERS.items() if each is tier)}
-
-
-_DATA_URL = re.compile(r"data:([^;,\s]+)(?:;[^;,]+)*;base64,(.*)", re.DOTALL)
 _SYSTEM = frozenset({"system", "developer"})
 
 
@@ -239,32 +139,38 @@ def read_request(body: object) -> DialectRequest:
     Raises DialectError. These distinctions are lost: a string and one text part, `developer` and
     `system`, consecutive messages of one role, adjacent texts in a tool result. A system message
     after other messages, or without any, becomes the user's. Settings without a Gemini equivalent
-    are dropped (`user`, `metadata`, `store`, `parallel_tool_calls`, `strict`, `detail`,
-    `verbosity`, `prediction`, names of participants).
+    are dropped (`user`, `metadata`, `store`, `strict`, `detail`, `verbosity`, `prediction`, names
+    of participants).
     """
     fields = Fields(body)
-    names = ToolNameMap()
+    names = ClientTools()
     options = fields.object("stream_options")
-    tools = read_tools(fields, names)
+    declarations, left_out = _read_tools(fields, names)
+    choice = read_tool_choice(fields, names, any_tools=bool(declarations))
     system, contents = _read_messages(fields, names)
+    stops, others = read_stops(fields, "stop")
+    parallel = fields.value("parallel_tool_calls")
     return DialectRequest(
         model=fields.required_text("model"),
         contents=contents,
         config=GenerateContentConfig(
             system_instruction=system,
-            tools=tools,
-            tool_config=read_tool_choice(fields, names, any_tools=tools is not None),
-            generation_config=read_generation(fields),
+            tools=choice.declare(declarations),
+            tool_config=choice.config,
+            generation_config=_read_generation(fields, stops),
             service_tier=read_tier(fields),
         ),
         stream=fields.flag("stream"),
         include_usage=options is not None and options.flag("include_usage"),
+        parallel_calls=parallel is None or fields.flag("parallel_tool_calls"),
+        stops=others,
+        left_out=tuple(dict.fromkeys([*left_out, *choice.left_out])),
         names=names,
     )
 
 
 def _read_messages(
-    fields: Fields, names: ToolNameMap
+    fields: Fields, names: ClientTools
 ) -> tuple[Content | None, tuple[Content, ...]]:
     if fields.array("messages") is None:
         raise fields.fail("messages", "is missing.")
@@ -278,11 +184,11 @@ def _read_messages(
             continue
         begun = True
         if role in _SYSTEM:
-            conversation.user(_texts(message), message.path)
+            conversation.aside(_texts(message))
         elif role == "user":
             conversation.user(list(_user_parts(message)), message.path)
         elif role == "assistant":
-            conversation.model(list(_model_parts(conversation, message)), message.path)
+            conversation.model(list(_model_parts(names, message)), message.path)
         elif role == "tool":
             response, media = to_response(_pieces(message), failed=False)
             call_id = message.required_text("tool_call_id")
@@ -344,6 +250,8 @@ def _pieces(message: Fields) -> Iterator[Piece]:
 
 def _media(part: Fields) -> FunctionResponsePart:
     kind = part.required_text("type")
+    if kind == "image_url" and isinstance(part.value(kind), str):
+        return media_by_url(part, kind)
     holder = part.object(kind) if kind in {"image_url", "input_audio", "file"} else None
     if holder is None:
         known = "there are text, image_url, input_audio and file, each with its own field"
@@ -352,30 +260,13 @@ def _media(part: Fields) -> FunctionResponsePart:
         return media_by_url(holder, "url")
     if kind == "input_audio":
         mime = f"audio/{holder.required_text('format')}"
-        return _inline(mime, holder.required_text("data"))
+        return inline_media(mime, holder.required_text("data"))
     if holder.value("file_id") is not None:
         raise holder.fail("file_id", "files are not kept here; send file_data.")
-    return media_by_url(holder, "file_data")
+    return media_by_url(holder, "file_data", name=holder.text("filename") or "")
 
 
-def media_by_url(holder: Fields, key: str) -> FunctionResponsePart:
-    """The media at a URL, or in a data URL."""
-    url = holder.required_text(key)
-    if not url.startswith("data:"):
-        if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", url) is None:
-            raise holder.fail(key, f'"{excerpt(url, 40)}" is no URL.')
-        return FunctionResponsePart(file_data=FileData(file_uri=url))
-    found = _DATA_URL.fullmatch(url)
-    if found is None:
-        raise holder.fail(key, "must be of the form data:TYPE;base64,DATA.")
-    return _inline(found[1], found[2])
-
-
-def _inline(mime: str, data: str) -> FunctionResponsePart:
-    return FunctionResponsePart(inline_data=Blob(mime_type=mime, data=data))
-
-
-def _model_parts(conversation: ConversationBuilder, message: Fields) -> Iterator[Part]:
+def _model_parts(names: ClientTools, message: Fields) -> Iterator[Part]:
     thought = message.text("reasoning_content")
     if thought:
         yield Part(text=thought, thought=True)
@@ -398,200 +289,19 @@ def _model_parts(conversation: ConversationBuilder, message: Fields) -> Iterator
     if message.value("function_call") is not None:
         raise message.fail("function_call", "is not supported; use tool_calls.")
     for call in message.objects("tool_calls"):
-        yield _call(conversation, call)
+        yield _call(names, call)
 
 
-def _call(conversation: ConversationBuilder, call: Fields) -> Part:
+def _call(names: ClientTools, call: Fields) -> Part:
     kind = call.text("type") or "function"
-    function = call.object("function")
-    if kind != "function" or function is None:
-        raise unknown(call, "type", kind, "only functions can be called")
-    args = read_arguments(function.text("arguments") or "")
-    if args is None:
-        raise DialectError("is not a JSON object.", function.place("arguments"))
-    made = conversation.call(call.required_text("id"), function.required_text("name"), args)
+    described = call.object(kind) if kind in {"function", "custom"} else None
+    if described is None:
+        raise unknown(call, "type", kind, "only functions and custom tools can be called")
+    custom = kind == "custom"
+    form = ToolForm(described.required_text("name"), custom=custom)
+    if custom:
+        args = {INPUT: word(described, "input") or ""}
+    else:
+        args = old_arguments(described.value("arguments"))
+    made = FunctionCall(id=call.required_text("id"), name=names.declare(form), args=args)
     return Part(function_call=made, thought_signature=signature_of(call))
-
-
-_COPIED = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "seed")
-
-
-def write_request(request: DialectRequest, *, new_id: NewId) -> dict[str, Any]:
-    """Builds the body of POST /v1/chat/completions, with thoughts in `reasoning_content` and
-    signatures in `extra_content`. Unsupported media become text. Raises DialectError for settings
-    that would be lost (`refuse_lost`)."""
-    contents = with_ids(request.contents, new_id)
-    config = request.config
-    refuse_lost(config)
-    messages: list[dict[str, Any]] = []
-    system = system_texts(config)
-    if system:
-        messages.append(
-            {
-                "role": "system",
-                "content": _written_content([_written_text(text) for text in system]),
-            }
-        )
-    for content in contents:
-        messages += _messages(content, request.names, new_id)
-    body: dict[str, Any] = {"model": request.model, "messages": messages}
-    tools = _tools(config, request.names)
-    if tools:
-        body["tools"] = tools
-    choice = write_choice(config, request.names, _function_choice, _allowed_choice)
-    if choice == "required" and not tools:
-        raise DialectError("demands a call, and no tool is declared.", "toolConfig")
-    if choice is not None and tools:
-        body["tool_choice"] = choice
-    body |= _generation(config.generation_config or GenerationConfig())
-    body |= write_tier(config.service_tier)
-    if request.stream:
-        body["stream"] = True
-        if request.include_usage:
-            body["stream_options"] = {"include_usage": True}
-    return body
-
-
-def _messages(content: Content, names: ToolNameMap, new_id: NewId) -> list[dict[str, Any]]:
-    if content.role == MODEL:
-        message = message_of(content.parts, names, new_id)
-        del message["refusal"]
-        if message["content"] is None and "tool_calls" not in message:
-            message["content"] = ""
-        return [message]
-    messages = [_result(part.function_response) for part in content.parts if part.function_response]
-    said = [item for part in content.parts if (item := _user_part(part)) is not None]
-    if said:
-        messages.append({"role": "user", "content": _written_content(said)})
-    return messages
-
-
-def _result(answer: FunctionResponse) -> dict[str, Any]:
-    pieces, _ = from_response(answer)
-    parts = [
-        _written_text(piece)
-        if isinstance(piece, str)
-        else _media_or_words(piece.inline_data, piece.file_data)
-        for piece in pieces
-    ]
-    return {
-        "role": "tool",
-        "tool_call_id": answer.id,
-        "content": _written_content(_merge_texts(parts)),
-    }
-
-
-def _merge_texts(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The parts of a result with adjacent texts merged, because the division is not preserved."""
-    made: list[dict[str, Any]] = []
-    for part in parts:
-        if made and part["type"] == made[-1]["type"] == "text":
-            made[-1] = _written_text(f"{made[-1]['text']}\n{part['text']}")
-        else:
-            made.append(part)
-    return made
-
-
-def _user_part(part: Part) -> dict[str, Any] | None:
-    if part.function_response is not None:
-        return None
-    if part.inline_data is not None or part.file_data is not None:
-        return _media_or_words(part.inline_data, part.file_data)
-    text = words_for(part)
-    return _written_text(text) if text else None
-
-
-def _written_content(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
-    """Parts as a message's content; a single text becomes a string, which every server accepts."""
-    if len(parts) == 1 and parts[0]["type"] == "text":
-        return str(parts[0]["text"])
-    return parts
-
-
-def _written_text(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
-
-
-def _media_or_words(data: Blob | None, file: FileData | None) -> dict[str, Any]:
-    if file is not None and (file.mime_type or "image/").startswith("image/"):
-        return {"type": "image_url", "image_url": {"url": file.file_uri}}
-    if file is not None:
-        return _written_text(words_for(Part(file_data=file)))
-    if data is None:
-        return _written_text("")
-    if data.mime_type.startswith("audio/"):
-        sound = {"data": data.data, "format": data.mime_type.removeprefix("audio/")}
-        return {"type": "input_audio", "input_audio": sound}
-    url = f"data:{data.mime_type};base64,{data.data}"
-    if data.mime_type.startswith("image/"):
-        return {"type": "image_url", "image_url": {"url": url}}
-    return {"type": "file", "file": {"file_data": url}}
-
-
-def _tools(config: GenerateContentConfig, names: ToolNameMap) -> list[dict[str, Any]]:
-    declared = declared_functions(config, names)
-    return [
-        {
-            "type": "function",
-            "function": {"name": name, "description": description, "parameters": schema},
-        }
-        for name, description, schema in declared
-    ]
-
-
-def write_choice(
-    config: GenerateContentConfig,
-    names: ToolNameMap,
-    function: Callable[[str], dict[str, Any]],
-    allowed: Callable[[list[dict[str, Any]]], dict[str, Any]],
-) -> str | dict[str, Any] | None:
-    """The value of `tool_choice`; None where the service decides. `function` writes the choice of
-    one function, `allowed` that of several."""
-    calling = config.tool_config.function_calling_config if config.tool_config else None
-    if calling is None or calling.mode is None:
-        return None
-    match calling.mode:
-        case FunctionCallingMode.NONE:
-            return "none"
-        case FunctionCallingMode.AUTO | FunctionCallingMode.VALIDATED:
-            return "auto"
-        case FunctionCallingMode.ANY:
-            only = [function(names.original(name)) for name in calling.allowed_function_names or ()]
-            if len(only) < 2:
-                return only[0] if only else "required"
-            return allowed(only)
-
-
-def _allowed_choice(only: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": only}}
-
-
-def _function_choice(name: str) -> dict[str, Any]:
-    return {"type": "function", "function": {"name": name}}
-
-
-def _generation(config: GenerationConfig) -> dict[str, Any]:
-    body: dict[str, Any] = {
-        name: getattr(config, name) for name in _COPIED if getattr(config, name) is not None
-    }
-    if config.max_output_tokens is not None:
-        body["max_completion_tokens"] = config.max_output_tokens
-    if config.stop_sequences:
-        body["stop"] = list(config.stop_sequences)
-    schema = answer_schema(config)
-    if schema is not None:
-        described = {"name": "answer", "schema": schema}
-        body["response_format"] = {"type": "json_schema", "json_schema": described}
-    elif config.response_mime_type == "application/json":
-        body["response_format"] = {"type": "json_object"}
-    effort = effort_for(thinking_budget(config.thinking_config))
-    if effort is not None:
-        body["reasoning_effort"] = effort
-    return body
-
-
-def effort_for(tokens: int | None) -> str | None:
-    """The lowest effort that grants the tokens."""
-    if tokens is None or tokens < 0:
-        return None
-    return next((name for name, budget in EFFORTS.items() if budget >= tokens), "high")

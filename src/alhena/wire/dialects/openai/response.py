@@ -13,6 +13,7 @@ from alhena.wire.dialects.conversation import (
     NewId,
     ToolNameMap,
     answer_chunk,
+    count_tokens,
     cut_call,
     ending_of,
     malformed_call,
@@ -30,6 +31,7 @@ from alhena.wire.dialects.fields import (
     write_arguments,
 )
 from alhena.wire.dialects.results import sole_text, words_for
+from alhena.wire.dialects.tool_forms import custom_input, form_of
 from alhena.wire.json_values import as_array, as_object, scrub
 from alhena.wire.response import Candidate, FinishReason, GenerateContentResponse, UsageMetadata
 
@@ -86,6 +88,11 @@ class CallAssembler:
         self._calls: list[_PendingCall] = []
         self._at: dict[int, _PendingCall] = {}
         self._by_id: dict[str, _PendingCall] = {}
+
+    @property
+    def begun(self) -> bool:
+        """True once a piece of a call has come."""
+        return bool(self._calls)
 
     def feed(self, elements: Iterable[Fields]) -> None:
         """Adds the pieces of a chunk, or complete calls. Raises DialectError for arguments that are
@@ -263,8 +270,12 @@ def tool_call(
     call: FunctionCall, signature: str | None, names: ToolNameMap, call_id: str
 ) -> dict[str, Any]:
     """One element of `tool_calls`."""
-    function = {"name": names.original(call.name), "arguments": write_arguments(call.args)}
-    made = {"id": call_id, "type": "function", "function": function}
+    form = form_of(names, call.name)
+    made: dict[str, Any] = {"id": call_id, "type": "custom" if form.custom else "function"}
+    if form.custom:
+        made["custom"] = {"name": form.name, "input": custom_input(call.args or {})}
+    else:
+        made["function"] = {"name": form.name, "arguments": write_arguments(call.args)}
     return made | (signature_field(signature) if signature else {})
 
 
@@ -303,14 +314,15 @@ def usage_from(fields: Fields, key: str = "usage") -> UsageMetadata | None:
     if not fields.value(key):
         return None
     usage = inner(fields, key)
-    prompt, completion = count(usage, "prompt_tokens"), count(usage, "completion_tokens")
+    cached = count(inner(usage, "prompt_tokens_details"), "cached_tokens")
     thoughts = count(inner(usage, "completion_tokens_details"), "reasoning_tokens")
-    return UsageMetadata(
-        prompt_token_count=prompt,
-        candidates_token_count=max(completion - thoughts, 0),
-        thoughts_token_count=thoughts,
-        cached_content_token_count=count(inner(usage, "prompt_tokens_details"), "cached_tokens"),
-        total_token_count=count(usage, "total_tokens") or prompt + completion,
+    return count_tokens(
+        count(usage, "prompt_tokens"),
+        count(usage, "completion_tokens"),
+        thoughts or count(usage, "reasoning_tokens"),
+        # DeepSeek's and Moonshot's services have names of their own.
+        cached or count(usage, "prompt_cache_hit_tokens") or count(usage, "cached_tokens"),
+        count(usage, "total_tokens"),
     )
 
 
@@ -497,6 +509,11 @@ class EventReader:
             self._finish = read_finish(word(choice, "finish_reason")) or self._finish
         self._said = self._said or any(part.text and not part.thought for part in parts)
         return [self._chunk(parts)] if parts else []
+
+    @property
+    def is_counted(self) -> bool:
+        """True when text and the tokens of the answer have come, and no call."""
+        return self._said and self._usage is not None and not self._calls.begun
 
     def finish(self) -> list[GenerateContentResponse]:
         """The last chunk of a finished answer: the calls, the finish reason, and the token counts.

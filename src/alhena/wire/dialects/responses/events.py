@@ -184,18 +184,11 @@ class ResponseFields(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     created: int
     echo: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
-    parallel_calls: bool = True
 
 
 def answer_to(request: DialectRequest, answer_id: str, created: int) -> ResponseFields:
     """The known fields of the answer to a request."""
-    return ResponseFields(
-        id=answer_id,
-        model=request.model,
-        created=created,
-        echo=request.echo,
-        parallel_calls=request.parallel_calls,
-    )
+    return ResponseFields(id=answer_id, model=request.model, created=created, echo=request.echo)
 
 
 class EventWriter:
@@ -207,7 +200,6 @@ class EventWriter:
         self._usage: UsageMetadata | None = None
         self._last = GenerateContentResponse()
         self._begun = False
-        self._calls = 0
         self._number = 0
 
     def feed(self, chunk: GenerateContentResponse) -> list[Event]:
@@ -215,10 +207,6 @@ class EventWriter:
         self._usage = chunk.usage_metadata or self._usage
         events = self._begin()
         for part in chunk.parts:
-            if part.function_call is not None:
-                self._calls += 1
-                if self._calls > 1 and not self._answer.parallel_calls:
-                    continue
             events += map(self._number_event, self._items.part(part))
         if chunk.finish_reason or chunk.prompt_feedback:
             self._last = chunk

@@ -1,4 +1,4 @@
-"""Items of the Responses API: forms of tools, and reasoning carried in signatures.
+"""Items of the Responses API: calls, and reasoning carried in signatures.
 
 Reasoning items of the service itself become the signature of the next part, with the phase of its
 message. In the other direction `encrypted_content` has one of these marks: `gemini:` for the
@@ -13,45 +13,13 @@ import msgspec
 from alhena.wire.content import FunctionCall, encode_value
 from alhena.wire.dialects.conversation import ToolNameMap
 from alhena.wire.dialects.fields import RESPONSES, Fields, word, write_arguments
+from alhena.wire.dialects.tool_forms import custom_input, form_of
 from alhena.wire.json_values import as_array, as_object, scrub
 
 Item = dict[str, Any]
 
 TEXT_MARK = "gemini-text:"
 THOUGHT_MARK = "thought:"
-INPUT = "input"
-"""The parameter of a custom tool, whose input is one text."""
-
-
-class ToolForm(msgspec.Struct, frozen=True):
-    """A tool as its client declared it. A `custom` one takes a text instead of arguments."""
-
-    name: str
-    namespace: str = ""
-    custom: bool = False
-
-
-class ClientTools(ToolNameMap):
-    """The names of a client's tools, with their forms."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._forms: dict[str, ToolForm] = {}
-
-    def declare(self, form: ToolForm) -> str:
-        """The name to send for a tool; the first form of a name counts."""
-        sent = self.wire(f"{form.namespace}__{form.name}" if form.namespace else form.name)
-        self._forms.setdefault(sent, form)
-        return sent
-
-    def form(self, sent: str) -> ToolForm:
-        """The form of the tool that is sent as `sent`."""
-        return self._forms.get(sent) or ToolForm(self.original(sent))
-
-
-def form_of(names: ToolNameMap, sent: str) -> ToolForm:
-    """The form of the tool that is sent as `sent`; names of another dialect have functions only."""
-    return names.form(sent) if isinstance(names, ClientTools) else ToolForm(names.original(sent))
 
 
 def write_call(call: FunctionCall, call_id: str, names: ToolNameMap) -> Item:
@@ -59,18 +27,10 @@ def write_call(call: FunctionCall, call_id: str, names: ToolNameMap) -> Item:
     form = form_of(names, call.name)
     item: Item = {"type": "function_call", "call_id": call_id, "name": form.name}
     if form.custom:
-        item |= {"type": "custom_tool_call", "input": _custom_input(call.args or {})}
+        item |= {"type": "custom_tool_call", "input": custom_input(call.args or {})}
     else:
         item["arguments"] = write_arguments(call.args)
     return {**item, "namespace": form.namespace} if form.namespace else item
-
-
-def _custom_input(args: dict[str, Any]) -> str:
-    """The text for a custom tool, also if the model named the parameter otherwise."""
-    given = args.get(INPUT)
-    if given is None and len(args) == 1:
-        (given,) = args.values()
-    return given if isinstance(given, str) else write_arguments(args)
 
 
 class CarriedItems(msgspec.Struct, frozen=True, omit_defaults=True):

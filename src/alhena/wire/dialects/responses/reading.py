@@ -7,36 +7,39 @@ from alhena.wire.content import USER, Content, FunctionCall, FunctionResponsePar
 from alhena.wire.dialects.conversation import ConversationBuilder, DialectRequest
 from alhena.wire.dialects.fields import (
     Fields,
-    answered_arguments,
     limit_of,
     of_next_part,
+    old_arguments,
+    read_effort,
     refuse,
     unknown,
     word,
 )
-from alhena.wire.dialects.openai.reading import calling_config, media_by_url, read_effort, read_tier
+from alhena.wire.dialects.media import media_by_url
+from alhena.wire.dialects.openai.reading import read_tier
 from alhena.wire.dialects.responses.items import (
-    INPUT,
     TEXT_MARK,
     THOUGHT_MARK,
-    ClientTools,
     Item,
-    ToolForm,
     carried_item,
     item_texts,
     seal_reasoning,
     summary_texts,
 )
 from alhena.wire.dialects.results import Piece, to_response
+from alhena.wire.dialects.tool_forms import (
+    INPUT,
+    ClientTools,
+    ToolForm,
+    declare_tool,
+    read_tool_choice,
+)
 from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import (
-    FunctionCallingMode,
     FunctionDeclaration,
     GenerateContentConfig,
     GenerationConfig,
     ThinkingConfig,
-    ToolConfig,
-    ToolDeclarations,
 )
 
 _SYSTEM = frozenset({"system", "developer"})
@@ -51,25 +54,17 @@ _REFUSED = {
 _ADDED_TOOLS = "additional_tools"
 _LEFT_OUT = frozenset(
     {
-        *(_ADDED_TOOLS, "configuration_update"),
+        *(_ADDED_TOOLS, "configuration_update", "compaction", "compaction_trigger"),
         *("web_search_call", "file_search_call", "code_interpreter_call", "computer_call"),
         *("computer_call_output", "image_generation_call", "mcp_list_tools", "mcp_call"),
         *("mcp_approval_request", "mcp_approval_response", "tool_search_call"),
-        *("tool_search_output", "program", "program_output"),
+        *("tool_search_output", "program", "program_output", "local_shell_call"),
+        *("local_shell_call_output", "shell_call", "shell_call_output"),
+        *("apply_patch_call", "apply_patch_call_output"),
     }
 )
-"""Items that are no part of the conversation: tools (read before it), settings, and what tools that
-the service runs itself did."""
-_MODES = {
-    "auto": FunctionCallingMode.AUTO,
-    "none": FunctionCallingMode.NONE,
-    "required": FunctionCallingMode.ANY,
-}
-_CUSTOM_SCHEMA = {
-    "type": "object",
-    "properties": {INPUT: {"type": "string", "description": "The whole input of the tool."}},
-    "required": [INPUT],
-}
+"""Items that are no part of the conversation: tools (read before it), settings, and the work of
+tools that are left out."""
 _ECHO: dict[str, Any] = {
     "instructions": None,
     "metadata": {},
@@ -100,9 +95,7 @@ def read_request(body: object) -> DialectRequest:
         refuse(fields, key, why)
     names = ClientTools()
     declarations, left_out = _read_tools(fields, names)
-    choice = _read_choice(fields, names, any_tools=bool(declarations))
-    if choice.only is not None:
-        declarations = [each for each in declarations if each.name in choice.only]
+    choice = read_tool_choice(fields, names, any_tools=bool(declarations))
     system, contents = _Items(names).read(fields)
     parallel = fields.value("parallel_tool_calls")
     return DialectRequest(
@@ -110,9 +103,7 @@ def read_request(body: object) -> DialectRequest:
         contents=contents,
         config=GenerateContentConfig(
             system_instruction=system,
-            tools=(ToolDeclarations(function_declarations=tuple(declarations)),)
-            if declarations
-            else None,
+            tools=choice.declare(declarations),
             tool_config=choice.config,
             generation_config=_read_generation(fields),
             service_tier=read_tier(fields),
@@ -168,81 +159,7 @@ def _declare(tool: Fields, names: ClientTools, space: str = "") -> FunctionDecla
     kind = tool.required_text("type")
     if kind not in {"function", "custom"}:
         return None
-    name = tool.required_text("name")
-    custom = kind == "custom"
-    schema = _CUSTOM_SCHEMA if custom else tool.plain("parameters")
-    return FunctionDeclaration(
-        name=names.declare(ToolForm(name, space, custom)),
-        description=(tool.text("description") or "") + (_grammar(tool) if custom else ""),
-        parameters_json_schema=schema if schema is not None else {"type": "object"},
-    )
-
-
-def _grammar(tool: Fields) -> str:
-    """A custom tool's grammar in words, because it cannot be enforced here."""
-    form = tool.object("format")
-    if form is None or form.text("type") != "grammar":
-        return ""
-    # Older clients put the definition beside the type, newer ones into an object.
-    holder = form.object("grammar") or form
-    syntax = holder.text("syntax") or "given"
-    definition = holder.text("definition") or ""
-    return f"\n\nThe input has to keep to this {syntax} grammar:\n{definition}"
-
-
-class _Choice:
-    """The choice of tools. `only`: the names of the tools to declare; None: all."""
-
-    def __init__(
-        self,
-        config: ToolConfig | None = None,
-        only: frozenset[str] | None = None,
-        left_out: tuple[str, ...] = (),
-    ) -> None:
-        self.config = config
-        self.only = only
-        self.left_out = left_out
-
-
-def _read_choice(fields: Fields, names: ClientTools, *, any_tools: bool) -> _Choice:
-    value = fields.value("tool_choice")
-    if value is None:
-        return _Choice()
-    if isinstance(value, str):
-        if value not in _MODES:
-            raise unknown(fields, "tool_choice", value, "there are auto, none and required")
-        return _demand_call(fields, _MODES[value], None, any_tools=any_tools)
-    choice = Fields(value, fields.place("tool_choice"))
-    kind = choice.required_text("type")
-    if kind in {"function", "custom"}:
-        only = (_read_name(choice, names),)
-        return _demand_call(fields, FunctionCallingMode.ANY, only, any_tools=any_tools)
-    if kind != "allowed_tools":
-        return _Choice(left_out=(kind,))
-    callable_ = [
-        _read_name(tool, names)
-        for tool in choice.objects("tools")
-        if tool.text("type") in {"function", "custom"}
-    ]
-    if choice.text("mode") == "required":
-        only = tuple(callable_)
-        return _demand_call(fields, FunctionCallingMode.ANY, only, any_tools=any_tools)
-    return _Choice(only=frozenset(callable_))
-
-
-def _read_name(choice: Fields, names: ClientTools) -> str:
-    space = choice.text("namespace") or ""
-    return names.declare(ToolForm(choice.required_text("name"), space))
-
-
-def _demand_call(
-    fields: Fields, mode: FunctionCallingMode, only: tuple[str, ...] | None, *, any_tools: bool
-) -> _Choice:
-    if any_tools:
-        return _Choice(calling_config(mode, only))
-    if mode is FunctionCallingMode.ANY:
-        raise fields.fail("tool_choice", "demands a call, and there are no tools.")
-    return _Choice()
+    return declare_tool(tool, names, space, custom=kind == "custom")
 
 
 def _read_generation(fields: Fields) -> GenerationConfig | None:
@@ -402,13 +319,11 @@ class _Items:
 
     def _call(self, item: Fields, kind: str) -> Part:
         custom = kind == "custom_tool_call"
-        args: dict[str, Any] | None
+        args: dict[str, Any]
         if custom:
-            args = {INPUT: item.text("input") or ""}
+            args = {INPUT: word(item, "input") or ""}
         else:
-            args = answered_arguments(item.text("arguments") or "")
-        if args is None:
-            raise item.fail("arguments", "is not a JSON object.")
+            args = old_arguments(item.value("arguments"))
         form = ToolForm(item.required_text("name"), item.text("namespace") or "", custom)
         name = self._names.declare(form)
         call = FunctionCall(id=item.required_text("call_id"), name=name, args=args)
@@ -476,7 +391,7 @@ def _media(piece: Fields) -> FunctionResponsePart:
     if kind == "input_file":
         for key in ("file_data", "file_url"):
             if piece.value(key) is not None:
-                return media_by_url(piece, key)
+                return media_by_url(piece, key, name=piece.text("filename") or "")
     if kind in {"input_image", "input_file"}:
         raise piece.fail("file_id", "files are not kept here; send the data or a URL.")
     raise unknown(piece, "type", kind, "there are input_text, input_image and input_file")

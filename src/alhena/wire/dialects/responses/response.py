@@ -14,6 +14,7 @@ from alhena.wire.dialects.conversation import (
     NewId,
     ToolNameMap,
     answer_chunk,
+    count_tokens,
     cut_call,
     malformed_call,
     unique_id,
@@ -29,13 +30,13 @@ from alhena.wire.dialects.fields import (
     word,
 )
 from alhena.wire.dialects.responses.items import (
-    INPUT,
     Item,
     carried_item,
     item_texts,
     seal_reasoning,
     summary_texts,
 )
+from alhena.wire.dialects.tool_forms import INPUT
 from alhena.wire.json_values import as_array, as_object, scrub
 from alhena.wire.response import Candidate, FinishReason, GenerateContentResponse, UsageMetadata
 
@@ -111,6 +112,11 @@ class EventReader:
             parts = self._delta(kind, fields)
         self._said = self._said or any(part.text and not part.thought for part in parts)
         return [self._chunk(parts)] if parts else []
+
+    @property
+    def is_counted(self) -> bool:
+        """False: counts come with the end only."""
+        return False
 
     def finish(self) -> list[GenerateContentResponse]:
         """The last chunk of a finished answer: the finish reason and the token counts."""
@@ -262,14 +268,12 @@ def read_usage(fields: Fields) -> UsageMetadata | None:
     if not fields.value("usage"):
         return None
     usage = inner(fields, "usage")
-    prompt, output = count(usage, "input_tokens"), count(usage, "output_tokens")
-    thoughts = count(inner(usage, "output_tokens_details"), "reasoning_tokens")
-    return UsageMetadata(
-        prompt_token_count=prompt,
-        candidates_token_count=max(output - thoughts, 0),
-        thoughts_token_count=thoughts,
-        cached_content_token_count=count(inner(usage, "input_tokens_details"), "cached_tokens"),
-        total_token_count=count(usage, "total_tokens") or prompt + output,
+    return count_tokens(
+        count(usage, "input_tokens"),
+        count(usage, "output_tokens"),
+        count(inner(usage, "output_tokens_details"), "reasoning_tokens"),
+        count(inner(usage, "input_tokens_details"), "cached_tokens"),
+        count(usage, "total_tokens"),
     )
 
 

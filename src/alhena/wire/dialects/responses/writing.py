@@ -14,10 +14,11 @@ from alhena.wire.dialects.conversation import (
     with_ids,
 )
 from alhena.wire.dialects.fields import DialectError
-from alhena.wire.dialects.openai.reading import effort_for, write_choice, write_tier
+from alhena.wire.dialects.openai.writing import effort_for, write_choice, write_tier
 from alhena.wire.dialects.responses.events import ItemWriter
-from alhena.wire.dialects.responses.items import Item, form_of
+from alhena.wire.dialects.responses.items import Item
 from alhena.wire.dialects.results import from_response, refuse_lost, words_for
+from alhena.wire.dialects.tool_forms import form_of
 from alhena.wire.request import (
     GenerateContentConfig,
     GenerationConfig,
