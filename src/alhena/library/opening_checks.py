@@ -48,7 +48,8 @@ def _finds_further_tools(bench: Toolset) -> bool:
     """True where servers, extensions or a command of the settings bring tools later."""
     place = bench.spec.place
     servers = bench.servers is not None and bench.servers.servers
-    return bool(servers or place.settings.tools.discovery_command or place.extensions)
+    of_agents = bench.agents.servers is not None
+    return bool(servers or of_agents or place.settings.tools.discovery_command or place.extensions)
 
 
 def _may_be_elsewhere(name: str) -> bool:
