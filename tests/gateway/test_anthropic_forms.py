@@ -1,4 +1,4 @@
-"""What today's clients of Anthropic's Messages API send beside plain conversations."""
+"""Requests of today's clients of Anthropic's Messages API beside plain conversations."""
 
 from typing import Any
 

@@ -95,7 +95,7 @@ def read_request(body: object) -> DialectRequest:
         refuse(fields, key, why)
     names = ClientTools()
     declarations, left_out = _read_tools(fields, names)
-    choice = read_tool_choice(fields, names, any_tools=bool(declarations))
+    choice = read_tool_choice(fields, names, declarations)
     system, contents = _Items(names).read(fields)
     parallel = fields.value("parallel_tool_calls")
     return DialectRequest(
@@ -263,8 +263,9 @@ class _Items:
         elif role in _SYSTEM or role == "user":
             self._begun = True
             self._flush()
+            # The API takes messages between calls and their outputs, too.
             parts = _texts_of(item) if role in _SYSTEM else list(_user_parts(item))
-            self._conversation.user(parts, item.path)
+            self._conversation.add_aside(parts)
         else:
             raise unknown(item, "role", role, "there are system, developer, user and assistant")
 
