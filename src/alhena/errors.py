@@ -109,7 +109,7 @@ class AlhenaError(Exception):
 
     def __reduce__(self) -> "tuple[Any, ...]":
         """Pickles the error with its attributes, without those that cannot be pickled."""
-        return _rebuild_error, (type(self), self.args, _pickled(self.__dict__))
+        return _rebuild_error, (type(self), self.args, _pickle_values(self.__dict__))
 
 
 def _rebuild_error(
@@ -122,7 +122,7 @@ def _rebuild_error(
     return error
 
 
-def _pickled(state: "dict[str, Any]") -> "dict[str, bytes]":
+def _pickle_values(state: "dict[str, Any]") -> "dict[str, bytes]":
     import pickle
 
     found: dict[str, bytes] = {}

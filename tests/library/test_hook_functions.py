@@ -37,7 +37,7 @@ def agent(model: TestModel, **hooks: Any) -> Agent:
     return Agent(model, tools=[lookup], hooks=hooks, isolated=True, builtin_tools=())
 
 
-def sent(model: TestModel, at: int = 1) -> list[dict[str, Any]]:
+def find_parts(model: TestModel, at: int = 1) -> list[dict[str, Any]]:
     """The parts of the last content of a request."""
     return model.requests[at]["contents"][-1]["parts"]
 
@@ -52,7 +52,7 @@ async def test_a_result_is_replaced_before_the_model_and_people_see_it():
     async for event in agent(model, AfterTool=redact).run("Go."):
         if event.__class__.__name__ == "ToolCallResponseEvent":
             shown.append(event)
-    responses = [each["functionResponse"]["response"] for each in sent(model)]
+    responses = [each["functionResponse"]["response"] for each in find_parts(model)]
     assert responses == [
         {"output": "a: …"},
         {"error": "lookup failed: ValueError: … is refused"},
@@ -68,17 +68,17 @@ async def test_several_hooks_see_each_others_changes():
         seen.append(call.text)
         return call.replace({"text": call.text.upper()}).add_context("It was loud.")
 
-    def first(call: BeforeTool) -> BeforeTool | None:
+    def add_one(call: BeforeTool) -> BeforeTool | None:
         return call.replace(args={"name": call.args["name"] + "1"})
 
-    def second(call: BeforeTool) -> BeforeTool | None:
+    def add_two(call: BeforeTool) -> BeforeTool | None:
         return call.replace(args={"name": call.args["name"] + "2"})
 
     model = TestModel(Call("lookup", name="a"), "done")
-    opened = agent(model, AfterTool=[redact, shout], BeforeTool=[first, second])
+    opened = agent(model, AfterTool=[redact, shout], BeforeTool=[add_one, add_two])
     await opened.run("Go.")
     assert seen[0].startswith("a12: …")
-    said = str(sent(model))
+    said = str(find_parts(model))
     assert "A12: …" in said
     assert "It was loud." in said
 
@@ -94,7 +94,7 @@ async def test_media_may_take_the_place_of_a_result():
 
     model = TestModel(Call("lookup", name="a"), "done")
     await agent(model, AfterTool=draw).run("Go.")
-    text, image = sent(model)
+    text, image = find_parts(model)
     assert text["functionResponse"]["response"] == {"output": "A picture."}
     assert image["inlineData"]["mimeType"] == "image/png"
 
@@ -148,7 +148,7 @@ async def test_block_prevents_a_call_and_the_model_reads_why():
 
     model = TestModel([Call("lookup", name="a"), Call("lookup", name="b")], "done")
     await agent(model, BeforeTool=guard).run("Go.")
-    responses = [each["functionResponse"]["response"] for each in sent(model)]
+    responses = [each["functionResponse"]["response"] for each in find_parts(model)]
     assert "output" in responses[0]
     assert "Not that one." in responses[1]["error"]
 
@@ -196,5 +196,5 @@ async def test_a_hook_that_returns_something_else_blocks():
 
     model = TestModel(Call("lookup", name="a"), "done")
     result = await agent(model, BeforeTool=answer).run("Go.")
-    assert "it returned dict" in sent(model)[0]["functionResponse"]["response"]["error"]
+    assert "it returned dict" in find_parts(model)[0]["functionResponse"]["response"]["error"]
     assert isinstance(result.failed[0].exception, TypeError)

@@ -140,7 +140,7 @@ class TurnGuard:
         self.said: list[str] = []
         self.turns = 0
         self._limits = tuple(limits)
-        self._emit = emit
+        self.emit = emit
         self._session_id = session_id
         self._step = step
         self._numbered = numbered
@@ -204,20 +204,8 @@ class TurnGuard:
             for call in calls:
                 if self.final.takes(call.name):
                     found[call.call_id], event = await self.final.read_call(call)
-                    self._emit(event)
+                    self.emit(event)
         return found
-
-    def cancel_calls(self, calls: Sequence[ToolCallRequestInfo]) -> tuple[Part, ...]:
-        """Ends the calls of a turn none of which has its response; returns their responses."""
-        from alhena.tools.response import error_parts
-
-        for call in calls:
-            self._emit(
-                ToolCallResponseEvent(
-                    call_id=call.call_id, name=call.name, status="cancelled", error=CANCELLED
-                )
-            )
-        return tuple(part for c in calls for part in error_parts(c.name, c.call_id, CANCELLED))
 
     def is_over(self, done: "Sequence[CompletedToolCall]") -> bool:
         """True when one of a turn's calls ends the prompt, or its value is settled."""
@@ -325,7 +313,7 @@ async def run_prompt(
         try:
             finals = await guard.read_finals(turn.calls)
         except BaseException:  # a function of the program, which was asked for the value
-            chat.record_responses(guard.cancel_calls(turn.calls))
+            chat.record_responses(cancel_calls(turn.calls, guard.emit))
             raise
         others = [call for call in turn.calls if call.call_id not in finals]
         known = tuple(finals.values())
@@ -340,6 +328,21 @@ async def run_prompt(
         except BaseException:
             chat.record_responses(parts)
             raise
+
+
+def cancel_calls(
+    calls: Sequence[ToolCallRequestInfo], emit: Callable[[Event], None]
+) -> tuple[Part, ...]:
+    """Ends the calls of a turn none of which has its response; returns their responses."""
+    from alhena.tools.response import error_parts
+
+    for call in calls:
+        emit(
+            ToolCallResponseEvent(
+                call_id=call.call_id, name=call.name, status="cancelled", error=CANCELLED
+            )
+        )
+    return tuple(part for c in calls for part in error_parts(c.answered_name, c.call_id, CANCELLED))
 
 
 def find_end(done: "Sequence[CompletedToolCall]") -> "CompletedToolCall | None":

@@ -21,7 +21,7 @@ from alhena.hooks.model import HookEvent
 from alhena.wire.content import Content, Part
 
 Answer = Mapping[str, Any]
-"""What a hook answers, as docs/hooks.md describes it."""
+"""The answer of a hook, as docs/hooks.md describes it."""
 _NOTHING: Answer = {}
 
 

@@ -21,7 +21,7 @@ from alhena.errors import AlhenaError, ConfigError
 from alhena.events import Event
 from alhena.library.blocking import LoopThread, running_loop
 from alhena.library.context import RunContext
-from alhena.library.entry import SAME, Entry
+from alhena.library.entry import SAME, PromptEntry
 from alhena.library.opening_checks import check_program
 from alhena.library.options import (
     AgentArguments,
@@ -65,7 +65,7 @@ T = TypeVar("T")
 Instructions = str | Callable[[RunContext[DepsT]], str | Awaitable[str]] | None
 
 
-class Agent(Entry[DepsT]):
+class Agent(PromptEntry[DepsT]):
     """An agent: a session with a model that can use tools.
 
         async with Agent(tools=[lookup], approve=ask_me) as agent:

@@ -10,7 +10,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Caller(Protocol):
+class LoopCaller(Protocol):
     """Runs work in an event loop and waits for its end."""
 
     def __call__(self, work: Callable[[], Coroutine[Any, Any, T]], /) -> T:
@@ -31,7 +31,7 @@ class Steps(Protocol[T_co]):
 
 
 def iterate(
-    open_loop: Callable[[], AbstractContextManager[Caller]], steps: Steps[T]
+    open_loop: Callable[[], AbstractContextManager[LoopCaller]], steps: Steps[T]
 ) -> Generator[T]:
     """The items of an asynchronous iteration, one by one; leaving early closes it."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from alhena.agent.limits import BusyError
 from alhena.events import Event
-from alhena.library.blocking import Caller, LoopThread, iterate, running_loop, wait_for
+from alhena.library.blocking import LoopCaller, LoopThread, iterate, running_loop, wait_for
 from alhena.library.prompts import Prompt
 from alhena.library.result import Result, Run
 from alhena.tools.function import DepsT
@@ -24,7 +24,7 @@ SAME: Any = object()
 """The `deps` of a run that has those of its agent."""
 
 
-class Entry(ABC, Generic[DepsT]):
+class PromptEntry(ABC, Generic[DepsT]):
     """The calls that carry a prompt to its answer."""
 
     _thread: LoopThread | None = None
@@ -173,8 +173,8 @@ class Entry(ABC, Generic[DepsT]):
         return iterate(self._work_loop, run)
 
     @contextmanager
-    def _work_loop(self) -> Generator[Caller]:
-        """What carries work to its end in the loop of this agent, from outside of it. Raises
+    def _work_loop(self) -> Generator[LoopCaller]:
+        """Gives the function that runs work in the loop of this agent, from outside of it. Raises
         BusyError."""
         if self._thread is not None:
             yield self._thread.call

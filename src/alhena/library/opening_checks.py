@@ -1,5 +1,5 @@
 """Mistakes of a program that show when its agent is opened: names of tools that are not there, and
-tools that nobody can approve."""
+tools that no person can approve."""
 
 from alhena.agent.toolset.authority import own_tools
 from alhena.agent.toolset.toolset import Toolset
@@ -33,14 +33,14 @@ def check_program(bench: Toolset, given: AgentArguments) -> None:
             if not _may_be_elsewhere(name) and not _is_known(bench, given, name):
                 raise ConfigError(
                     f"policy[{index}]: there is no tool {name!r}, so the rule has no effect.",
-                    remedy=f"The tools are {', '.join(_shown(bench))}.",
+                    remedy=f"The tools are {', '.join(_list_tools(bench))}.",
                 )
     for agent in given.agents:
         missing = missing_tools(bench.registry, agent.tools)
         if missing:
             raise ConfigError(
                 f"Subagent {agent.name!r}: there is no tool {missing[0]!r}.",
-                remedy=f"The tools are {', '.join(_shown(bench))}.",
+                remedy=f"The tools are {', '.join(_list_tools(bench))}.",
             )
 
 
@@ -57,7 +57,7 @@ def _may_be_elsewhere(name: str) -> bool:
     return "*" in name or "__" in name or name.startswith("mcp_")
 
 
-def _shown(bench: Toolset) -> tuple[str, ...]:
+def _list_tools(bench: Toolset) -> tuple[str, ...]:
     return tuple(sorted(bench.registry.names)) or ("none",)
 
 

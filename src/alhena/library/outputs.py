@@ -20,8 +20,8 @@ MakeContext = Callable[[], ExecutionContext]
 def final_answer(
     output: Any, check: Any, corrections: Any, context: MakeContext
 ) -> FinalAnswer | None:
-    """What a run has to end with; None for text. `context` makes the context of a function among
-    the outputs. Raises TypeError."""
+    """The value that a run has to end with; None for text. `context` makes the context of a
+    function among the outputs. Raises TypeError."""
     if output is str:
         if check is not None:
             raise TypeError("check needs output=, a type whose values it checks")

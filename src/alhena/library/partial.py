@@ -5,7 +5,7 @@ import dataclasses
 import typing
 from collections.abc import AsyncIterator, Mapping
 from types import UnionType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -13,16 +13,13 @@ from alhena.agent.runner import LastTurn
 from alhena.library.outputs import output_types
 from alhena.tools.value_types import schema_of, value_from_json
 
-if TYPE_CHECKING:
-    from alhena.library.result import Run
-
 _GROWING = "\ue000"
 """Marks the end of a text that has not ended."""
 _SETS = (tuple, set, frozenset)
 _NOTHING: Any = object()
 
 
-async def grow(run: "Run[Any]", output: Any) -> AsyncIterator[Any]:
+async def grow(run: Any, output: Any) -> AsyncIterator[Any]:
     """The values of a run's output while it grows, then the output itself. Raises what the run
     raises."""
     last, document, shown = LastTurn(), GrowingDocument(), _NOTHING

@@ -4,16 +4,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from alhena.library.options import sequence_of
-from alhena.tools.media import Media
+from alhena.tools.media import Medium
 from alhena.wire.content import Part
 
-Prompt = str | Part | Media | Sequence[str | Part | Media]
+Prompt = str | Part | Medium | Sequence[str | Part | Medium]
 
 
 def parts_of(prompt: Prompt) -> tuple[tuple[Part, ...], str, tuple[Part, ...]]:
     """The parts before the first text of a prompt, that text, and what follows, as parts. Raises
     TypeError."""
-    if isinstance(prompt, str | Part | Media):
+    if isinstance(prompt, str | Part | Medium):
         prompt = (prompt,)
     if not isinstance(cast("object", prompt), Iterable):
         raise TypeError(f"prompt has to be text, Parts and media, not {prompt!r:.60}")
@@ -22,7 +22,7 @@ def parts_of(prompt: Prompt) -> tuple[tuple[Part, ...], str, tuple[Part, ...]]:
     text = ""
     after: list[Part] = []
     for item in items:
-        if isinstance(item, Media):
+        if isinstance(item, Medium):
             item = item.part
         if isinstance(item, Part):
             (after if text else before).append(item)

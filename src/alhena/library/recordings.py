@@ -52,7 +52,7 @@ def record(path: str | os.PathLike[str]) -> Generator[None]:
 def replay(path: str | os.PathLike[str]) -> Generator[None]:
     """Answers all agents inside with what `record` has written; no model is asked.
 
-    At the end of the block a RuntimeWarning names the answers that nobody asked for.
+    At the end of the block a RuntimeWarning names the answers that were not asked for.
 
     Each recorded answer is given once, to a request equal to the recorded one; a request that
     equals none raises RecordingError with the first difference. Not compared are the description of
@@ -159,7 +159,7 @@ class _Answers:
         if self._left and not self._refused:
             lines = ", ".join(str(answer.number) for answer in self._left)
             warnings.warn(
-                f"{self._path} has recorded answers that nobody asked for, in line {lines}.",
+                f"{self._path} has recorded answers that were not asked for, in line {lines}.",
                 RuntimeWarning,
                 stacklevel=4,
             )

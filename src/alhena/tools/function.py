@@ -29,7 +29,7 @@ from alhena.tools.contract import (
     ToolResult,
 )
 from alhena.tools.docstring import read_docstring
-from alhena.tools.media import Media
+from alhena.tools.media import Medium
 from alhena.tools.params import convert_spellings, validate
 from alhena.tools.registry import is_declarable
 from alhena.tools.schema_errors import excerpt
@@ -232,7 +232,7 @@ class Signature:
 
 def _check_sayable(hint: Any) -> None:
     origin, args = typing.get_origin(hint), typing.get_args(hint)
-    if isinstance(hint, type) and issubclass(hint, Media):
+    if isinstance(hint, type) and issubclass(hint, Medium):
         return
     if hint in (Part, ToolResult, object, typing.NoReturn) or isinstance(hint, typing.TypeVar):
         return
@@ -516,12 +516,12 @@ def _result(returned: object) -> ToolResult:
             return ToolResult(llm_content=returned, display=returned)
         case Part():
             return ToolResult(llm_content=returned, display=_describe_content(returned))
-        case Media():
+        case Medium():
             return _result(returned.part)
         case list() | tuple():
             items = cast("list[object]", returned)
-            if any(isinstance(item, Part | Media) for item in items):
-                parts = (item.part if isinstance(item, Media) else item for item in items)
+            if any(isinstance(item, Part | Medium) for item in items):
+                parts = (item.part if isinstance(item, Medium) else item for item in items)
                 content = tuple(item if isinstance(item, Part) else _text(item) for item in parts)
                 return ToolResult(llm_content=content, display=_describe_content(content))
         case _:

@@ -1,4 +1,4 @@
-"""Media: those that programs give, the type that their bytes have, and problems for which services
+"""Medium: those that programs give, the type that their bytes have, and problems for which services
 refuse them."""
 
 import binascii
@@ -181,7 +181,7 @@ def _correct_part(part: Part) -> Part:
     return replace(part, inline_data=blob)
 
 
-class Media(Value, frozen=True):
+class Medium(Value, frozen=True):
     """An image, document, audio or video: in a prompt, or as the result of a tool. It has its
     `data`, or a `url` from which the service reads it. `mime_type` is such as "image/png"; "" is
     told by the data, or by the name in the URL."""
@@ -240,25 +240,25 @@ class Media(Value, frozen=True):
         return Part(inline_data=Blob(mime_type=self.mime_type, data=text))
 
 
-class Image(Media, frozen=True):
+class Image(Medium, frozen=True):
     """An image: `Image(data, "image/png")`, `Image.from_path(…)`, `Image.from_url(…)`."""
 
     _kinds: ClassVar[tuple[str, ...]] = ("image/",)
 
 
-class Document(Media, frozen=True):
+class Document(Medium, frozen=True):
     """A document, such as a PDF: `Document.from_path("report.pdf")`."""
 
     _kinds: ClassVar[tuple[str, ...]] = ("application/", "text/")
 
 
-class Audio(Media, frozen=True):
+class Audio(Medium, frozen=True):
     """A recording: `Audio.from_path("call.mp3")`."""
 
     _kinds: ClassVar[tuple[str, ...]] = ("audio/",)
 
 
-class Video(Media, frozen=True):
+class Video(Medium, frozen=True):
     """A video: `Video.from_path("tour.mp4")`, or `Video.from_url(…)`, also of YouTube."""
 
     _kinds: ClassVar[tuple[str, ...]] = ("video/",)

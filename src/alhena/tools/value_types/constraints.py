@@ -102,7 +102,7 @@ def is_field(value: object) -> bool:
 
 def field_default(field: Any) -> tuple[Callable[[], Any] | None, Any]:
     """The function that makes the default of a `pydantic.Field`, None if it is required; and the
-    default to show, None if it is made anew each time."""
+    default to show, None if it is made each time."""
     if field.is_required():
         return None, None
     if getattr(field, "default_factory_takes_validated_data", False):
