@@ -25,6 +25,7 @@ from alhena.config.effective_settings import Place, open_place
 from alhena.config.settings import Settings, with_model
 from alhena.errors import ConfigError
 from alhena.models.generator import ContentGenerator
+from alhena.models.settings import ModelSettings
 from alhena.policy.model import ApprovalMode, PolicyRule
 from alhena.scheduler.bus import MessageBus
 from alhena.scheduler.confirmation import Edit
@@ -36,9 +37,6 @@ from alhena.tools.registry import BUILT_IN, declared_name, is_declarable
 from alhena.tools.value_types import schema_of, value_from_json
 from alhena.values import Limits, Value
 from alhena.wire.content import Content
-
-if TYPE_CHECKING:
-    from alhena.models.settings import ModelSettings
 
 HERE = "(in this process)"
 """The command of an in-process server as people are shown it; it is never run."""
