@@ -244,6 +244,14 @@ def request_config(
     ).with_settings(settings)
 
 
+def instruct(
+    chat: Chat, bench: Toolset, models: SessionModels, prompt: SessionPrompt, text: str
+) -> None:
+    """Gives the conversation another system instruction from now on."""
+    prompt.replace(text)
+    chat.configure(request_config(bench, prompt, models.config(chat.model.name)))
+
+
 def switch(chat: Chat, models: SessionModels, chosen: ChosenGenerator, name: str) -> None:
     """Has another model of the same service answer from now on. Raises InputError for one of
     another service, ConfigError for an unknown prefix."""
