@@ -26,8 +26,8 @@ INSIDE = tuple(
         *("chat", "config", "frontends", "gateway", "mcp", "memory", "models", "session", "system"),
         *(
             "agent.toolset.toolset",
-            "batch.ray_driver",
-            "batch.ray_nodes",
+            "batch.ray.driver",
+            "batch.ray.nodes",
             "shell",
             "tracing",
         ),

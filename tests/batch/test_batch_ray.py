@@ -18,8 +18,8 @@ from alhena.batch.errors import QueueError
 from alhena.batch.limits import Limiter
 from alhena.batch.overview import counts, retry_failed
 from alhena.batch.queue import Claim
-from alhena.batch.ray_engine import AttemptCalls
-from alhena.batch.ray_nodes import RemoteCall
+from alhena.batch.ray.engine import AttemptCalls
+from alhena.batch.ray.nodes import RemoteCall
 from alhena.batch.results import TaskResult
 from alhena.batch.run import config_of
 from alhena.batch.store import open_store

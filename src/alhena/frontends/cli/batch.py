@@ -300,7 +300,7 @@ def _engine(queue: "Queue", config: "RunConfig") -> "Engine":
     from alhena.batch.stored_queue import StoredQueue
 
     if isinstance(queue, StoredQueue):
-        from alhena.batch.ray_engine import RayEngine
+        from alhena.batch.ray.engine import RayEngine
 
         return RayEngine(queue, config)
     from alhena.batch.local import LocalEngine

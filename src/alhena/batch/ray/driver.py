@@ -1,7 +1,7 @@
 """The program that talks to the Ray cluster for `alhena batch`, in a process of its own: Ray ends
 its driver when it loses the cluster.
 
-`python -m alhena.batch.ray_driver DIRECTORY ADDRESS` takes `DriverOrder`s as JSON lines on standard
+`python -m alhena.batch.ray.driver DIRECTORY ADDRESS` takes `DriverOrder`s as JSON lines on standard
 input and writes `Report`s to standard output. ADDRESS "local" starts a cluster on this machine.
 """
 
@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from alhena.batch.queue import Claim
-from alhena.batch.ray_nodes import (
+from alhena.batch.ray.nodes import (
     Mailbox,
     RemoteAnswer,
     RemoteCall,

@@ -21,8 +21,8 @@ from alhena.batch.limits import Limiter
 from alhena.batch.local import TICK_S, engine_error
 from alhena.batch.overview import usage_of_task
 from alhena.batch.queue import Claim, EndedTask
-from alhena.batch.ray_driver import AttemptReport, DriverOrder
-from alhena.batch.ray_nodes import RemoteAnswer, RemoteCall, load_ray
+from alhena.batch.ray.driver import AttemptReport, DriverOrder
+from alhena.batch.ray.nodes import RemoteAnswer, RemoteCall, load_ray
 from alhena.batch.stored_queue import StoredQueue
 from alhena.batch.worker import limiter_of
 from alhena.errors import AlhenaError
@@ -111,7 +111,7 @@ class RayEngine:
         self._queue.take_over(self._config.lease)
         descriptor, self._log = tempfile.mkstemp(prefix="alhena-ray-", suffix=".log")
         shield_memory()
-        module, address = "alhena.batch.ray_driver", self._config.address or "local"
+        module, address = "alhena.batch.ray.driver", self._config.address or "local"
         command = python_command(module, str(self.place), address)
         with open(descriptor, "wb") as log:
             self._driver = subprocess.Popen(
