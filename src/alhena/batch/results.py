@@ -44,6 +44,11 @@ def lost_task(task: Task) -> TaskResult:
     return TaskResult(id=task.id, status="failed", kind="worker_lost", error=error)
 
 
+def cancelled_result(task_id: str, taken: Mapping[str, Any]) -> bytes:
+    """The line of a cancelled task that took this."""
+    return msgspec.json.encode(with_usage(TaskResult(id=task_id, status="cancelled"), taken, 0))
+
+
 def result_of(data: bytes | msgspec.Raw) -> TaskResult:
     """The result in a line."""
     return msgspec.json.decode(data, type=TaskResult)

@@ -146,9 +146,7 @@ class TaskCheck:
         self._schemas: dict[bytes, str | None] = {}
         self._repositories: dict[str, str | None] = {}
 
-    def read(
-        self, fields: object, places: Mapping[str, str]
-    ) -> tuple[list[str], Task | None]:
+    def read(self, fields: object, places: Mapping[str, str]) -> tuple[list[str], Task | None]:
         """The problems of a task, each beginning with its field, and the task, if it is one.
         `places` has the ids so far."""
         if isinstance(fields, str):
@@ -221,7 +219,7 @@ def _take_invalid_fields(given: dict[str, Any]) -> Iterator[str]:
         yield "prompt: missing"
     for name, value in tuple(given.items()):
         split = name in ("limits", "env") and isinstance(value, Mapping)
-        parts = cast("Mapping[str, Any]", value) if split else {"": value}
+        parts = cast("Mapping[str, Any]", value if split else {"": value})
         for inner, each in parts.items():
             try:
                 tried = {"id": "-", "prompt": "-", name: {inner: each} if split else each}

@@ -39,10 +39,11 @@ _TICK_S, _SOFT_S, _CLEAR_S = 0.01, 2.0, 5.0
 
 
 class DriverOrder(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Start the attempt of a `claim`; or pass `answers` on; or `stop` all, and clear the nodes if
-    the run is `over`."""
+    """Start the attempt of a `claim`; or pass `answers` on; or `cancel` the attempts known by these
+    tokens; or `stop` all, and clear the nodes if the run is `over`."""
 
     claim: Claim | None = None
+    cancel: tuple[int, ...] = ()
     answers: tuple[RemoteAnswer, ...] = ()
     stop: bool = False
     over: bool = False
@@ -112,6 +113,9 @@ class Driver:
         if order.stop and not self._stopped:
             self._stopped = time.monotonic()
             for ref in self._running:
+                self._ray.cancel(ref)
+        for ref, running in self._running.items():
+            if running.token in order.cancel:
                 self._ray.cancel(ref)
         claim = order.claim
         if claim is not None and not self._stopped:

@@ -8,14 +8,14 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import IO, Any
 
 import msgspec
 
-from alhena.batch.engine import RunConfig
+from alhena.batch.engine import LiveLimits, RunConfig
 from alhena.batch.errors import ClusterLostError, SharedLimitError
 from alhena.batch.limits import Limiter
 from alhena.batch.local import TICK_S, engine_error
@@ -96,6 +96,7 @@ class RayEngine:
         self.place = queue_.place
         self._queue = queue_
         self._config = config
+        self._shared = LiveLimits(queue_, config.shared)
         self._desk = AttemptCalls(queue_, limiter_of(queue_, config), config.lease)
         self._reported = asyncio.Event()
         self._driver: subprocess.Popen[bytes] | None = None
@@ -157,6 +158,10 @@ class RayEngine:
         if running:
             self._order(DriverOrder(stop=True))
 
+    def end_attempts(self, tokens: Sequence[int]) -> None:
+        """Ends what runs under tokens that hold no task any more, at once."""
+        self._order(DriverOrder(cancel=tuple(tokens)))
+
     def _listen(self, stdout: IO[bytes], loop: asyncio.AbstractEventLoop) -> None:
         decode = msgspec.json.Decoder(AttemptReport).decode
         with open(stdout.fileno(), "rb", closefd=False) as lines, stdout:
@@ -179,7 +184,8 @@ class RayEngine:
 
     def _fill(self) -> None:
         """Starts what there is room for."""
-        room = self._config.shared.concurrency
+        shared = self._shared()
+        room = 0 if shared.paused else shared.concurrency
         while not self._stopping and len(self._running) < room:
             claims = self._queue.claim("", room - len(self._running), room, _ENDLESS_S)
             if not claims:
