@@ -17,7 +17,7 @@ from alhena.batch.store import Place, Store, lock_holder, open_store, usable
 from alhena.batch.stored_queue import write_changes
 from alhena.errors import InputError
 
-FOLDER = "control"
+FOLDER, _REFUSED = "control", "refused"
 _LOOK_S = 0.1
 _FIRST_S = 3.0
 """Seconds in which only the head may take an order: on some file systems nobody else sees its
@@ -33,7 +33,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     cancel: tuple[str, ...] = ()
     everything: bool = False
-    limits: dict[str, int | float | None] = {}
+    limits: dict[str, int | float | bool | None] = {}
 
 
 def carry_out(order: Order, queue: Queue) -> list[int]:
@@ -61,27 +61,31 @@ def change_limits(shared: SharedLimits, given: dict[str, Any]) -> SharedLimits:
 
 
 def take_orders(store: Store, obey: Callable[[Order], None]) -> None:
-    """Has orders that have come obeyed, then removes them. Raises OSError."""
+    """Has orders that have come obeyed, then removes them; of those that cannot be obeyed the
+    reason is left for who sent them. Raises OSError, QueueError."""
     for name in store.names(FOLDER):
         data = store.read(f"{FOLDER}/{name}")
         if data is not None:
-            obey(msgspec.json.decode(data, type=Order))
+            try:
+                obey(msgspec.json.decode(data, type=Order))
+            except (InputError, msgspec.DecodeError) as error:
+                store.create(f"{_REFUSED}/{name}", str(error).encode())
         store.remove(f"{FOLDER}/{name}")
 
 
 def send_order(place: Place, order: Order, apply: Callable[[], None] | None) -> bool:
     """Gives an order to the head of a run; True when that has obeyed it. Where no process carries
-    out the run, calls `apply`, or without it raises RunDirectoryError. Raises QueueError when the
-    head does not answer."""
+    out the run, calls `apply`, or without it raises RunDirectoryError. Raises InputError when the
+    head refuses, QueueError when it does not answer."""
     store = open_store(place)
     with usable(place):
         name = _create(store, order)
         began = time.monotonic()
         try:
-            while store.read(name) is not None:
+            while store.read(f"{FOLDER}/{name}") is not None:
                 waited = time.monotonic() - began
                 if _has_no_head(store, waited):
-                    store.remove(name)
+                    store.remove(f"{FOLDER}/{name}")
                     if apply is None:
                         raise RunDirectoryError(
                             f"no process carries out the run in {place}.",
@@ -96,17 +100,21 @@ def send_order(place: Place, order: Order, apply: Callable[[], None] | None) -> 
                     )
                 time.sleep(_LOOK_S)
         finally:
-            store.remove(name)
+            store.remove(f"{FOLDER}/{name}")
+        refused = store.read(f"{_REFUSED}/{name}")
+        if refused is not None:
+            store.remove(f"{_REFUSED}/{name}")
+            raise InputError(f"the run refused: {refused.decode()}")
     return True
 
 
 def _create(store: Store, order: Order) -> str:
-    """Writes an order behind those that are there; its name. Raises OSError."""
+    """Writes an order after those that are there; its name. Raises OSError."""
     data = msgspec.json.encode(order)
     number = time.time_ns()
     while not store.create(f"{FOLDER}/{number:020}", data):
         number += 1
-    return f"{FOLDER}/{number:020}"
+    return f"{number:020}"
 
 
 def _has_no_head(store: Store, waited: float) -> bool:
