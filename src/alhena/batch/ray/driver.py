@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from alhena.batch.queue import Claim
+from alhena.batch.ray.connection import require_cluster
 from alhena.batch.ray.nodes import (
     Mailbox,
     RemoteAnswer,
@@ -187,6 +188,8 @@ def _connect(store: Store, address: str, scratch: str) -> Any:
         os.environ.update(RAY_AUTH_TOKEN=secrets.token_hex(32))
         own = {"include_dashboard": False, "_temp_dir": scratch}
     ray = load_ray()
+    if address != "local":
+        require_cluster(ray, address)
     with usable(store.place):
         name = f"alhena-{read_run_id(store)}-{secrets.token_hex(4)}"
     ray.init(address, namespace=name, log_to_driver=False, logging_level="error", **own)

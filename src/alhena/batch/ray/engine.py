@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import IO, Any
 
 import msgspec
@@ -25,7 +26,7 @@ from alhena.batch.ray.driver import AttemptReport, DriverOrder
 from alhena.batch.ray.nodes import RemoteAnswer, RemoteCall, load_ray
 from alhena.batch.stored_queue import StoredQueue
 from alhena.batch.worker import limiter_of
-from alhena.errors import AlhenaError
+from alhena.errors import AlhenaError, ConfigError
 from alhena.system.environment import shield_memory
 from alhena.system.own_programs import python_command
 from alhena.wire.response import UsageMetadata
@@ -104,6 +105,7 @@ class RayEngine:
         self._running: dict[int, Claim] = {}
         self._stopping = False
         self._heard = 0.0
+        self._connected = False
 
     def resume(self) -> None:
         """Connects to the cluster; attempts of an earlier process end with their leases. Raises
@@ -201,6 +203,7 @@ class RayEngine:
             self._heard = time.monotonic()
             if report.fatal is not None:
                 raise engine_error(*report.fatal)
+            self._connected = True
             if report.calls:
                 self._order(DriverOrder(answers=tuple(self._desk.answer(report.calls))))
                 self._stopping |= self._queue.fact("limit") is not None
@@ -208,13 +211,23 @@ class RayEngine:
                 self._queue.end_attempt(self._running.pop(report.token), report.how)
 
     def _require_cluster(self) -> None:
-        """Raises ClusterLostError."""
+        """Raises ClusterLostError, or ConfigError where there never was a cluster."""
         dead = self._driver is None or self._driver.poll() is not None
+        if dead and self._reports.empty() and not self._connected:
+            raise ConfigError(
+                f"Ray cannot be used: {self._last_words()}.",
+                remedy=f"See {self._log}. Then: alhena batch resume {self.place}",
+            )
         if (dead and self._reports.empty()) or time.monotonic() - self._heard > SILENCE_S:
             raise ClusterLostError(
                 f"the Ray cluster is lost; its driver's log is {self._log}.",
                 remedy=f"Resume with: alhena batch resume {self.place}",
             )
+
+    def _last_words(self) -> str:
+        """The last line of the driver's log."""
+        lines = Path(self._log).read_text(encoding="utf-8", errors="replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "it has ended")
 
     async def _end(self) -> None:
         """Ends what runs, and waits for it: attempts give their tasks back."""
