@@ -364,7 +364,7 @@ def test_progress_has_rate_money_time_left_and_the_slowest_task(tmp_path: Path, 
     queue.close()
     text = "".join(told)
     assert "t0 failed: api_error" in text
-    line = "1/4 · 1 running · 1 failed · 2/min · 0 tokens · $0 · 2 min left · slowest t1 30 s"
+    line = "1/4 · 1 running · 1 failed · 2/min · 0 tokens · $0.00 · 2 min left · slowest t1 30 s"
     assert (f"\r\x1b[K{line}" if at_terminal else f"alhena: {line}\n") in text
 
 

@@ -6,6 +6,7 @@ import hashlib
 import io
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal, cast
@@ -25,7 +26,12 @@ _OTHER_NAMES = {"serviceTier": "service_tier"}
 
 
 class Task(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    gc=False,
 ):
     """A task. `repo` is a git repository (`PATH` or `PATH#COMMIT`) of which the task gets a
     worktree; `cwd` is its directory, in the worktree if there is one. `env` are further variables.
@@ -53,8 +59,10 @@ def key_of(task_id: str) -> str:
     return hashlib.sha256(task_id.encode("utf-8", "surrogatepass")).hexdigest()[:20]
 
 
-Numbered = tuple[str, object]
-"""A place, such as `tasks.jsonl:3`, and the fields of a task there."""
+Numbered = tuple[str | int, object]
+"""A place, such as `tasks.csv:3` or the number of a line, and the fields of a task there."""
+_FIELDS = frozenset(Task.__struct_fields__)
+_PLAIN = {"id", "prompt"}
 
 
 def read_tasks(source: str, stdin: BinaryIO | None, cwd: Path) -> list[Task]:
@@ -64,14 +72,14 @@ def read_tasks(source: str, stdin: BinaryIO | None, cwd: Path) -> list[Task]:
         if source == "-":
             if stdin is None:
                 raise TaskFileError("standard input is closed.", remedy="Pipe the tasks in.")
-            return check_tasks(_json_lines("-", stdin), cwd)
+            return check_tasks(_json_lines(stdin), cwd, "-")
         path = cwd / source
         if path.is_dir():
             return check_tasks(_folder(path), cwd)
         with path.open("rb") as file:
             if path.suffix.lower() == ".csv":
                 return check_tasks(_csv(source, file), cwd)
-            return check_tasks(_json_lines(source, file), cwd)
+            return check_tasks(_json_lines(file), cwd, source)
     except OSError as error:
         raise TaskFileError(
             f"cannot read the tasks of {source}: {error.strerror or error}.",
@@ -106,11 +114,16 @@ def check_given_tasks(tasks: Iterable[str | Mapping[str, Any]], cwd: Path) -> li
     return check_tasks(given, cwd)
 
 
-def check_tasks(numbered: Iterable[Numbered], cwd: Path) -> list[Task]:
-    """The tasks, directories absolute, ids unique. Raises TaskFileError with all problems."""
+def check_tasks(numbered: Iterable[Numbered], cwd: Path, source: str = "") -> list[Task]:
+    """The tasks, directories absolute, ids unique. `source` is the file whose lines have numbers.
+    Raises TaskFileError with all problems."""
+
+    def describe(place: str | int) -> str:
+        return place if isinstance(place, str) else f"{source}:{place}"
+
     tasks: list[Task] = []
     problems: list[str] = []
-    places: dict[str, str] = {}
+    places: dict[str, str | int] = {}
     check = TaskCheck(cwd)
     unusable = 0
     for place, fields in numbered:
@@ -118,11 +131,12 @@ def check_tasks(numbered: Iterable[Numbered], cwd: Path) -> list[Task]:
         if task is not None:
             earlier = places.setdefault(task.id, place)
             if earlier is not place:
-                found = [*found, f"id: {task.id!r} is the id of {earlier} already"]
+                found = [*found, f"id: {task.id!r} is the id of {describe(earlier)} already"]
             elif not found:
                 tasks.append(task)
         unusable += bool(found)
-        problems += (f"{place}: {each}" for each in found)
+        if found:
+            problems += (f"{describe(place)}: {each}" for each in found)
     if problems:
         error = TaskFileError(
             f"{unusable} unusable task(s), the first: {problems[0]}.",
@@ -146,9 +160,12 @@ class TaskCheck:
         self._schemas: dict[bytes, str | None] = {}
         self._repositories: dict[str, str | None] = {}
 
-    def read(self, fields: object, places: Mapping[str, str]) -> tuple[list[str], Task | None]:
+    def read(self, fields: object, places: Mapping[str, object]) -> tuple[list[str], Task | None]:
         """The problems of a task, each beginning with its field, and the task, if it is one.
         `places` has the ids so far."""
+        if isinstance(fields, dict) and fields.keys() == _PLAIN:  # most of a long file
+            with suppress(msgspec.ValidationError):
+                return [], msgspec.convert(fields, Task)
         if isinstance(fields, str):
             return [fields], None
         if not isinstance(fields, Mapping):
@@ -158,8 +175,11 @@ class TaskCheck:
             for name, value in cast("Mapping[Any, Any]", fields).items()
             if value is not None
         }
-        problems = list(_unknown_fields(named, Task.__struct_fields__))
-        given = {name: named[name] for name in named if name in Task.__struct_fields__}
+        problems: list[str] = []
+        given = named
+        if not named.keys() <= _FIELDS:
+            problems += _unknown_fields(named, Task.__struct_fields__)
+            given = {name: named[name] for name in named if name in _FIELDS}
         if isinstance(limits := given.get("limits"), Mapping):
             limits = cast("Mapping[str, Any]", limits)
             known = Limits.__struct_fields__
@@ -250,7 +270,7 @@ def _repository_problem(repo: str) -> str | None:
     return None
 
 
-def content_id(given: Mapping[str, Any], places: Mapping[str, str]) -> str:
+def content_id(given: Mapping[str, Any], places: Mapping[str, object]) -> str:
     """An id made of the content; equal tasks are numbered."""
     data = msgspec.json.encode(given, order="sorted")
     made = base = hashlib.sha256(data).hexdigest()[:12]
@@ -260,15 +280,14 @@ def content_id(given: Mapping[str, Any], places: Mapping[str, str]) -> str:
     return made
 
 
-def _json_lines(name: str, file: BinaryIO) -> Iterator[Numbered]:
+def _json_lines(file: BinaryIO) -> Iterator[Numbered]:
     for number, line in enumerate(file, 1):
         if not line.strip():
             continue
-        place = f"{name}:{number}"
         try:
-            yield place, msgspec.json.decode(line.removeprefix(b"\xef\xbb\xbf"))
+            yield number, msgspec.json.decode(line.removeprefix(b"\xef\xbb\xbf"))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            yield place, f"not JSON: {error}"
+            yield number, f"not JSON: {error}"
 
 
 def _csv(name: str, file: BinaryIO) -> Iterator[Numbered]:

@@ -8,8 +8,7 @@ from statistics import mean, stdev
 import msgspec
 
 from alhena.batch.errors import RunDirectoryError
-from alhena.batch.reports.report import results_in
-from alhena.batch.results import TaskResult, result_of
+from alhena.batch.results import TaskResult, all_results, result_of
 from alhena.batch.run import has_run, open_queue
 from alhena.batch.store import place_of
 from alhena.display_text import one_line
@@ -76,7 +75,7 @@ def read_results(name: str, cwd: Path) -> dict[str, TaskResult]:
         )
     queue = open_queue(place)
     try:
-        found = {each.id: each for each in results_in(queue)}
+        found = {each.id: result_of(each.result) for each in all_results(queue)}
     finally:
         queue.close()
     return found

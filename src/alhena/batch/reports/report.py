@@ -4,14 +4,14 @@ size does not grow with the number of tasks."""
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from alhena.batch.overview import counts
 from alhena.batch.progress import duration
 from alhena.batch.queue import Queue
-from alhena.batch.results import TaskResult, result_of
+from alhena.batch.results import TaskResult, all_results, result_of
 from alhena.display_text import money, one_line
 
 MOST_LISTED = 5_000
@@ -56,14 +56,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     left_out: int
 
 
-def results_in(queue: Queue) -> Iterator[TaskResult]:
-    """All results in order of completion, some at a time in memory. Raises QueueError."""
-    place = 0
-    while ended := queue.results_after(place):
-        yield from (result_of(each.result) for each in ended)
-        place = ended[-1].place
-
-
 def report_of(queue: Queue) -> Report:
     """The report of a run as it is now. Raises QueueError."""
     found = counts(queue)
@@ -72,7 +64,7 @@ def report_of(queue: Queue) -> Report:
     groups: dict[tuple[str, str], list[int | str]] = {}
     failed: list[TaskResult] = []
     others: list[TaskResult] = []
-    for each in results_in(queue):
+    for each in (result_of(ended.result) for ended in all_results(queue)):
         listed = failed if each.status == "failed" else others
         if len(listed) < MOST_LISTED:
             listed.append(_shorten_texts(each))
