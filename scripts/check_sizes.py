@@ -14,6 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "alhena"
+TESTS = ROOT / "tests"
 PINNED = ROOT / "tests" / "fast_paths.json"  # kept exact by tests/test_fast_paths.py
 MAX_LINES = 600
 MAX_BODY = 60
@@ -28,6 +29,7 @@ LIMITS = {
     "unclear_docstrings": 0,
     "odd_words": 0,
     "participle_functions": 8,
+    "participles_in_tests": 236,
     "repeated_classes": 8,
 }
 """The figures of the whole that have a limit."""
@@ -210,16 +212,16 @@ def repeated_classes(trees: dict[Path, ast.Module]) -> dict[str, list[Path]]:
     return {name: paths for name, paths in found.items() if len(paths) > 1}
 
 
-def unclear_names(trees: dict[Path, ast.Module]) -> list[str]:
-    """Participles and repeated classes with their places."""
+def unclear_names(source: dict[Path, ast.Module], tests: dict[Path, ast.Module]) -> list[str]:
+    """Participles of the package and of tests, and repeated classes, with their places."""
     functions = [
         f"{path.relative_to(ROOT)}:{line}: {name}"
-        for path, tree in trees.items()
+        for path, tree in (source | tests).items()
         for line, name in participle_functions(tree)
     ]
     classes = [
         f"{name}: {', '.join(str(path.relative_to(ROOT)) for path in paths)}"
-        for name, paths in repeated_classes(trees).items()
+        for name, paths in repeated_classes(source).items()
     ]
     return [*functions, *sorted(classes)]
 
@@ -240,9 +242,14 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def within(folder: Path, trees: dict[Path, ast.Module]) -> dict[Path, ast.Module]:
+    """The modules below a folder."""
+    return {path: tree for path, tree in trees.items() if path.is_relative_to(folder)}
+
+
 def figures(texts: dict[Path, str], trees: dict[Path, ast.Module]) -> dict[str, int]:
     """The figures of the whole, by their names."""
-    source = {path: tree for path, tree in trees.items() if path.is_relative_to(SOURCE)}
+    source = within(SOURCE, trees)
     pinned: dict[str, list[str]] = json.loads(PINNED.read_text(encoding="utf-8"))
     docs = [path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")]
     return {
@@ -262,6 +269,9 @@ def figures(texts: dict[Path, str], trees: dict[Path, ast.Module]) -> dict[str, 
         "odd_words": sum(map(odd_words, source.values()))
         + sum(len(ODD_WORDS.findall(text)) for text in docs),
         "participle_functions": sum(len(participle_functions(tree)) for tree in source.values()),
+        "participles_in_tests": sum(
+            len(participle_functions(tree)) for tree in within(TESTS, trees).values()
+        ),
         "repeated_classes": len(repeated_classes(source)),
     }
 
@@ -273,9 +283,9 @@ def main() -> int:
         for path in sorted((ROOT / folder).rglob("*.py"))
     }
     trees = {path: ast.parse(text) for path, text in texts.items()}
-    source = {path: tree for path, tree in trees.items() if path.is_relative_to(SOURCE)}
+    source = within(SOURCE, trees)
     if "--names" in sys.argv[1:]:
-        print("\n".join(unclear_names(source)))
+        print("\n".join(unclear_names(source, within(TESTS, trees))))
         return 0
     found = [line for path, tree in trees.items() for line in problems(path, texts[path], tree)]
     found += [line for path, tree in source.items() for line in long_functions(path, tree)]

@@ -61,9 +61,11 @@ def run(tree: Path, *options: str) -> tuple[int, str]:
 def set_limits(tree: Path, limit: int) -> None:
     script = tree / "scripts" / "check_sizes.py"
     text, count = re.subn(
-        r'("(?:participle_functions|repeated_classes)"): \d+,', rf"\1: {limit},", script.read_text()
+        r'("(?:participle_functions|participles_in_tests|repeated_classes)"): \d+,',
+        rf"\1: {limit},",
+        script.read_text(),
     )
-    assert count == 2
+    assert count == 3
     script.write_text(text)
 
 
@@ -82,6 +84,15 @@ def test_participles_and_repeated_classes_above_the_limit_fail(tree: Path) -> No
     assert status == 1
     assert "participle_functions: 3, at most 0" in output
     assert "repeated_classes: 1, at most 0" in output
+
+
+def test_participles_of_tests_have_a_limit_of_their_own(tree: Path) -> None:
+    (tree / "tests" / "test_unclear.py").write_text(UNCLEAR)
+    set_limits(tree, 2)
+    status, output = run(tree)
+    assert status == 1
+    assert "participles_in_tests: 3, at most 2" in output
+    assert "tests/test_unclear.py:4: joined" in run(tree, "--names")[1].splitlines()
 
 
 def test_names_lists_the_unclear_names_with_their_places(tree: Path) -> None:

@@ -139,7 +139,7 @@ async def serving(
         )
         app = Starlette(routes=[*create_agent_card_routes(card), *agent])
 
-        async def recorded(scope: Any, receive: Any, send: Any) -> None:
+        async def record_request(scope: Any, receive: Any, send: Any) -> None:
             if scope["type"] != "http":
                 await app(scope, receive, send)
                 return
@@ -149,7 +149,7 @@ async def serving(
             response = await first(request)
             await (response or app)(scope, receive, send)
 
-        async with running(recorded, sock):
+        async with running(record_request, sock):
             yield remote
 
 

@@ -32,7 +32,7 @@ def turn(*parts: dict[str, Any]) -> list[dict[str, Any]]:
     return [chunk(*parts, finish="STOP")]
 
 
-def done(result: Any = "found it", **extra: Any) -> list[dict[str, Any]]:
+def complete_task_call(result: Any = "found it", **extra: Any) -> list[dict[str, Any]]:
     return turn(call("complete_task", {"result": result}, **extra))
 
 

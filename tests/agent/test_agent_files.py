@@ -76,7 +76,7 @@ def of_user(home: Path, name: str = "helper.toml", content: str = HELPER) -> Pat
     return define(home / ".gemini" / "agents", name, content)
 
 
-async def asked(project: Path, model: TestModel, **given: Any) -> str:
+async def ask_agent(project: Path, model: TestModel, **given: Any) -> str:
     async with Agent(model, cwd=project, **given) as agent:
         return await agent.ask("Go.")
 
@@ -88,7 +88,7 @@ async def test_an_agent_of_a_file_works_with_its_own_prompt_tools_and_output(
     delegate = Call("delegate_to_agent", agent_name="helper", objective="Count.")
     model = TestModel(delegate, Call("read_file", file_path="a.txt"), DONE, "Seven.")
     (project / "a.txt").write_text("x", encoding="utf-8")
-    assert await asked(project, model) == "Seven."
+    assert await ask_agent(project, model) == "Seven."
     inner = model.requests[1]
     assert "You count words." in str(inner["systemInstruction"])
     names = [each["name"] for each in inner["tools"][0]["functionDeclarations"]]
@@ -116,11 +116,11 @@ async def test_it_is_called_in_three_ways_and_one_rule_holds_for_all(
 ):
     of_user(home)
     model = TestModel(called, DONE, "Seven.")
-    assert await asked(project, model) == "Seven."
+    assert await ask_agent(project, model) == "Seven."
     rules = define(project, "rules.toml", "[[rule]]\ntoolName = 'helper'\ndecision = 'deny'\n"
                    "priority = 100\n")  # fmt: skip
     denied = TestModel(called, "No.")
-    assert await asked(project, denied, policy=[rules]) == "No."
+    assert await ask_agent(project, denied, policy=[rules]) == "No."
 
 
 @pytest.mark.requirement("AGENT-04")
@@ -134,7 +134,7 @@ async def test_a_rule_can_be_for_the_calls_of_one_agent_only(home: Path, project
     )
     read = Call("read_file", file_path="a.txt")
     model = TestModel(read, Call("helper", query="Count."), read, DONE, "Seven.")
-    await asked(project, model, policy=[rules])
+    await ask_agent(project, model, policy=[rules])
     assert "'output'" in str(model.requests[1]["contents"][-1])
     assert "'error'" in str(model.requests[3]["contents"][-1])
 
@@ -142,7 +142,7 @@ async def test_a_rule_can_be_for_the_calls_of_one_agent_only(home: Path, project
 async def test_markdown_with_front_matter_is_the_same_agent(home: Path, project: Path):
     of_user(home, "helper.md", MARKDOWN)
     model = TestModel(Call("helper", query="Count."), Call("complete_task", result="7"), "Seven.")
-    assert await asked(project, model) == "Seven."
+    assert await ask_agent(project, model) == "Seven."
     assert "You count words." in str(model.requests[1]["systemInstruction"])
     assert model.requests[1]["contents"][-1]["parts"][0]["text"] == "Count."
 
@@ -159,7 +159,7 @@ async def test_an_agent_of_a_project_is_used_when_it_is_accepted_as_it_is(
     assert "helper: " in ran.out
     assert open_place(project, {"HOME": str(home)}).trust.trusted
     model = TestModel(Call("helper", query="Count."), DONE, "Seven.")
-    assert await asked(project, model) == "Seven."
+    assert await ask_agent(project, model) == "Seven."
     path.write_text(HELPER.replace("count words", "steal words"), encoding="utf-8")
     changed = TestModel(Call("helper", query="Count."), "No.")
     async with Agent(changed, cwd=project) as agent:
@@ -171,7 +171,7 @@ async def test_an_agent_of_a_project_is_used_when_it_is_accepted_as_it_is(
 async def test_an_untrusted_project_has_no_agents(home: Path, project: Path):
     define(project / ".gemini" / "agents", "helper.toml", HELPER)
     model = TestModel(Call("helper", query="Count."), "No.")
-    await asked(project, model)
+    await ask_agent(project, model)
     assert "not found" in str(model.requests[1]["contents"][-1])
 
 
@@ -194,7 +194,7 @@ async def test_settings_change_and_disable_agents(home: Path, project: Path):
         },
     )
     model = TestModel(Call("helper", query="Count."), Call("read_file", file_path="a"), DONE, "x")
-    await asked(project, model)
+    await ask_agent(project, model)
     (declared,) = [
         each
         for each in model.requests[0]["tools"][0]["functionDeclarations"]
@@ -378,7 +378,7 @@ async def test_beyond_the_limit_of_a_session_the_model_is_refused(home: Path, pr
     user(home, {"agents": {"maxPerSession": 1}})
     again = Call("helper", query="Count.")
     model = TestModel(again, DONE, again, "Enough.")
-    assert await asked(project, model) == "Enough."
+    assert await ask_agent(project, model) == "Enough."
     assert "agents.maxPerSession" in str(model.requests[3]["contents"][-1])
 
 
@@ -393,7 +393,7 @@ async def test_beyond_the_limit_a_person_may_allow_more(home: Path, project: Pat
 
     again = Call("helper", query="Count.")
     model = TestModel(again, DONE, again, DONE, "Seven.")
-    assert await asked(project, model, options=AgentOptions(ask=ask)) == "Seven."
+    assert await ask_agent(project, model, options=AgentOptions(ask=ask)) == "Seven."
     assert questions == ["This session has run 1 subagents. Start more?"]
 
 
@@ -420,7 +420,7 @@ async def test_as_many_run_at_once_as_the_settings_say(home: Path, project: Path
         return [Call("helper", query=str(n)) for n in range(5)] if len(model.requests) == 1 else "x"
 
     model = Counting(*[answer] * 7)
-    assert await asked(project, model) == "x"
+    assert await ask_agent(project, model) == "x"
     assert most == 2
 
 
@@ -463,7 +463,7 @@ async def test_an_agent_in_a_worktree_hands_over_a_patch_and_leaves_no_worktree(
         Call("complete_task", result="Changed."),
         "Done.",
     )
-    await asked(project / "sub", model, approve="always")
+    await ask_agent(project / "sub", model, approve="always")
     output = model.requests[4]["contents"][-1]["parts"][0]["functionResponse"]["response"]["output"]
     assert "Changed." in output
     patch = output.split("not applied here:\n")[1]
@@ -498,7 +498,7 @@ async def test_a_worktree_that_is_left_by_an_interruption_is_removed(home: Path,
 async def test_without_a_repository_the_model_is_told(home: Path, project: Path):
     of_user(home, "helper.toml", CARPENTER)
     model = TestModel(Call("helper", query="x"), "No.")
-    assert await asked(project, model) == "No."
+    assert await ask_agent(project, model) == "No."
     assert "git rev-parse failed" in str(model.requests[1]["contents"][-1])
 
 
@@ -545,5 +545,5 @@ async def test_an_agent_without_a_temperature_of_its_own_works_with_every_model(
     delegate = Call("delegate_to_agent", agent_name="helper", objective="Count.")
     model = TestModel(delegate, Call("complete_task", result="Seven."), "Done.")
     model.name = "gemini-3.8-flash"
-    assert await asked(project, model) == "Done."
+    assert await ask_agent(project, model) == "Done."
     assert "temperature" not in model.requests[1].get("generationConfig", {})

@@ -48,7 +48,7 @@ def names(request: dict[str, Any]) -> list[str]:
     return [each["name"] for each in request["tools"][0]["functionDeclarations"]]
 
 
-def said(request: dict[str, Any]) -> str:
+def response_text(request: dict[str, Any]) -> str:
     return json.dumps(request["contents"][-1])
 
 
@@ -58,7 +58,7 @@ def heard(folder: Path) -> int:
     return path.read_text(encoding="utf-8").count('"initialize"') if path.exists() else 0
 
 
-async def asked(project: Path, model: TestModel, **given: Any) -> list[str]:
+async def run_for_warnings(project: Path, model: TestModel, **given: Any) -> list[str]:
     """Runs a prompt; the warnings."""
     async with Agent(model, cwd=project, **given) as agent:
         run = agent.run("Go.")
@@ -78,10 +78,10 @@ async def test_a_server_of_an_agent_is_there_for_its_task_alone(
         sent = model.requests
         assert "measure" not in names(sent[0])
         assert names(sent[1]) == ["read_file", "measure", "complete_task"]
-        pid = int(re.search(r'"output": "(\d+)"', said(sent[2]))[1])
+        pid = int(re.search(r'"output": "(\d+)"', response_text(sent[2]))[1])
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
-        assert "not found" in said(sent[4])
+        assert "not found" in response_text(sent[4])
         assert heard(tmp_path) == 1
         await agent.ask("Again.")
     assert heard(tmp_path) == 2
@@ -100,7 +100,7 @@ async def test_its_tools_are_asked_about_and_decided_on_as_those_of_other_server
         return True
 
     model = TestModel(ASK, Call("measure"), DONE, "Seven.")
-    await asked(project, model, approve=approve)
+    await run_for_warnings(project, model, approve=approve)
     assert [each.details.server_name for each in questions] == ["own"]
     for rules, answer in (
         ([], "error"),
@@ -108,8 +108,8 @@ async def test_its_tools_are_asked_about_and_decided_on_as_those_of_other_server
         ([Rule.deny("measure", subagent="helper"), Rule.allow("*", mcp_name="own")], "error"),
     ):
         model = TestModel(ASK, Call("measure"), DONE, "Seven.")
-        await asked(project, model, policy=rules)
-        assert f'"{answer}"' in said(model.requests[2]), rules
+        await run_for_warnings(project, model, policy=rules)
+        assert f'"{answer}"' in response_text(model.requests[2]), rules
 
 
 async def test_its_own_server_hides_one_of_the_session_with_its_name_or_tool(
@@ -121,8 +121,8 @@ async def test_its_own_server_hides_one_of_the_session_with_its_name_or_tool(
     path = agent_file(home, own)
     path.write_text(path.read_text(encoding="utf-8").replace('["read_file"]', '["*"]'))
     model = TestModel(ASK, Call("measure"), DONE, "Seven.")
-    await asked(project, model, policy=[Rule.allow("*", mcp_name="*")])
-    assert re.search(r'"output": "\d+"', said(model.requests[2]))
+    await run_for_warnings(project, model, policy=[Rule.allow("*", mcp_name="*")])
+    assert re.search(r'"output": "\d+"', response_text(model.requests[2]))
 
 
 async def test_of_a_project_nothing_starts_unless_accepted_as_it_is(
@@ -139,8 +139,8 @@ async def test_of_a_project_nothing_starts_unless_accepted_as_it_is(
 
     async def answer() -> str:
         model = TestModel(ASK, Call("measure"), DONE, "Seven.")
-        told = await asked(project, model)
-        return said(model.requests[1]) + " ".join(told)
+        told = await run_for_warnings(project, model)
+        return response_text(model.requests[1]) + " ".join(told)
 
     assert "not found" in await answer()
     told = alhena("trust", ".").out
@@ -164,21 +164,21 @@ async def test_a_project_cannot_trust_the_server_of_its_agent(
     of_settings = server(tmp_path, "theirs") | {"trust": True}
     user(home, {"mcpServers": {"own": of_settings}, "mcp": {"allowed": ["own"]}})
     model = TestModel(ASK, Call("measure"), DONE, "Seven.")
-    await asked(project, model)
-    assert '"error"' in said(model.requests[2])
+    await run_for_warnings(project, model)
+    assert '"error"' in response_text(model.requests[2])
     agent_file(home, server(tmp_path) | {"trust": True}, name="mine.md")
     (project / ".gemini" / "agents" / "helper.md").unlink()
     model = TestModel(ASK, Call("measure"), DONE, "Seven.")
-    await asked(project, model)
-    assert '"output"' in said(model.requests[2])
+    await run_for_warnings(project, model)
+    assert '"output"' in response_text(model.requests[2])
 
 
 async def test_one_that_cannot_start_is_a_warning_and_the_agent_works(home: Path, project: Path):
     agent_file(home, {"command": "/no/such/program"})
     model = TestModel(ASK, DONE, "Seven.")
-    warnings = await asked(project, model)
+    warnings = await run_for_warnings(project, model)
     assert any("agent helper: MCP server 'own':" in each for each in warnings)
-    assert "Termination Reason: GOAL" in said(model.requests[2])
+    assert "Termination Reason: GOAL" in response_text(model.requests[2])
 
 
 @pytest.mark.parametrize(

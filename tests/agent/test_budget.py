@@ -35,18 +35,20 @@ from tests.support.server import call, chunk
 PRO = "gemini-2.5-pro"
 
 
-def used(*parts: dict[str, Any], prompt: int = 900, output: int = 100, **more: int) -> Script:
+def usage_script(
+    *parts: dict[str, Any], prompt: int = 900, output: int = 100, **more: int
+) -> Script:
     counts = {"promptTokenCount": prompt, "candidatesTokenCount": output, **more}
     counts["totalTokenCount"] = prompt + output + more.get("thoughtsTokenCount", 0)
     return [chunk(*parts, finish="STOP") | {"usageMetadata": counts}]
 
 
 def look(n: int, **counts: int) -> Script:
-    return used(call("list_directory", {"path": ".", "n": n}), **counts)
+    return usage_script(call("list_directory", {"path": ".", "n": n}), **counts)
 
 
-def said(text: str, **counts: int) -> Script:
-    return used({"text": text}, **counts)
+def text_with_usage(text: str, **counts: int) -> Script:
+    return usage_script({"text": text}, **counts)
 
 
 async def test_past_the_token_limit_nothing_is_asked_and_every_call_is_answered(project: Path):
@@ -87,7 +89,9 @@ async def test_a_limit_of_cost_for_a_model_without_a_price_is_an_error_at_the_st
     own = settings_of(
         {"model": {"prices": {"m": {"input": 1, "output": 1}}, "budget": {"maxCost": 1}}}, "test"
     )
-    async with agent(ScriptedGenerator(said("fine")), model="m", settings=own) as running:
+    async with agent(
+        ScriptedGenerator(text_with_usage("fine")), model="m", settings=own
+    ) as running:
         assert await running.ask("go") == "fine"
 
 
@@ -108,7 +112,9 @@ async def test_a_price_that_is_none_is_an_error_at_the_start():
 
 async def test_what_tools_ask_of_the_model_is_on_the_same_account(project: Path):
     generator = ScriptedGenerator(
-        used(call("google_web_search", {"query": "x"})), said("found", prompt=5_000), said("done")
+        usage_script(call("google_web_search", {"query": "x"})),
+        text_with_usage("found", prompt=5_000),
+        text_with_usage("done"),
     )
     async with agent(generator, max_tokens=4_000, approval_mode=ApprovalMode.YOLO) as running:
         _, error = await events_of(running, "go")
@@ -119,7 +125,7 @@ async def test_what_tools_ask_of_the_model_is_on_the_same_account(project: Path)
 async def test_a_subagent_spends_from_the_same_account_and_ends_with_it(project: Path):
     objective = {"agent_name": "codebase_investigator", "objective": "look"}
     generator = ScriptedGenerator(
-        used(call("delegate_to_agent", objective)), *(look(n) for n in range(9))
+        usage_script(call("delegate_to_agent", objective)), *(look(n) for n in range(9))
     )
     async with agent(generator, max_tokens=3_500, approval_mode=ApprovalMode.YOLO) as running:
         events, error = await events_of(running, "go")
@@ -132,7 +138,7 @@ async def test_a_subagent_spends_from_the_same_account_and_ends_with_it(project:
 
 async def test_every_attempt_is_a_request_and_one_that_breaks_off_is_paid(project: Path):
     broken: Script = [*look(1), NetworkError("gone")]
-    inner = ScriptedGenerator(broken, broken, broken, said("late"))
+    inner = ScriptedGenerator(broken, broken, broken, text_with_usage("late"))
 
     async def at_once(_seconds: float) -> None:
         pass
@@ -171,7 +177,7 @@ async def test_the_turn_limits_ask_too(project: Path):
         return {0: "Continue"}
 
     session = settings_of({"model": {"maxSessionTurns": 4}}, "test")
-    generator = ScriptedGenerator(*(look(n) for n in range(5)), said("done"))
+    generator = ScriptedGenerator(*(look(n) for n in range(5)), text_with_usage("done"))
     async with agent(generator, max_turns=3, settings=session, ask=ask) as running:
         assert await running.ask("go") == "done"
     assert len(asked) == 2

@@ -33,7 +33,7 @@ def answer(usage: dict[str, int] | None, finish: str | None = "STOP") -> dict[st
     return made if usage is None else made | {"usageMetadata": usage}
 
 
-def charged(inner: ScriptedGenerator) -> tuple[BudgetedGenerator, Ledger]:
+def limit_budget(inner: ScriptedGenerator) -> tuple[BudgetedGenerator, Ledger]:
     ledger = Ledger(Limits(tokens=1_000_000), Prices({}))
     return BudgetedGenerator(inner, ledger), ledger
 
@@ -50,7 +50,7 @@ def charged(inner: ScriptedGenerator) -> tuple[BudgetedGenerator, Ledger]:
 async def test_what_is_not_counted_is_charged_as_estimated(
     usage: dict[str, int] | None, streams: bool
 ):
-    generator, ledger = charged(ScriptedGenerator([answer(usage)]))
+    generator, ledger = limit_budget(ScriptedGenerator([answer(usage)]))
     if streams:
         async for _ in generator.stream(REQUEST):
             pass
@@ -68,7 +68,7 @@ async def test_an_answer_that_breaks_off_is_charged_as_far_as_it_came(
     usage: dict[str, int] | None, tokens: int
 ):
     broken: Script = [answer(usage, None), NetworkError("gone")]
-    generator, ledger = charged(ScriptedGenerator(broken))
+    generator, ledger = limit_budget(ScriptedGenerator(broken))
     with pytest.raises(NetworkError):
         async for _ in generator.stream(REQUEST):
             pass
@@ -96,7 +96,7 @@ class Silent(ScriptedGenerator):
 @pytest.mark.parametrize("streams", [True, False])
 async def test_a_request_that_is_cancelled_before_its_answer_is_charged(streams: bool):
     inner = Silent()
-    generator, ledger = charged(inner)
+    generator, ledger = limit_budget(inner)
     asking = generator.stream(REQUEST).__anext__() if streams else generator.generate(REQUEST)
     waiting = asyncio.ensure_future(asking)
     await inner.asked.wait()
@@ -107,7 +107,7 @@ async def test_a_request_that_is_cancelled_before_its_answer_is_charged(streams:
 
 
 async def test_a_request_that_is_refused_costs_nothing():
-    generator, ledger = charged(ScriptedGenerator([NetworkError("no")], [NetworkError("no")]))
+    generator, ledger = limit_budget(ScriptedGenerator([NetworkError("no")], [NetworkError("no")]))
     with pytest.raises(NetworkError):
         await anext(generator.stream(REQUEST))
     with pytest.raises(NetworkError):
@@ -116,7 +116,7 @@ async def test_a_request_that_is_refused_costs_nothing():
 
 
 async def test_embeddings_are_charged_by_what_was_sent():
-    generator, ledger = charged(ScriptedGenerator())
+    generator, ledger = limit_budget(ScriptedGenerator())
     await generator.embed(REQUEST.contents, model=PRO)
     assert ledger.tokens == 1_000
 

@@ -14,7 +14,7 @@ from alhena.wire.content import ToolCallRequestInfo
 
 
 @contextmanager
-def held(project: Path) -> Generator[None]:
+def hold_lock(project: Path) -> Generator[None]:
     history = project_history(os.environ, project_temp(os.environ, project))
     history.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(history / "alhena.lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -37,7 +37,7 @@ async def test_a_call_waits_for_another_process_and_then_has_no_checkpoint(proje
         heard.clear()
         return found
 
-    with held(project):
+    with hold_lock(project):
         (missing,) = await keep()
         assert missing.startswith("no checkpoint was made: Another program holds ")
         assert await keep() == []

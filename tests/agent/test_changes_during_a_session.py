@@ -39,11 +39,11 @@ def server(project: Path, word: str) -> None:
     )
 
 
-def begun(project: Path) -> str:
+def read_starts(project: Path) -> str:
     return (project / "begun").read_text(encoding="utf-8").strip()
 
 
-def accepted(project: Path) -> None:
+def accept_pending(project: Path) -> None:
     place = open_place(project, os.environ)
     accept(place, place.pending)
 
@@ -55,7 +55,7 @@ def folder(home: Path, project: Path) -> Path:
     return project
 
 
-def served(generator: ScriptedGenerator, folder: Path, **options: Any) -> SessionRunner:
+def open_session(generator: ScriptedGenerator, folder: Path, **options: Any) -> SessionRunner:
     return agent(generator, cwd=folder, policy=ALLOW_ALL, **options)
 
 
@@ -94,8 +94,8 @@ async def test_a_server_whose_program_has_changed_is_not_started_again_until_it_
     folder: Path, settings: dict[str, Any], again: Callable[[SessionRunner], Any]
 ) -> None:
     workspace(folder, settings)
-    accepted(folder)
-    async with served(turns(), folder) as running:
+    accept_pending(folder)
+    async with open_session(turns(), folder) as running:
         await events_of(running, "go")
         assert how(running) == (ServerState.CONNECTED, "")
         server(folder, "other")
@@ -103,21 +103,21 @@ async def test_a_server_whose_program_has_changed_is_not_started_again_until_it_
         state, why = how(running)
         assert state is ServerState.DISCONNECTED
         assert why.startswith(CHANGED.format("srv.py"))
-        assert begun(folder) == "good"
-        accepted(folder)
+        assert read_starts(folder) == "good"
+        accept_pending(folder)
         assert open_place(folder, os.environ).pending == ()
         await again(running)
         assert how(running) == (ServerState.CONNECTED, "")
-        assert begun(folder) == "good other"
+        assert read_starts(folder) == "good other"
 
 
 async def test_a_call_does_not_bring_back_a_server_that_is_another(folder: Path) -> None:
     workspace(folder, {"mcpServers": {"s": PYTHON}})
-    accepted(folder)
+    accept_pending(folder)
     generator = ScriptedGenerator(
         [text("hello")], turn(call("fall", {})), turn(call("pay", {})), [text("done")]
     )
-    async with served(generator, folder) as running:
+    async with open_session(generator, folder) as running:
         await events_of(running, "go")
         assert "pay" in declared(generator)
         server(folder, "other")
@@ -127,7 +127,7 @@ async def test_a_call_does_not_bring_back_a_server_that_is_another(folder: Path)
     assert fallen.status == refused.status == "error"
     assert "held back: it has changed since it was accepted" in str(refused.parts)
     assert len([each for each in said if "MCP server 's': held back" in each]) == 1
-    assert begun(folder) == "good"
+    assert read_starts(folder) == "good"
 
 
 async def test_the_users_own_server_and_what_is_trusted_for_one_run_are_compared_with_nothing(
@@ -136,17 +136,17 @@ async def test_the_users_own_server_and_what_is_trusted_for_one_run_are_compared
     file = home / ".gemini" / "trusted_commands.json"
     workspace(folder, {"mcpServers": {"s": PYTHON}})
     assert open_place(folder, os.environ, skip_trust=True).acceptance is None
-    async with served(turns(), folder, skip_trust=True) as running:
+    async with open_session(turns(), folder, skip_trust=True) as running:
         await events_of(running, "go")
         server(folder, "other")
         await refresh(running)
         assert how(running) == (ServerState.CONNECTED, "")
-    assert begun(folder) == "good other"
+    assert read_starts(folder) == "good other"
     workspace(folder, {"tools": {"exclude": ["glob"]}})
     user(home, {"mcpServers": {"s": PYTHON}})
     assert open_place(folder, os.environ).acceptance is None
     workspace(folder, {"tools": {"callCommand": "x"}})
-    accepted(folder)
+    accept_pending(folder)
     acceptance = open_place(folder, os.environ).acceptance
     assert acceptance is not None
     write(file, "no document")
@@ -161,7 +161,7 @@ def discovered(folder: Path) -> Path:
     write(folder / "call.py", "print('good')")
     commands = {"discoveryCommand": "cat list.json", "callCommand": f"'{sys.executable}' call.py"}
     workspace(folder, {"tools": commands})
-    accepted(folder)
+    accept_pending(folder)
     return folder
 
 
@@ -208,7 +208,7 @@ async def test_nothing_is_listed_that_could_not_be_called(discovered: Path) -> N
         "callCommand": f"'{sys.executable}' call.py",
     }
     workspace(discovered, {"tools": commands})
-    accepted(discovered)
+    accept_pending(discovered)
     async with agent(ScriptedGenerator([text("done")]), cwd=discovered) as running:
         write(discovered / "call.py", "print('other')")
         events, _ = await events_of(running, "go")

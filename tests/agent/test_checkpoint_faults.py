@@ -26,7 +26,7 @@ from alhena.session.store import open_store
 from alhena.tools.contract import Kind
 from tests.agent.kit import conforming, events_of
 from tests.agent.test_checkpoints import checkpointed, shell, turn, write
-from tests.session.kit import replayed
+from tests.session.kit import replay_journal
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, text
 
@@ -118,7 +118,7 @@ async def test_results_that_stand_are_kept_and_what_is_killed_midway_is_of_unkno
             name: what.
         """
         path = open_store(project_temp(os.environ, project)).find("latest").path
-        replay, _ = replayed(Path(path))  # as another process would find it now
+        replay, _ = replay_journal(Path(path))  # as another process would find it now
         ends = replay.pending_responses()
         seen.append((replay.unknown_calls(), str(ends)))
         return f"did {name}"

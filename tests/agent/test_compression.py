@@ -41,7 +41,7 @@ def used(tokens: int, said: str = "fine") -> list[Any]:
     return [chunk({"text": said}, finish="STOP", usage={"promptTokenCount": tokens})]
 
 
-def compressed(events: list[Any]) -> list[CompressedEvent]:
+def compression_events(events: list[Any]) -> list[CompressedEvent]:
     return [event for event in events if isinstance(event, CompressedEvent)]
 
 
@@ -56,7 +56,7 @@ async def test_the_window_is_what_settings_say(window: int, status: list[str]):
         await running.ask("second")
         events, error = await events_of(running, "third")
     assert error is None
-    assert [event.status for event in compressed(events)] == status
+    assert [event.status for event in compression_events(events)] == status
 
 
 @pytest.mark.requirement("CHAT-06")
@@ -95,7 +95,7 @@ async def test_past_the_threshold_a_summary_and_the_tail_go_on_behind_the_enviro
     assert sent[3]["parts"] == [{"text": TAKEN_NOTE}]
     assert [item["parts"][0]["text"] for item in sent[4:]] == ["second", "two", "third"]
     assert conforming(generator)
-    (event,) = compressed(events)
+    (event,) = compression_events(events)
     assert event.status == "compressed"
     assert event.trigger == "auto"
     assert event.original_tokens > 600_000 > event.new_tokens > 0
@@ -120,7 +120,7 @@ async def test_the_work_on_one_long_prompt_is_compressed_and_the_prompt_stays(pr
     async with agent(generator) as running:
         events, error = await events_of(running, "Read it eight times.")
     assert error is None
-    assert [event.status for event in compressed(events)] == ["compressed"]
+    assert [event.status for event in compression_events(events)] == ["compressed"]
     sent = generator.seen(-1)
     assert SNAPSHOT in sent[2]["parts"][0]["text"]
     assert sent[4]["parts"] == [{"text": "Read it eight times."}]
@@ -144,7 +144,7 @@ async def test_results_of_tools_go_with_the_question_for_a_summary(project: Path
         await running.ask("first " + LONG)
         events, error = await events_of(running, "second")
     assert error is None
-    assert [event.status for event in compressed(events)] == ["compressed"]
+    assert [event.status for event in compression_events(events)] == ["compressed"]
     asked = generator.seen(2)
     assert asked[: len(generator.seen(1))] == generator.seen(1)
     result, question = asked[-1]["parts"]
@@ -169,7 +169,7 @@ async def test_a_model_that_calls_instead_of_summarising_is_asked_once_in_anothe
         await running.ask("second")
         events, error = await events_of(running, "third")
     assert error is None
-    assert [event.status for event in compressed(events)] == ["compressed"]
+    assert [event.status for event in compression_events(events)] == ["compressed"]
     assert not (project / "x").exists()
     assert generator.requests[2].config == generator.requests[1].config
     for index in (3, 4):
@@ -205,12 +205,12 @@ async def test_an_attempt_that_fails_leaves_the_conversation_and_is_not_made_aga
         events, error = await events_of(running, "third")
         assert error is None
         assert running.history[: len(before)] == before
-        assert [event.status for event in compressed(events)] == [status]
-        (event,) = compressed(events)
+        assert [event.status for event in compression_events(events)] == [status]
+        (event,) = compression_events(events)
         assert event.new_tokens == event.original_tokens
         later, error = await events_of(running, "fourth")
     assert error is None
-    assert compressed(later) == []
+    assert compression_events(later) == []
     assert generator.turns == []
     assert conforming(generator)
 
@@ -302,7 +302,7 @@ async def test_what_does_not_fit_and_cannot_be_summarised_is_left_out_behind_a_n
         await running.ask("third")
         events, error = await events_of(running, "fourth")
     assert error is None
-    assert [event.status for event in compressed(events)] == ["content_truncated"]
+    assert [event.status for event in compression_events(events)] == ["content_truncated"]
     sent = generator.seen(-1)
     assert sent[:2] == generator.seen(0)[:2]
     assert "was left out" in sent[2]["parts"][0]["text"]

@@ -23,9 +23,9 @@ from alhena.wire.content import (
 )
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse
-from tests.agent.delegating import Office, done, turn, worker
+from tests.agent.delegating import Office, complete_task_call, turn, worker
 from tests.agent.kit import agent, conforming, events_of
-from tests.agent.test_compression import LONG, SNAPSHOT, compressed, set_to, used
+from tests.agent.test_compression import LONG, SNAPSHOT, compression_events, set_to, used
 from tests.memory.kit import put
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
@@ -51,7 +51,7 @@ async def test_hooks_hear_of_a_compression_before_it_and_cannot_keep_it_from_hap
         await running.ask("second")
         events, error = await events_of(running, "third")
     assert error is None
-    assert [event.status for event in compressed(events)] == ["compressed"]
+    assert [event.status for event in compression_events(events)] == ["compressed"]
     heard = [event for event in events if isinstance(event, HookCallEvent)]
     assert len(heard) == (matcher != "manual")
     if heard:
@@ -94,7 +94,7 @@ async def test_a_subagents_conversation_is_compressed_too(project: Path):
         for number in range(4)
     ]
     reads[-1][-1]["usageMetadata"] = {"promptTokenCount": 900_000}
-    generator = ScriptedGenerator(*reads, [text(SNAPSHOT)], [text(SNAPSHOT)], done())
+    generator = ScriptedGenerator(*reads, [text(SNAPSHOT)], [text(SNAPSHOT)], complete_task_call())
     office = Office(generator, agents=[worker()])
     answer = await office.delegate("Find alpha.")
     assert answer.response.error is None

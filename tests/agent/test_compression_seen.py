@@ -15,14 +15,17 @@ from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
 
 
-def counted(said: str, tokens: int) -> list[Any]:
+def answer_with_count(said: str, tokens: int) -> list[Any]:
     usage = {"promptTokenCount": tokens, "candidatesTokenCount": 10}
     return [chunk({"text": said}, finish="STOP", usage=usage)]
 
 
 async def test_whoever_compresses_hears_of_the_requests_and_they_are_paid_for():
     generator = ScriptedGenerator(
-        used(1_000, "one"), used(2_000, "two"), counted(SNAPSHOT, 50_000), counted(SNAPSHOT, 60_000)
+        used(1_000, "one"),
+        used(2_000, "two"),
+        answer_with_count(SNAPSHOT, 50_000),
+        answer_with_count(SNAPSHOT, 60_000),
     )
     heard: list[Event] = []
     async with agent(generator, model="gemini-2.5-flash") as running:

@@ -10,7 +10,7 @@ from alhena.errors import AlhenaError, ServerFaultError
 from alhena.events import ContextWindowWillOverflowEvent
 from alhena.wire.content import Blob, EncodedContent, Part
 from tests.agent.kit import agent, conforming, events_of
-from tests.agent.test_compression import LONG, SNAPSHOT, compressed, set_to, used
+from tests.agent.test_compression import LONG, SNAPSHOT, compression_events, set_to, used
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import text
 
@@ -68,7 +68,7 @@ async def test_a_prompt_is_not_refused_and_nothing_compressed_for_it_by_an_estim
         await running.ask("first " + LONG)
         events, error = await events_of(running, WIDE * 800_000)
         assert error is None
-        assert compressed(events) == []
+        assert compression_events(events) == []
         assert generator.counted == [2]
         await running.ask("third")
     assert len(generator.requests) == 3
@@ -100,11 +100,11 @@ async def test_a_session_that_goes_on_knows_what_the_service_counted_last(projec
     async with agent(later, resume=session_id) as running:
         events, error = await events_of(running, "third")
     assert error is None
-    (event,) = compressed(events)
+    (event,) = compression_events(events)
     assert event.status == "compressed"
     assert event.original_tokens == pytest.approx(600_000, rel=0.01)
     assert conforming(later)
     again = ScriptedGenerator(used(3_000, "four"))
     async with agent(again, resume=session_id) as running:
         events, error = await events_of(running, "fourth")
-    assert (error, compressed(events)) == (None, [])
+    assert (error, compression_events(events)) == (None, [])

@@ -34,14 +34,14 @@ def gemini(server: ContinuingServer) -> Gemini:
     return Gemini(MODEL, api_key="k", base_url=server.url)
 
 
-def asked(server: ContinuingServer, *arguments: str) -> Any:
+def ask_model(server: ContinuingServer, *arguments: str) -> Any:
     return alhena("-m", MODEL, "-p", "tell", *arguments, **keyed(server))
 
 
 @pytest.mark.requirement("TODAY-03")
 def test_the_command_gives_one_answer_and_the_sum_of_tokens(project: Path):
     with ContinuingServer(words("one ", "two ", "three")) as server:
-        ran = asked(server, "-o", "json")
+        ran = ask_model(server, "-o", "json")
     assert (ran.code, ran.err) == (0, "")
     document = ran.json
     assert (document["response"], document["finish_reason"]) == ("one two three", "STOP")
@@ -57,7 +57,7 @@ def test_the_command_gives_one_answer_and_the_sum_of_tokens(project: Path):
 def test_a_recorded_answer_of_several_requests_is_replayed_as_one(project: Path):
     answers = str(project / "answers.jsonl")
     with ContinuingServer(words("one ", "two ", "three")) as server:
-        assert asked(server, "--record-responses", answers).out == "one two three\n"
+        assert ask_model(server, "--record-responses", answers).out == "one two three\n"
     ran = alhena("-m", MODEL, "-p", "tell", "--fake-responses", answers)
     assert (ran.code, ran.out) == (0, "one two three\n")
 
@@ -68,7 +68,7 @@ def test_a_recorded_answer_of_several_requests_is_replayed_as_one(project: Path)
 def test_a_dropped_stream_goes_on_and_nothing_is_said_twice(project: Path, output: str, drop: Drop):
     answer = words("one ", "two ", "three")
     with ContinuingServer(answer, limit=3, drops={2: drop}) as server:
-        ran = asked(server, "-o", output)
+        ran = ask_model(server, "-o", output)
     assert ran.code == 0
     assert server.tokens == [None, f"at-{drop.token}"]
     if output == "text":
@@ -86,7 +86,7 @@ def test_a_dropped_stream_goes_on_and_nothing_is_said_twice(project: Path, outpu
 @pytest.mark.requirement("TODAY-03")
 def test_a_limit_of_tokens_holds_between_the_requests_of_an_answer(project: Path):
     with ContinuingServer(words("one ", "two ", "three")) as server:
-        ran = asked(server, "-o", "json", "--max-tokens", str(PROMPT + 5))
+        ran = ask_model(server, "-o", "json", "--max-tokens", str(PROMPT + 5))
     assert ran.code == 53
     assert server.tokens == [None]
     error = json.loads(ran.out or ran.err)["error"]
@@ -229,7 +229,7 @@ def test_a_hook_that_reviews_answers_sees_one(project: Path, home: Path):
     (folder / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
     answer = words("one ", "two ", "three")
     with ContinuingServer(answer, limit=2, drops={2: Drop(1)}) as server:
-        ran = asked(server)
+        ran = ask_model(server)
     assert (ran.code, ran.out) == (0, "one two three\n"), ran.err
     assert server.tokens == [None, "at-1"]
     before, after = [json.loads(line) for line in seen.read_text().splitlines() if line]

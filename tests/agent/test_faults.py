@@ -75,7 +75,9 @@ class StrictModel:
             wrong = [str(item) for item in found if item.level is Severity.ERROR]
             if wrong:
                 self.violations += wrong
-                writer.write(refused(400, "INVALID_ARGUMENT", "Request contains an invalid one."))
+                writer.write(
+                    refusal_answer(400, "INVALID_ARGUMENT", "Request contains an invalid one.")
+                )
                 continue
             play = self.faults.get(number, whole)
             if not await play(self, writer, self.answer(self.bodies[-1])):
@@ -121,7 +123,7 @@ def event(value: Any) -> bytes:
     return b"data: " + json.dumps(value).encode() + b"\r\n\r\n"
 
 
-def refused(status: int, name: str, message: str, *details: Any, **headers: str) -> bytes:
+def refusal_answer(status: int, name: str, message: str, *details: Any, **headers: str) -> bytes:
     body = {"error": {"code": status, "status": name, "message": message, "details": details}}
     headers = {"content_type": "application/json"} | headers
     return response(json.dumps(body).encode(), status=f"{status} Refused", **headers)
@@ -181,7 +183,7 @@ def silent_after(count: int) -> Play:
     return play
 
 
-def changed(change: Callable[[list[bytes]], list[bytes]]) -> Play:
+def change_events(change: Callable[[list[bytes]], list[bytes]]) -> Play:
     """Other events than those of the answer, in an orderly response."""
 
     async def play(self: StrictModel, writer: asyncio.StreamWriter, events: list[bytes]) -> bool:
@@ -221,7 +223,7 @@ RETRY_INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay":
 METADATA = event({"usageMetadata": {"promptTokenCount": 3}, "modelVersion": "m"})
 
 
-def doubled(events: list[bytes], position: int) -> list[bytes]:
+def send_twice(events: list[bytes], position: int) -> list[bytes]:
     """With one event sent twice."""
     at = position % len(events)
     return [*events[:at], events[at], *events[at:]]
@@ -243,7 +245,7 @@ def broken_off(kind: str, random: Random) -> Play:
         ],
         "no output left": lambda _: [event(chunk(finish="MAX_TOKENS"))],
     }
-    return changed(ends[kind])
+    return change_events(ends[kind])
 
 
 POLICY = RetryPolicy()
@@ -261,7 +263,7 @@ BROKEN = (
 )
 HTML = response(b"<!doctype html><title>Sign in</title>", content_type="text/html")
 ANSWER_AS_JSON = response(b'[{"candidates": []}]', content_type="application/json")
-ERROR_AS_STREAM = refused(503, "UNAVAILABLE", "try later").replace(b"503 Refused", b"200 OK")
+ERROR_AS_STREAM = refusal_answer(503, "UNAVAILABLE", "try later").replace(b"503 Refused", b"200 OK")
 OTHER_TYPES = (HTML, ANSWER_AS_JSON, ERROR_AS_STREAM)
 REFUSALS: dict[int, str] = {
     429: "RESOURCE_EXHAUSTED",
@@ -274,7 +276,7 @@ def refusal(random: Random) -> Play:
     status = random.choice([429, 500, 503])
     details = (RETRY_INFO,) if random.random() < 0.5 else ()
     headers = {"retry_after": "9"} if random.random() < 0.3 else {}
-    return instead(refused(status, REFUSALS[status], "not now", *details, **headers))
+    return instead(refusal_answer(status, REFUSALS[status], "not now", *details, **headers))
 
 
 FAULTS: tuple[Callable[[Random], Play], ...] = (
@@ -282,20 +284,20 @@ FAULTS: tuple[Callable[[Random], Play], ...] = (
     lambda random: ending_after(random.randrange(6), reset=True),
     lambda random: ending_within(random.random()),
     lambda random: silent_after(random.randrange(6)),
-    lambda random: changed(lambda events: doubled(events, random.randrange(9))),
-    lambda _: changed(lambda events: [x for e in events for x in (METADATA, e)]),
+    lambda random: change_events(lambda events: send_twice(events, random.randrange(9))),
+    lambda _: change_events(lambda events: [x for e in events for x in (METADATA, e)]),
     lambda random: broken_off(random.choice(BROKEN), random),
     refusal,
     lambda random: instead(random.choice(OTHER_TYPES)),
     lambda _: hung_up,
-    lambda _: instead(refused(499, "CANCELLED", "gone", RETRY_INFO)),
+    lambda _: instead(refusal_answer(499, "CANCELLED", "gone", RETRY_INFO)),
 )
 SILENCE = 3
 FOR_GOOD = len(FAULTS) - 1
 """The fault after which nothing is sent again."""
 
 
-def planned(seed: int) -> tuple[Random, dict[int, Play], bool]:
+def plan_faults(seed: int) -> tuple[Random, dict[int, Play], bool]:
     """One to three faults in a row, or one that never ends, from one of the first requests on; and
     whether the run has to survive them."""
     random = Random(seed)
@@ -325,7 +327,9 @@ class Told:
                 self.kept = ""
 
 
-async def told(running: SessionRunner, prompt: str, interrupt_at: int | None = None) -> Told:
+async def run_and_read(
+    running: SessionRunner, prompt: str, interrupt_at: int | None = None
+) -> Told:
     """Runs a prompt; with `interrupt_at`, somebody interrupts when so many events have come."""
     events: list[Event] = []
     try:
@@ -366,7 +370,7 @@ def in_turns(three: list[str]) -> list[str]:
 
 async def survive(seed: int) -> None:
     """Runs a prompt through the faults of a seed, and another one behind them."""
-    random, faults, survivable = planned(seed)
+    random, faults, survivable = plan_faults(seed)
     idle = 0.3 if seed % len(FAULTS) == SILENCE else 60.0
     model = StrictModel(
         signed=random.random() < 0.5,
@@ -384,11 +388,11 @@ async def survive(seed: int) -> None:
         return RetryingGenerator(service, POLICY, sleep=pause, chance=random.random)
 
     async with session(model, noted, retry) as running:
-        first = await told(running, "Prompt one")
+        first = await run_and_read(running, "Prompt one")
         asked, waited = len(model.bodies), tuple(waits)
         model.mend()
         after_first = running.history
-        second = await told(running, "Prompt two")
+        second = await run_and_read(running, "Prompt two")
 
     assert not model.violations
     assert asked <= STEPS + POLICY.max_attempts
@@ -421,9 +425,9 @@ async def test_faults_end_in_one_whole_answer_or_a_typed_error(seeds: range):
             raise AssertionError(f"seed {seed}") from error
 
 
-async def interrupted(seed: int) -> None:
+async def interrupt_run(seed: int) -> None:
     """Runs a prompt through the faults of a seed, is interrupted, and runs another one."""
-    random, faults, _ = planned(seed)
+    random, faults, _ = plan_faults(seed)
     model = StrictModel(signed=random.random() < 0.5, faults=faults, patience_s=60)
     noted: list[str] = []
 
@@ -434,9 +438,9 @@ async def interrupted(seed: int) -> None:
         return RetryingGenerator(service, POLICY, sleep=pause, chance=random.random)
 
     async with session(model, noted, retry) as running:
-        first = await told(running, "Prompt one", interrupt_at=random.randrange(1, 25))
+        first = await run_and_read(running, "Prompt one", interrupt_at=random.randrange(1, 25))
         model.mend()
-        second = await told(running, "Prompt two")
+        second = await run_and_read(running, "Prompt two")
     assert not model.violations
     assert sorted(first.calls) == sorted(first.responses)
     assert len(noted) == len(set(noted)), "a call was carried out twice"
@@ -450,6 +454,6 @@ async def test_an_interrupt_between_faults_leaves_a_whole_conversation(seeds: ra
         if seed % len(FAULTS) == SILENCE:
             continue  # nobody waits for a minute of silence here
         try:
-            await interrupted(seed)
+            await interrupt_run(seed)
         except Exception as error:
             raise AssertionError(f"seed {seed}") from error

@@ -24,15 +24,15 @@ def files(project: Path) -> Path:
     return project
 
 
-def hooked(generator: ScriptedGenerator, command: str, matcher: str = "") -> SessionRunner:
+def agent_with_hook(generator: ScriptedGenerator, command: str, matcher: str = "") -> SessionRunner:
     group = {"matcher": matcher, "hooks": [{"type": "command", "command": command}]}
     hooks = {"hooks": {"BeforeTool": [group]}}
     return agent(generator, hooks=hooks, approval_mode=ApprovalMode.YOLO)
 
 
-async def answered(name: str, args: dict[str, Any], command: str, matcher: str = "") -> Any:
+async def read_response(name: str, args: dict[str, Any], command: str, matcher: str = "") -> Any:
     generator = ScriptedGenerator(turn(call(name, args, id="c")), [text("ok")])
-    async with hooked(generator, command, matcher) as running:
+    async with agent_with_hook(generator, command, matcher) as running:
         assert await running.ask("go") == "ok"
     (part,) = generator.seen(1)[-1]["parts"]
     return part["functionResponse"]["response"]
@@ -55,7 +55,7 @@ def gives(**given: Any) -> str:
 @pytest.mark.parametrize("known", ["file_path", "absolute_path"])
 async def test_a_guard_sees_the_path_by_whichever_name_it_and_the_model_know_it(asked, known):
     command = guard(f'["tool_input"]["{known}"]', "secret.txt")
-    answer = await answered("read_file", {asked: "secret.txt"}, command)
+    answer = await read_response("read_file", {asked: "secret.txt"}, command)
     assert answer == {"error": "Tool execution blocked: no secrets"}
 
 
@@ -73,7 +73,7 @@ async def test_a_guard_sees_the_path_by_whichever_name_it_and_the_model_know_it(
 )
 async def test_a_guard_hears_the_name_that_its_matcher_knows(called, matcher, known):
     command = guard('["tool_name"]', known)
-    answer = await answered(called, {"pattern": "SECRET"}, command, matcher)
+    answer = await read_response(called, {"pattern": "SECRET"}, command, matcher)
     assert answer == {"error": "Tool execution blocked: no secrets"}
 
 
@@ -88,7 +88,7 @@ async def test_a_guard_hears_the_name_that_its_matcher_knows(called, matcher, kn
     ],
 )
 async def test_without_a_matcher_a_name_that_is_merely_accepted_is_not_told(called, told):
-    answer = await answered(called, {"pattern": "SECRET"}, guard('["tool_name"]', told))
+    answer = await read_response(called, {"pattern": "SECRET"}, guard('["tool_name"]', told))
     assert answer == {"error": "Tool execution blocked: no secrets"}
 
 
@@ -124,7 +124,7 @@ async def test_without_a_matcher_a_name_that_is_merely_accepted_is_not_told(call
     ],
 )
 async def test_what_a_hook_sets_by_another_name_is_what_runs(name, args, given, wanted, noted):
-    answer = await answered(name, args, gives(**given))
+    answer = await read_response(name, args, gives(**given))
     assert wanted in answer["output"]
     assert "SECRET" not in answer["output"]
     assert answer["output"].endswith(f"parameters ({noted}) were modified by hook")
@@ -138,7 +138,7 @@ async def test_a_hook_that_gives_back_what_it_was_told_has_changed_nothing():
     )
     command = f"python3 -c {shlex.quote(script)}"
     args = {"file_path": "ok.txt", "start_line": 1, "end_line": 1}
-    answer = await answered("read_file", args, command)
+    answer = await read_response("read_file", args, command)
     assert "fine" in answer["output"]
     assert "modified by hook" not in answer["output"]
 
@@ -151,5 +151,5 @@ async def test_a_hook_hears_of_an_agent_by_each_of_its_names(name: str, matcher:
     args = {"objective": "go"}
     if name != "codebase_investigator":
         args["agent_name"] = "codebase_investigator"
-    answer = await answered(name, args, "echo no >&2; exit 2", matcher)
+    answer = await read_response(name, args, "echo no >&2; exit 2", matcher)
     assert answer == {"error": "Tool execution blocked: no"}

@@ -25,7 +25,7 @@ def says(value: Any, *, first: str = "cat >/dev/null") -> str:
     return f"{first}; echo {shlex.quote(json.dumps(value))}"
 
 
-def hooked(
+def agent_with_hooks(
     generator: ScriptedGenerator, /, *, given: Any = None, **events: str | list[str]
 ) -> SessionRunner:
     """An agent with these commands as hooks of its program."""
@@ -51,7 +51,7 @@ def hook_calls(events: list[Event]) -> list[str]:
 @pytest.mark.requirement("HOOK-04")
 async def test_a_session_begins_and_ends_once_and_tells_where_it_is(project: Path):
     generator = ScriptedGenerator([text("one")], [text("two")])
-    running = hooked(
+    running = agent_with_hooks(
         generator,
         SessionStart="cat >>start; echo >>start",
         SessionEnd="cat >>end; echo >>end",
@@ -85,7 +85,7 @@ async def test_a_session_begins_and_ends_once_and_tells_where_it_is(project: Pat
 @pytest.mark.requirement("HOOK-04")
 async def test_contexts_stand_where_they_are_documented():
     generator = ScriptedGenerator([text("one")], [text("two")])
-    running = hooked(
+    running = agent_with_hooks(
         generator,
         SessionStart=says({"hookSpecificOutput": {"additionalContext": "start <b>"}}),
         BeforeAgent=says({"hookSpecificOutput": {"additionalContext": "before"}}),
@@ -107,7 +107,7 @@ async def test_contexts_stand_where_they_are_documented():
 async def test_a_blocked_prompt_is_not_run_and_leaves_no_trace():
     generator = ScriptedGenerator([text("fine")])
     deny = "if grep -q '\"bad\"'; then echo not today >&2; exit 2; fi"
-    async with hooked(generator, BeforeAgent=deny) as running:
+    async with agent_with_hooks(generator, BeforeAgent=deny) as running:
         events, error = await events_of(running, "bad")
         assert error is None
         assert warnings(events) == ["Agent execution blocked: not today"]
@@ -120,7 +120,7 @@ async def test_a_blocked_prompt_is_not_run_and_leaves_no_trace():
 async def test_a_hook_that_stops_ends_the_run_in_good_order_and_the_prompt_is_kept():
     generator = ScriptedGenerator([text("fine")])
     stop = f"if grep -q '\"one\"'; then {says({'continue': False, 'stopReason': 'enough'})}; fi"
-    async with hooked(generator, BeforeAgent=stop) as running:
+    async with agent_with_hooks(generator, BeforeAgent=stop) as running:
         events, error = await events_of(running, "one")
         assert error is None
         assert warnings(events) == ["Agent execution stopped by hook: enough"]
@@ -137,7 +137,7 @@ async def test_an_answer_that_is_not_let_pass_is_followed_by_the_reason_as_a_pro
     script = (
         "cat >input; if grep -q '\"stop_hook_active\":false' input; then echo go on >&2; exit 2; fi"
     )
-    async with hooked(generator, AfterAgent=script) as running:
+    async with agent_with_hooks(generator, AfterAgent=script) as running:
         events, error = await events_of(running, "work")
         assert error is None
         assert events[-1].text == "whole"
@@ -152,7 +152,7 @@ async def test_an_answer_that_is_not_let_pass_is_followed_by_the_reason_as_a_pro
 
 async def test_a_hook_that_never_lets_an_answer_pass_meets_the_turn_limit():
     generator = ScriptedGenerator(*[[text("again")] for _ in range(3)])
-    async with hooked(generator, given={"max_turns": 3}, AfterAgent="exit 2") as running:
+    async with agent_with_hooks(generator, given={"max_turns": 3}, AfterAgent="exit 2") as running:
         events, error = await events_of(running, "work")
     assert error is not None
     assert error.exit_code == 53
@@ -161,7 +161,7 @@ async def test_a_hook_that_never_lets_an_answer_pass_meets_the_turn_limit():
 
 async def test_hooks_send_the_model_back_a_hundred_times_at_most():
     generator = ScriptedGenerator(*[[text(f"answer {n}")] for n in range(102)])
-    async with hooked(generator, AfterAgent="exit 2") as running:
+    async with agent_with_hooks(generator, AfterAgent="exit 2") as running:
         events, error = await events_of(running, "work")
     assert isinstance(error, TurnLimitError)
     assert "AfterAgent hooks blocked 101 answers" in error.message
@@ -171,7 +171,7 @@ async def test_hooks_send_the_model_back_a_hundred_times_at_most():
 async def test_the_conversation_can_be_cleared_after_an_answer():
     generator = ScriptedGenerator([text("one")], [text("two")])
     clear = says({"hookSpecificOutput": {"clearContext": True}})
-    async with hooked(generator, AfterAgent=clear) as running:
+    async with agent_with_hooks(generator, AfterAgent=clear) as running:
         await running.ask("first")
         await running.ask("second")
     assert texts(generator, 1) == [["second"]]
@@ -183,7 +183,7 @@ async def test_a_request_can_be_answered_without_being_sent():
     answer = says(
         {"decision": "deny", "hookSpecificOutput": {"llm_response": {"text": "from the cache"}}}
     )
-    async with hooked(generator, BeforeModel=answer) as running:
+    async with agent_with_hooks(generator, BeforeModel=answer) as running:
         events, error = await events_of(running, "work")
         assert error is None
         assert events[-1].text == "from the cache"
@@ -194,7 +194,7 @@ async def test_a_request_can_be_answered_without_being_sent():
 
 async def test_a_blocked_request_is_not_sent_and_the_prompt_taken_back():
     generator = ScriptedGenerator()
-    async with hooked(generator, BeforeModel="echo no >&2; exit 2") as running:
+    async with agent_with_hooks(generator, BeforeModel="echo no >&2; exit 2") as running:
         before = len(running.history)
         events, error = await events_of(running, "work")
         assert error is None
@@ -212,7 +212,7 @@ async def test_a_hook_that_leaves_a_request_no_messages_has_failed_and_it_is_sen
 ):
     generator = ScriptedGenerator([text("ok")])
     empty = says({"hookSpecificOutput": {"llm_request": {"model": "m2", "messages": messages}}})
-    async with hooked(generator, BeforeModel=empty) as running:
+    async with agent_with_hooks(generator, BeforeModel=empty) as running:
         events, error = await events_of(running, "work")
     assert error is None
     (warning,) = warnings(events)
@@ -232,7 +232,9 @@ async def test_a_changed_request_is_sent_and_the_history_stays_as_it_was(project
         "r['model']='other'; r['config']['temperature']=0;"
         "print(json.dumps({'hookSpecificOutput':{'llm_request':r}}))"
     )
-    async with hooked(generator, BeforeModel=f"python3 -c {shlex.quote(script)}") as running:
+    async with agent_with_hooks(
+        generator, BeforeModel=f"python3 -c {shlex.quote(script)}"
+    ) as running:
         assert await running.ask("my password is hunter2") == "ok"
         assert running.history[-2].parts[0].text == "my password is hunter2"
     (request,) = generator.requests
@@ -247,7 +249,7 @@ async def test_a_changed_request_is_sent_and_the_history_stays_as_it_was(project
 async def test_the_choice_of_tools_can_be_narrowed():
     generator = ScriptedGenerator([text("ok")])
     choice = {"toolConfig": {"mode": "ANY", "allowedFunctionNames": ["read_file", "nothing"]}}
-    async with hooked(
+    async with agent_with_hooks(
         generator, BeforeToolSelection=says({"hookSpecificOutput": choice})
     ) as running:
         events, _ = await events_of(running, "work")
@@ -272,7 +274,9 @@ async def test_an_answer_is_changed_before_anybody_sees_it(project: Path):
         "print(json.dumps({'hookSpecificOutput':{'llm_response':"
         "{'text':r['text'].replace('hunter2','***')}}}))"
     )
-    async with hooked(generator, AfterModel=f"python3 -c {shlex.quote(redact)}") as running:
+    async with agent_with_hooks(
+        generator, AfterModel=f"python3 -c {shlex.quote(redact)}"
+    ) as running:
         events, error = await events_of(running, "work")
         assert error is None
         said = [event.text for event in events if event.__struct_config__.tag == "content"]
@@ -284,7 +288,7 @@ async def test_an_answer_is_changed_before_anybody_sees_it(project: Path):
 async def test_an_answer_that_is_blocked_is_not_kept():
     generator = ScriptedGenerator([text("bad words")], [text("good")])
     script = "if grep -q 'bad words'; then echo rude >&2; exit 2; fi"
-    async with hooked(generator, AfterModel=script) as running:
+    async with agent_with_hooks(generator, AfterModel=script) as running:
         events, error = await events_of(running, "one")
         assert error is None
         assert events[-1].reason == "blocked"
@@ -304,7 +308,7 @@ async def test_requests_of_a_subagent_have_the_same_hooks(project: Path):
         [text("done")],
     )
     script = says({"hookSpecificOutput": {"llm_request": {"config": {"topK": 7}}}})
-    async with hooked(generator, BeforeModel=f"echo >>requests; {script}") as running:
+    async with agent_with_hooks(generator, BeforeModel=f"echo >>requests; {script}") as running:
         assert await running.ask("work") == "done"
     assert (project / "requests").read_text("utf-8") == "\n" * 3
     settings = [request.config.generation_config for request in generator.requests]
@@ -317,7 +321,7 @@ async def test_a_hook_that_stops_a_subagent_ends_the_run(project: Path):
     )
     stop = says({"continue": False, "stopReason": "enough"}, first="cat >in")
     script = f"if [ -e in ]; then {stop}; else cat >in; fi"
-    async with hooked(generator, BeforeModel=script) as running:
+    async with agent_with_hooks(generator, BeforeModel=script) as running:
         events, error = await events_of(running, "work")
     assert error is None
     assert len(generator.requests) == 1
@@ -333,7 +337,7 @@ async def test_a_blocked_request_of_a_subagent_fails_its_call_and_the_run_goes_o
     )
     script = 'if [ "$(ls n | wc -l)" = 1 ]; then touch n/2; echo no >&2; exit 2; else touch n/1; fi'
     (project / "n").mkdir()
-    async with hooked(generator, BeforeModel=script) as running:
+    async with agent_with_hooks(generator, BeforeModel=script) as running:
         events, error = await events_of(running, "work")
     assert error is None
     assert (events[-1].reason, events[-1].text) == ("done", "done")
@@ -346,7 +350,9 @@ async def test_a_blocked_request_of_a_subagent_fails_its_call_and_the_run_goes_o
 async def test_leaving_a_run_ends_its_hooks(project: Path):
     os.mkfifo("ready")
     generator = ScriptedGenerator()
-    async with hooked(generator, BeforeModel="echo $$ >pid; echo >ready; sleep 60") as running:
+    async with agent_with_hooks(
+        generator, BeforeModel="echo $$ >pid; echo >ready; sleep 60"
+    ) as running:
         run = running.run("work")
         async for event in run:
             if isinstance(event, UserMessageEvent):

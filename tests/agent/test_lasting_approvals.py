@@ -80,7 +80,7 @@ def write(path: str, content: str = "x") -> tuple[str, dict[str, Any]]:
     return "write_file", {"file_path": path, "content": content}
 
 
-def saved() -> Path:
+def saved_rules_path() -> Path:
     return Path.home() / ".gemini" / "policies" / "auto-saved.toml"
 
 
@@ -99,7 +99,7 @@ async def test_always_for_a_command_is_a_rule_for_its_beginning_shown_before_and
         "modes": ["default", "autoEdit", "yolo"],
         "priority": 950,
     }
-    assert not saved().exists()
+    assert not saved_rules_path().exists()
     event = next(each for each in desk.events if isinstance(each, ConfirmationRequestEvent))
     assert event.lasting[0]["words"] == offer.words
     assert desk.offered == [("proceed_once", "proceed_always", "proceed_always_and_save", "cancel")]
@@ -111,14 +111,16 @@ async def test_always_and_save_holds_for_later_sessions_as_it_was_shown(project)
     assert await desk.run(shell("mkdir -p a"), shell("mkdir b")) == ["success"] * 2
     shown = next(each for each in desk.asked[0].lasting if each.outcome == SAVE)
     assert shown.persist
-    assert tomllib.loads(saved().read_text(encoding="utf-8")) == tomllib.loads(shown.toml)
+    assert tomllib.loads(saved_rules_path().read_text(encoding="utf-8")) == tomllib.loads(
+        shown.toml
+    )
     later = Desk()
     assert await later.run(shell("mkdir -p c")) == ["success"]
 
 
 async def test_an_approval_that_cannot_be_saved_holds_for_the_session_and_says_so(project):
     desk = Desk(SAVE)
-    saved().mkdir(parents=True)
+    saved_rules_path().mkdir(parents=True)
     assert await desk.run(shell("mkdir -p a"), shell("mkdir b")) == ["success"] * 2
     (warning,) = [event.message for event in desk.events if isinstance(event, WarningEvent)]
     assert "the approval was not saved" in warning

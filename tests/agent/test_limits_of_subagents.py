@@ -12,7 +12,7 @@ from alhena.events import RunFinishedEvent
 from alhena.policy.model import ApprovalMode
 from alhena.tools.builtin.ask_user import Answers
 from alhena.tools.contract import Question
-from tests.agent.delegating import done, worker
+from tests.agent.delegating import complete_task_call, worker
 from tests.agent.kit import conforming, events_of, turn
 from tests.support.agents import scripted_agent
 from tests.support.scripted import Script, ScriptedGenerator
@@ -78,7 +78,7 @@ async def test_an_agent_past_the_limit_says_what_it_found(project: Path):
 
 
 async def test_an_agent_that_ends_with_the_last_turn_leaves_none_for_the_run(project: Path):
-    generator = ScriptedGenerator(delegate(), done("found"), [text("late")])
+    generator = ScriptedGenerator(delegate(), complete_task_call("found"), [text("late")])
     async with running(generator, max_turns=2) as session:
         _, error = await events_of(session, "go")
     assert isinstance(error, TurnLimitError)
@@ -86,7 +86,7 @@ async def test_an_agent_that_ends_with_the_last_turn_leaves_none_for_the_run(pro
 
 
 async def test_the_last_turn_in_which_an_agent_reports_counts_too(project: Path):
-    generator = ScriptedGenerator(delegate(), look(1), done("late"))
+    generator = ScriptedGenerator(delegate(), look(1), complete_task_call("late"))
     async with running(generator, max_turns=2, agents=(worker(max_turns=1),)) as session:
         _, error = await events_of(session, "go")
     assert isinstance(error, TurnLimitError)
@@ -96,7 +96,7 @@ async def test_the_last_turn_in_which_an_agent_reports_counts_too(project: Path)
 async def test_turns_within_the_limit_are_not_refused_and_the_next_prompt_has_its_own(
     project: Path,
 ):
-    once = (delegate(), look(1), done("found"), [text("Done.")])
+    once = (delegate(), look(1), complete_task_call("found"), [text("Done.")])
     generator = ScriptedGenerator(*once, *once)
     async with running(generator, max_turns=4) as session:
         assert await session.ask("go") == "Done."
@@ -139,7 +139,9 @@ async def test_a_budget_that_ends_an_agent_ends_its_run(
 
 
 async def test_a_prompt_that_continues_has_had_the_turns_of_its_subagents(project: Path):
-    generator = ScriptedGenerator(delegate(), look(1), done("found"), [NetworkError("gone")])
+    generator = ScriptedGenerator(
+        delegate(), look(1), complete_task_call("found"), [NetworkError("gone")]
+    )
     async with running(generator, record=True) as session:
         _, error = await events_of(session, "go")
         assert isinstance(error, NetworkError)

@@ -22,9 +22,9 @@ from alhena.models.catalogue import FLASH, PRO
 from alhena.scheduler.states import CallStatus
 from alhena.tools.builtin.ask_user import Answers
 from alhena.tools.contract import Question
-from tests.agent.delegating import Office, done, turn, worker
+from tests.agent.delegating import Office, complete_task_call, turn, worker
 from tests.agent.kit import agent, conforming, events_of
-from tests.scheduler.kit import told
+from tests.scheduler.kit import response_of
 from tests.support.scripted import Script, ScriptedGenerator
 from tests.support.server import call, chunk, text
 
@@ -32,7 +32,7 @@ LOOK: Script = [chunk(call("list_directory", {"path": "."}), finish="STOP")]
 CHANT = "I will now look at the file again to be sure of it. "
 
 
-def found(events: list[Any]) -> list[tuple[str, str]]:
+def loop_notices(events: list[Any]) -> list[tuple[str, str]]:
     return [(e.kind, e.action) for e in events if isinstance(e, LoopDetectedEvent)]
 
 
@@ -41,7 +41,7 @@ async def test_a_loop_is_told_to_the_model_beside_the_results_and_it_may_go_on(p
     async with agent(generator) as running:
         events, error = await events_of(running, "go")
     assert error is None
-    assert found(events) == [("consecutive_identical_tool_calls", "corrected")]
+    assert loop_notices(events) == [("consecutive_identical_tool_calls", "corrected")]
     parts = generator.seen(5)[-1]["parts"]
     assert "functionResponse" in parts[0]
     assert parts[1]["text"].startswith("System: you seem to be going in circles: `list_directory`")
@@ -57,7 +57,7 @@ async def test_a_second_loop_ends_the_run_and_the_session_goes_on(project: Path)
         assert (error.kind, error.exit_code) == ("loop_detected", 1)
         assert events[-1].reason == "loop_detected"
         assert events[-2].error_type == "loop_detected"
-        assert [action for _, action in found(events)] == ["corrected", "ended"]
+        assert [action for _, action in loop_notices(events)] == ["corrected", "ended"]
         assert await running.ask("again") == "fresh"
     assert conforming(generator)
     assert len([e for e in events if isinstance(e, ToolCallResponseEvent)]) == 10
@@ -69,7 +69,7 @@ async def test_each_prompt_is_warned_anew(project: Path):
         assert await running.ask("a") == "one"
         events, error = await events_of(running, "b")
     assert error is None
-    assert [action for _, action in found(events)] == ["corrected"]
+    assert [action for _, action in loop_notices(events)] == ["corrected"]
 
 
 async def test_paging_through_a_big_file_never_trips_it(project: Path):
@@ -87,7 +87,7 @@ async def test_paging_through_a_big_file_never_trips_it(project: Path):
     async with agent(generator, max_turns=-1) as running:
         events, error = await events_of(running, "read it")
     assert error is None
-    assert found(events) == []
+    assert loop_notices(events) == []
     assert len(generator.requests) == 201
 
 
@@ -106,7 +106,10 @@ async def test_guesses_at_an_edit_that_all_fail_alike_are_stopped(project: Path)
     async with agent(generator, tools=[guess]) as running:
         events, error = await events_of(running, "go")
     assert isinstance(error, LoopError)
-    assert found(events) == [("repeated_tool_error", "corrected"), ("repeated_tool_error", "ended")]
+    assert loop_notices(events) == [
+        ("repeated_tool_error", "corrected"),
+        ("repeated_tool_error", "ended"),
+    ]
 
 
 @pytest.mark.parametrize("answer", ["Continue", "Stop", None])
@@ -124,7 +127,7 @@ async def test_a_person_decides_whether_a_loop_goes_on(project: Path, answer: st
     assert "`list_directory` was called again and again" in asked[0].question
     if answer == "Continue":
         assert error is None
-        assert found(events)[-1][1] == "ignored"
+        assert loop_notices(events)[-1][1] == "ignored"
         assert len(generator.requests) == 31
     else:
         assert isinstance(error, LoopError)
@@ -160,7 +163,7 @@ async def test_it_can_be_turned_off(project: Path):
     async with agent(generator, settings=off) as running:
         events, error = await events_of(running, "go")
     assert error is None
-    assert found(events) == []
+    assert loop_notices(events) == []
 
 
 async def test_an_answer_that_chants_is_broken_off_and_the_model_told(project: Path):
@@ -171,7 +174,7 @@ async def test_an_answer_that_chants_is_broken_off_and_the_model_told(project: P
         said = running.history
     assert error is None
     assert generator.closed_early == 1
-    assert found(events) == [("chanting_identical_sentences", "corrected")]
+    assert loop_notices(events) == [("chanting_identical_sentences", "corrected")]
     assert events[-1].text == "Done."
     assert not any(isinstance(event, ApiErrorEvent) for event in events)
     kept = "".join(part.text or "" for part in said[-3].parts)
@@ -255,7 +258,10 @@ async def test_a_quick_model_is_asked_first_and_both_have_to_be_sure(project: Pa
         FLASH,
         PRO,
     ]
-    assert found(events) == [("llm_detected_loop", "corrected"), ("llm_detected_loop", "ended")]
+    assert loop_notices(events) == [
+        ("llm_detected_loop", "corrected"),
+        ("llm_detected_loop", "ended"),
+    ]
     sent = json.dumps([generator.seen(n)[-1] for n in range(len(generator.requests))])
     assert "in circles: It reads the same files." in sent
 
@@ -269,10 +275,12 @@ async def test_nobody_is_asked_unless_the_settings_say_so(project: Path):
 
 async def test_a_subagent_has_its_own_warning_and_its_own_end(project: Path):
     look = turn(call("list_directory", {"path": "."}))
-    office = Office(ScriptedGenerator(*[look] * 10, done("What I have.")), agents=(worker(),))
+    office = Office(
+        ScriptedGenerator(*[look] * 10, complete_task_call("What I have.")), agents=(worker(),)
+    )
     answer = await office.delegate()
     assert answer.status is CallStatus.SUCCESS
-    assert told(answer)["output"].endswith("What I have.")
+    assert response_of(answer)["output"].endswith("What I have.")
     loops = [event for event in office.events if isinstance(event, LoopDetectedEvent)]
     assert [(loop.action, loop.role) for loop in loops] == [
         ("corrected", "subagent"),
@@ -288,5 +296,5 @@ async def test_a_subagent_that_chants_to_the_end_fails_with_the_reason(project: 
     office = Office(ScriptedGenerator(chant, chant, chant), agents=(worker(),))
     answer = await office.delegate()
     assert answer.status is CallStatus.ERROR
-    assert "Termination Reason: LOOP_DETECTED" in told(answer)["error"]
+    assert "Termination Reason: LOOP_DETECTED" in response_of(answer)["error"]
     assert office.conforming()

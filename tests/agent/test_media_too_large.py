@@ -11,8 +11,8 @@ from alhena.errors import AlhenaError, ServerFaultError
 from alhena.events import OutputsMaskedEvent
 from alhena.wire.content import EncodedContent
 from tests.agent.kit import agent, conforming, events_of, of
-from tests.agent.test_compression import LONG, compressed
-from tests.agent.test_refused_as_too_large import refused
+from tests.agent.test_compression import LONG, compression_events
+from tests.agent.test_refused_as_too_large import refusal_script
 from tests.support.media import pdf
 from tests.support.scripted import Script, ScriptedGenerator
 from tests.support.server import call, chunk, text
@@ -46,7 +46,7 @@ def read(number: int = 1) -> Script:
     return [chunk(made, finish="STOP", usage={"promptTokenCount": 9_000})]
 
 
-def told(contents: Any) -> bool:
+def replaces_document(contents: Any) -> bool:
     """True if a text replaces the document completely."""
     sent = str(contents)
     return "A pdf file of 30,030 bytes was here." in sent and "eHh4" not in sent
@@ -60,12 +60,12 @@ async def test_a_result_whose_media_are_counted_above_the_window_is_told_in_word
     async with agent(generator, model=model) as running:
         events, error = await events_of(running, "What does d.pdf say?")
         assert error is None
-        assert told(generator.seen(1))
-        (event,) = compressed(events)
+        assert replaces_document(generator.seen(1))
+        (event,) = compression_events(events)
         assert event.status == "content_truncated"
         assert event.original_tokens > TOO_MUCH > 100_000 > event.new_tokens
         assert await running.ask("hello") == "hi"
-    assert told(generator.seen(2))
+    assert replaces_document(generator.seen(2))
     assert conforming(generator)
 
 
@@ -81,14 +81,14 @@ async def test_a_session_that_ends_with_such_a_result_goes_on(document: None):
     async with agent(later, resume=session_id) as running:
         events, error = await events_of(running, "and now?")
     assert error is None
-    assert told(later.seen(0))
+    assert replaces_document(later.seen(0))
     assert LONG in str(later.seen(0))  # nothing else had to go
     (event,) = of(events, OutputsMaskedEvent)
     assert event.results == 1
     again = CountingDocuments(text_of("four"))
     async with agent(again, resume=session_id) as running:
         assert await running.ask("once more") == "four"
-    assert told(again.seen(0))
+    assert replaces_document(again.seen(0))
     assert conforming(later)
     assert conforming(again)
 
@@ -97,15 +97,15 @@ async def test_media_that_the_service_refuses_are_told_in_words_and_the_run_goes
     document: None,
 ):
     generator = CountingNothing(
-        text_of("one"), read(), refused(TOO_MUCH, 1_048_576), text_of("two")
+        text_of("one"), read(), refusal_script(TOO_MUCH, 1_048_576), text_of("two")
     )
     async with agent(generator) as running:
         await running.ask("first " + LONG)
         events, error = await events_of(running, "What does d.pdf say?")
     assert error is None
-    assert told(generator.seen(-1))
+    assert replaces_document(generator.seen(-1))
     assert LONG in str(generator.seen(-1))
-    assert compressed(events) == []
+    assert compression_events(events) == []
     assert conforming(generator)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.agent.kit import agent, conforming, instruction
-from tests.agent.test_memory import SKIP, reading, told
+from tests.agent.test_memory import SKIP, reading, text_of_result
 from tests.memory.kit import put
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
@@ -56,7 +56,7 @@ async def test_a_subagent_is_told_of_a_place_that_the_session_was_told_of(projec
     async with agent(generator, resume=session, approval_mode="yolo", **SKIP) as running:
         await running.ask("go")
     assert len(generator.requests) == 5
-    said = told(path, "Only snake_case here.")
+    said = text_of_result(path, "Only snake_case here.")
     assert [part.get("text") for part in generator.seen(2)[-1]["parts"]] == [None, said]
     assert str(generator.seen(4)).count("snake_case") == 2  # once before and once after the resume
     assert conforming(generator)

@@ -154,7 +154,7 @@ async def test_a_person_is_told_which_keys_have_no_effect_and_the_prompt_is_answ
         found, error = await events_of(agent, "hi")
     assert error is None
     place = "modelConfigs.customAliases.mine.modelConfig.generateContentConfig"
-    assert _told(found) == [
+    assert _notices(found) == [
         f"{line}: not known, and not sent."
         for line in (
             "modelConfigs.customAliases.mine.extend",
@@ -166,7 +166,7 @@ async def test_a_person_is_told_which_keys_have_no_effect_and_the_prompt_is_answ
     ]
 
 
-def _told(events: list[Event]) -> list[str]:
+def _notices(events: list[Event]) -> list[str]:
     """Notices shown before the first request."""
     (started,) = (event for event in events if isinstance(event, RunStartedEvent))
     return list(started.notices)

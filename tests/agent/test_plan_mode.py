@@ -29,7 +29,7 @@ def planning_agent(
     return scripted_agent(approve=approve, **settings)
 
 
-def declared(generator: ScriptedGenerator, index: int) -> set[str]:
+def declared_names(generator: ScriptedGenerator, index: int) -> set[str]:
     return set(generator.requests[index].config.function_names())
 
 
@@ -69,7 +69,7 @@ async def test_a_session_plans_and_then_works_in_the_mode_it_came_from(
         modes = running._session.bench.authority.modes
         assert await running.ask("go") == "done"
         assert modes.mode is mode
-    assert declared(generator, 0) >= {"enter_plan_mode", "exit_plan_mode", "write_file"}
+    assert declared_names(generator, 0) >= {"enter_plan_mode", "exit_plan_mode", "write_file"}
     assert "# Plan mode" not in system(generator, 0)
     assert len({prefix(generator, index) for index in range(5)}) == 1
     (entered,) = answers(generator, 1)
@@ -140,7 +140,7 @@ async def test_with_nobody_to_approve_a_plan_the_tools_are_not_there(
         modes = running._session.bench.authority.modes
         await running.ask("go")
         assert modes.mode is mode
-    assert not declared(generator, 0) & {"enter_plan_mode", "exit_plan_mode"}
+    assert not declared_names(generator, 0) & {"enter_plan_mode", "exit_plan_mode"}
     assert all("not found" in answer["error"] for answer in answers(generator, 1))
 
 
@@ -173,7 +173,7 @@ def test_listeners_hear_of_changes_only():
     assert heard == [ApprovalMode.PLAN, ApprovalMode.AUTO_EDIT, ApprovalMode.YOLO]
 
 
-def told(generator: ScriptedGenerator, index: int) -> list[str]:
+def last_texts(generator: ScriptedGenerator, index: int) -> list[str]:
     """The texts of the content that a request ends with."""
     content = generator.requests[index].contents[-1].content
     return [part.text or "" for part in content.parts]
@@ -192,7 +192,7 @@ async def test_a_person_who_switches_the_mode_changes_nothing_before_the_convers
             modes.switch(each)
             await running.ask("go")
     assert len({prefix(generator, index) for index in range(len(order))}) == 1
-    notes = [told(generator, index)[:-1] for index in range(len(order))]
+    notes = [last_texts(generator, index)[:-1] for index in range(len(order))]
     assert [len(each) for each in notes] == [0, 1, 0, 1, 0]
     assert notes[1][0].startswith("# Plan mode\n")
     assert notes[3] == ["Plan mode is off: work as before it."]
@@ -211,4 +211,4 @@ async def test_a_section_that_a_variable_takes_away_leaves_one_line_of_plan_mode
     )
     async with running:
         await running.ask("go")
-    assert told(generator, 0) == ["# Plan mode\nPlan mode is on.", "go"]
+    assert last_texts(generator, 0) == ["# Plan mode\nPlan mode is on.", "go"]

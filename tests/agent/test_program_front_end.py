@@ -51,7 +51,7 @@ class FrontEnd:
         self.bus.publish(msgspec.json.decode(encoded, type=ToolConfirmationResponse))
 
 
-def answered(generator: ScriptedGenerator, index: int) -> list[dict[str, Any]]:
+def responses_at(generator: ScriptedGenerator, index: int) -> list[dict[str, Any]]:
     parts = generator.seen(index)[-1]["parts"]
     return [part["functionResponse"]["response"] for part in parts if "functionResponse" in part]
 
@@ -71,7 +71,7 @@ async def test_a_front_end_answers_as_json_and_sees_the_diff_and_why(project: Pa
     assert seen["outcomes"] == ["proceed_once", "proceed_always", "cancel"]
     assert seen["modifiable"]
     assert seen["decision"]["reason"]
-    assert "User modified" in answered(generator, 1)[0]["output"]
+    assert "User modified" in responses_at(generator, 1)[0]["output"]
     assert conforming(generator)
 
 
@@ -80,7 +80,7 @@ async def test_a_no_with_words_reaches_the_model(project: Path):
     generator = ScriptedGenerator(turn(WRITE), [text("ok")])
     async with agent(generator, bus=front.bus) as running:
         await running.ask("go")
-    assert answered(generator, 1) == [
+    assert responses_at(generator, 1) == [
         {
             "error": "[Operation Cancelled] Reason: User did not allow tool call. "
             "Feedback: Not in this folder."
@@ -104,7 +104,7 @@ async def test_the_calls_of_a_subagent_are_asked_about_under_ids_of_the_session(
     async with agent(generator, bus=front.bus, policy=(rule,)) as running:
         await running.ask("go")
     assert [each["callId"] for each in front.seen if each["toolName"] == "read_file"] == ["d/r"]
-    assert answered(generator, 2) == [{"output": "alpha"}]
+    assert responses_at(generator, 2) == [{"output": "alpha"}]
 
 
 @pytest.mark.requirement("SCHED-04")
@@ -129,8 +129,8 @@ async def test_questions_are_answered_with_the_approval_or_over_the_bus(project:
         await running.ask("go")
     assert front.seen[0]["details"]["type"] == "ask_user"
     assert front.seen[0]["outcomes"] == ["proceed_once", "cancel"]
-    assert answered(generator, 1) == [{"output": '{"answers":{"0":"8080"}}'}]
-    assert answered(generator, 2) == [{"output": '{"answers":{"0":"9090"}}'}]
+    assert responses_at(generator, 1) == [{"output": '{"answers":{"0":"8080"}}'}]
+    assert responses_at(generator, 2) == [{"output": '{"answers":{"0":"9090"}}'}]
 
 
 @pytest.mark.requirement("SCHED-04")
@@ -150,7 +150,7 @@ async def test_a_plan_is_approved_into_a_mode_or_sent_back(project: Path, payloa
     async with agent(generator, bus=front.bus, approval_mode=ApprovalMode.PLAN) as running:
         await running.ask("go")
         assert running.toolset.authority.modes.mode == mode
-    (response,) = answered(generator, 1)
+    (response,) = responses_at(generator, 1)
     assert output in str(response)
 
 

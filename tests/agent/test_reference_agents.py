@@ -13,7 +13,7 @@ HEAD = "---\nname: looker\ndescription: Looks\n---\n"
 TASK = call("delegate_to_agent", {"agent_name": "looker", "objective": "find the bug"})
 
 
-def delegated(server: ScriptedServer) -> str:
+def delegation_result(server: ScriptedServer) -> str:
     """The result that the caller of an agent gets."""
     server.reply(sse(text("fine")))
     ran = alhena("-y", "--skip-trust", "-p", "hi", **keyed(server))
@@ -28,7 +28,7 @@ def test_the_inputs_of_an_agents_body_are_filled_in(
     write(home / ".gemini" / "agents" / "looker.md", HEAD + body)
     server.reply(sse(chunk(TASK, finish="STOP")))
     server.reply(sse(chunk(call("complete_task", {"result": "seen"}), finish="STOP")))
-    assert "seen" in delegated(server)
+    assert "seen" in delegation_result(server)
     system = server.requests[1].json["systemInstruction"]["parts"][0]["text"]
     if body.strip():
         assert "Do: find the bug (find the bug), " in system
@@ -47,7 +47,7 @@ def test_what_an_agent_said_before_its_last_turn_is_in_its_result(
     server.reply(sse(chunk({"text": "The bug is in a.py."}, listing, finish="STOP")))
     server.reply(sse(chunk({"text": "Also in b.py."}, listing, finish="STOP")))
     server.reply(sse(text("I have no more turns.")))
-    result = delegated(server)
+    result = delegation_result(server)
     assert "The bug is in a.py." in result
     assert "Also in b.py." in result
     assert "I have no more turns." in result
@@ -62,7 +62,7 @@ def test_what_an_agent_had_found_is_kept_when_its_model_fails(
     server.reply(sse(chunk({"text": "The bug is in a.py."}, listing, finish="STOP")))
     error = {"error": {"code": 400, "message": "odd", "status": "INVALID_ARGUMENT"}}
     server.reply(json_reply(error, status=400))
-    result = delegated(server)
+    result = delegation_result(server)
     assert "failed" in result
     assert "The bug is in a.py." in result
 
@@ -115,7 +115,7 @@ def test_of_the_shell_an_agent_has_the_commands_that_its_tools_name(
     shell = [call("run_shell_command", {"command": line}) for line in (runs, refused) if line]
     server.reply(sse(chunk(*shell, finish="STOP")))
     server.reply(sse(chunk(call("complete_task", {"result": "seen"}), finish="STOP")))
-    assert "seen" in delegated(server)
+    assert "seen" in delegation_result(server)
     declared = json.dumps(server.requests[1].json["tools"])
     assert "run_shell_command" in declared
     answers = [json.dumps(part) for part in server.requests[2].json["contents"][-1]["parts"]]

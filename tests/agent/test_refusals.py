@@ -13,7 +13,7 @@ from alhena.scheduler.bus import MessageBus, ToolConfirmationRequest, ToolConfir
 from alhena.scheduler.question import Answer, ConfirmationRequest
 from alhena.tools.contract import Kind, ToolResult
 from alhena.tools.contract import ToolConfirmationOutcome as Outcome
-from tests.agent.delegating import Office, done, worker
+from tests.agent.delegating import Office, complete_task_call, worker
 from tests.agent.kit import agent, answers, conforming, events_of, of, turn
 from tests.scheduler.kit import SmallTool, request
 from tests.support.scripted import ScriptedGenerator
@@ -122,7 +122,9 @@ async def test_a_refused_call_of_a_subagent_ends_its_turn_and_the_batch_of_its_p
     # The second subagent does not come to its question: only the first can be refused.
     office = Office(
         ScriptedGenerator(
-            turn(write("a"), write("b")), turn(call("forever", {}, id="h"), write("c")), done()
+            turn(write("a"), write("b")),
+            turn(call("forever", {}, id="h"), write("c")),
+            complete_task_call(),
         ),
         agents=(worker(),),
         approve=refuse,

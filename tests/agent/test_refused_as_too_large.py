@@ -13,14 +13,14 @@ from alhena.errors import AlhenaError, InterruptedRunError
 from alhena.events import CompressedEvent
 from alhena.models.errors import QuotaError, RequestRejectedError
 from tests.agent.kit import agent, conforming, events_of
-from tests.agent.test_compression import LONG, SNAPSHOT, compressed, set_to
+from tests.agent.test_compression import LONG, SNAPSHOT, compression_events, set_to
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
 
 GEMINI = "The input token count ({}) exceeds the maximum number of tokens allowed ({})."
 
 
-def refused(used: int, most: int) -> list[Any]:
+def refusal_script(used: int, most: int) -> list[Any]:
     return [RequestRejectedError(f"rejected ({GEMINI.format(used, most)})", status=400)]
 
 
@@ -78,7 +78,7 @@ async def test_a_request_that_is_refused_is_made_to_fit_and_sent_again(threshold
     generator = ScriptedGenerator(
         [text("one")],
         [text("two")],
-        refused(90_000, 60_000),
+        refusal_script(90_000, 60_000),
         *summary,
         [text("three")],
         [text("4")],
@@ -89,7 +89,7 @@ async def test_a_request_that_is_refused_is_made_to_fit_and_sent_again(threshold
         events, error = await events_of(running, "third")
         assert error is None
         expected = "compressed" if threshold else "content_truncated"
-        assert [event.status for event in compressed(events)] == [expected]
+        assert [event.status for event in compression_events(events)] == [expected]
         sent = generator.seen(-1)
         assert sent[-1]["parts"] == [{"text": "third"}]
         assert LONG not in str(sent)
@@ -101,7 +101,7 @@ async def test_a_request_for_a_summary_that_is_refused_is_made_with_less_in_it()
     generator = ScriptedGenerator(
         [text("one")],
         [text("two")],
-        refused(40_000, 30_000),
+        refusal_script(40_000, 30_000),
         [text(SNAPSHOT)],
         [text(SNAPSHOT)],
     )
@@ -119,18 +119,18 @@ async def test_a_request_for_a_summary_that_is_refused_is_made_with_less_in_it()
 async def test_results_that_are_too_large_for_a_small_window_are_masked(project: Path):
     (project / "a.txt").write_text("alpha\n" * 1_900, encoding="utf-8")
     read = [chunk(call("read_file", {"absolute_path": "a.txt"}, id="c"), finish="STOP")]
-    generator = ScriptedGenerator(read, refused(9_000, 8_192), [text("seen")])
+    generator = ScriptedGenerator(read, refusal_script(9_000, 8_192), [text("seen")])
     async with agent(generator, settings=set_to(0)) as running:
         events, error = await events_of(running, "read it")
     assert error is None
-    assert [event.status for event in compressed(events)] == ["content_truncated"]
+    assert [event.status for event in compression_events(events)] == ["content_truncated"]
     output = generator.seen(-1)[-1]["parts"][0]["functionResponse"]["response"]["output"]
     assert "Full output available at:" in output
     assert conforming(generator)
 
 
 async def test_what_cannot_be_made_to_fit_is_an_error_and_the_prompt_is_taken_back():
-    generator = ScriptedGenerator([text("one")], refused(90_000, 1_000), [text("two")])
+    generator = ScriptedGenerator([text("one")], refusal_script(90_000, 1_000), [text("two")])
     async with agent(generator) as running:
         await running.ask("first")
         before = running.history
@@ -144,8 +144,8 @@ async def test_a_second_refusal_ends_the_run_and_other_refusals_are_not_sent_aga
     other = RequestRejectedError("rejected (temperature)", status=400)
     generator = ScriptedGenerator(
         [text("one")],
-        refused(90_000, 60_000),
-        refused(90_000, 60_000),
+        refusal_script(90_000, 60_000),
+        refusal_script(90_000, 60_000),
         [other],
         [text("two")],
     )

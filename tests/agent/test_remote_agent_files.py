@@ -37,7 +37,7 @@ def write(folder: Path, text: str, name: str = "helper.md") -> None:
     (folder / name).write_text(text, encoding="utf-8")
 
 
-def found(folder: Path, *taken: str) -> tuple[dict[str, RemoteAgent], list[str]]:
+def load_remote_agents(folder: Path, *taken: str) -> tuple[dict[str, RemoteAgent], list[str]]:
     """The remote agents of a folder by name, and what is told of the others."""
     files = AgentFiles([AgentSource(name="user", folder=folder, follows=True)], {}, taken)
     remote = {each.name: each.definition for each in files.usable}
@@ -72,7 +72,7 @@ def test_a_file_may_define_several_and_hold_the_card_itself(agents: Path):
         f"---\n- kind: remote\n  name: one\n  agent_card_json: '{card}'\n"
         "- kind: remote\n  name: two\n  agent_card_url: https://two.example/card\n---\n",
     )
-    remote, problems = found(agents)
+    remote, problems = load_remote_agents(agents)
     assert problems == []
     assert remote["one"].is_inline
     assert remote["two"].card_url == "https://two.example/card"
@@ -80,7 +80,7 @@ def test_a_file_may_define_several_and_hold_the_card_itself(agents: Path):
 
 def test_auth_is_read_and_its_secrets_are_not_shown(agents: Path):
     write(agents, REMOTE.format(url="https://x.example").replace("$HELPER_TOKEN", "s3cret"))
-    agent = found(agents)[0]["helper"]
+    agent = load_remote_agents(agents)[0]["helper"]
     assert agent.auth == HttpAuth(scheme="Bearer", token="s3cret")
     assert "s3cret" not in repr(agent)
 
@@ -111,7 +111,7 @@ HEAD = "---\nkind: remote\n"
 )
 def test_a_file_that_cannot_be_used_is_named_with_the_reason(agents: Path, text: str, reason: str):
     write(agents, text)
-    remote, (problem,) = found(agents, "worker")
+    remote, (problem,) = load_remote_agents(agents, "worker")
     assert remote == {}
     assert problem.startswith(f"agent {agents / 'helper.md'} is not used: ")
     assert reason in problem
@@ -121,7 +121,7 @@ def test_text_that_is_not_utf_8_and_two_of_one_name_are_named(agents: Path):
     (agents / "a.md").write_bytes(b"---\nkind: remote\nname: \xff\n---\n")
     write(agents, REMOTE.format(url="https://x.example"), "b.md")
     write(agents, REMOTE.format(url="https://y.example"), "c.md")
-    remote, (first, second) = found(agents)
+    remote, (first, second) = load_remote_agents(agents)
     assert remote["helper"].card == "https://x.example"
     assert "a.md is not used: not valid UTF-8 (at line 3)" in first
     assert f"c.md is not used: {agents / 'b.md'} has the same name" in second
@@ -129,7 +129,7 @@ def test_text_that_is_not_utf_8_and_two_of_one_name_are_named(agents: Path):
 
 def test_an_unknown_key_is_named_and_the_agent_works(agents: Path):
     write(agents, HEAD + "name: x\ncolour: 3\nagent_card_url: https://x.example\n---\n")
-    remote, problems = found(agents)
+    remote, problems = load_remote_agents(agents)
     assert list(remote) == ["x"]
     assert problems == [f"agent {agents / 'helper.md'} has an unknown key 'colour'."]
 

@@ -224,7 +224,7 @@ def stream(*events: object) -> Response:
     return StreamingResponse(iter(lines), media_type="text/event-stream")
 
 
-async def served(
+async def serve_agent(
     answer: Callable[[Request], Awaitable[Response]], ask: Callable[[str], Awaitable[Any]]
 ) -> Any:
     """Runs `ask` on the card of an agent whose every answer is `answer`."""
@@ -246,7 +246,7 @@ async def test_separators_of_unicode_in_a_stream_are_text():
         pieces = (bytes([byte]) for byte in f"data: {event}\n\n".encode())
         return StreamingResponse(pieces, media_type="text/event-stream")
 
-    result = await served(answer, lambda card: Session(card).ask())
+    result = await serve_agent(answer, lambda card: Session(card).ask())
     assert result.display == said
 
 
@@ -266,7 +266,7 @@ async def test_a_stream_that_ends_early_is_followed_by_questions_about_the_task(
         session.append(Session(card))
         return await session[0].ask()
 
-    result = await served(answer, ask)
+    result = await serve_agent(answer, ask)
     assert result.display == "There."
     assert session[0].live == ["begun\n", "nearly\n", "There.\n"]
 
@@ -303,7 +303,7 @@ async def test_an_answer_that_cannot_be_used_is_an_error_with_the_cause(kind: st
     async def same(_request: Request) -> Response:
         return answer
 
-    told = await served(same, lambda card: Session(card).error())
+    told = await serve_agent(same, lambda card: Session(card).error())
     assert told.startswith("Remote agent 'helper' failed: ")
     assert cause in told
 
@@ -381,7 +381,7 @@ def test_the_package_is_loaded_when_a_remote_agent_is_called_and_not_before():
 ASK = Call("delegate_to_agent", agent_name="helper", objective="Count all beans.")
 
 
-async def told(model: TestModel, url: str, project: Path, **options: Any) -> str:
+async def response_of_call(model: TestModel, url: str, project: Path, **options: Any) -> str:
     """The answer to the call as the model saw it."""
     helper = RemoteAgent(name="helper", card=url, description="Counts beans.")
     async with Agent(model, agents=[helper], cwd=project, **options) as agent:
@@ -399,7 +399,7 @@ async def test_a_remote_agent_is_offered_by_the_same_tool_and_asked_about(projec
 
     model = TestModel(ASK, "There are two.")
     async with serving(counts) as remote:
-        seen = await told(model, remote.url, project, approve=approve)
+        seen = await response_of_call(model, remote.url, project, approve=approve)
     assert "- helper: Counts beans." in str(model.requests[0]["tools"])
     assert "one, two" in seen
     (request,) = requests
@@ -441,7 +441,7 @@ async def test_the_model_sees_what_the_card_says(project: Path):
 @pytest.mark.requirement("EXT-04")
 async def test_where_nobody_can_be_asked_nothing_leaves(project: Path):
     async with serving(counts) as remote:
-        seen = await told(TestModel(ASK, "No."), remote.url, project)
+        seen = await response_of_call(TestModel(ASK, "No."), remote.url, project)
     assert "requires user confirmation" in seen
     assert remote.paths == []
 
@@ -450,14 +450,14 @@ async def test_where_nobody_can_be_asked_nothing_leaves(project: Path):
 async def test_a_rule_that_names_the_agent_lets_it_run(project: Path):
     async with serving(counts) as remote:
         allow = [Rule.allow("helper")]
-        seen = await told(TestModel(ASK, "Two."), remote.url, project, policy=allow)
+        seen = await response_of_call(TestModel(ASK, "Two."), remote.url, project, policy=allow)
     assert "one, two" in seen
 
 
 async def test_an_agents_failure_is_an_error_response(project: Path):
     async with serving(fails) as remote:
         allow = [Rule.allow("helper")]
-        seen = await told(TestModel(ASK, "So."), remote.url, project, policy=allow)
+        seen = await response_of_call(TestModel(ASK, "So."), remote.url, project, policy=allow)
     assert "'error': \"Remote agent 'helper' failed: " in seen
 
 

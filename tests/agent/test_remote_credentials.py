@@ -91,21 +91,21 @@ async def test_a_projects_command_runs_only_while_its_files_are_as_accepted(
     )
     folders = agent_folders(os.environ, project, trusted=True)
 
-    def found() -> FoundAgent:
+    def remote_agent() -> FoundAgent:
         (agent,) = AgentFiles(sources_of(folders, os.environ, project), {}).found
         return agent
 
-    assert found().is_held
-    accept_agents(os.environ, project, [found()])
-    agent = found().definition
+    assert remote_agent().is_held
+    accept_agents(os.environ, project, [remote_agent()])
+    agent = remote_agent().definition
     assert isinstance(agent, RemoteAgent)
-    assert not found().is_held
+    assert not remote_agent().is_held
     of_agent = AgentCredentials(agent, os.environ, project)
     assert await of_agent.headers(PLACE) == {"X-API-Key": "made"}
     script.write_text("echo another")
     with pytest.raises(CredentialsError, match="was not run: held back"):
         await of_agent.headers(PLACE)
-    assert found().is_held
+    assert remote_agent().is_held
 
 
 GOOGLE = {"type": "google-credentials"}
@@ -147,14 +147,14 @@ async def answers(stage: Stage) -> None:
     await stage.answer("Hello.")
 
 
-def guarded(token: str) -> Any:
+def require_token(token: str) -> Any:
     """Refuses every request without this token, and quotes what it was sent."""
 
-    async def first(request: Request) -> Response | None:
+    async def answer_without_token(request: Request) -> Response | None:
         sent = request.headers.get("authorization", "")
         return None if sent == f"Bearer {token}" else Response(f"not {sent}", 401)
 
-    return first
+    return answer_without_token
 
 
 async def ask(url: str, token: str, environ: dict[str, str] | None = None) -> ToolResult:
@@ -166,14 +166,14 @@ async def ask(url: str, token: str, environ: dict[str, str] | None = None) -> To
 
 
 async def test_card_and_task_are_asked_with_the_credentials():
-    async with serving(answers, first=guarded("right")) as remote:
+    async with serving(answers, first=require_token("right")) as remote:
         result = await ask(remote.url, "right")
     assert result.display == "Hello."
     assert remote.paths == ["/.well-known/agent-card.json", "/a2a"]
 
 
 async def test_wrong_credentials_are_an_error_that_does_not_quote_them():
-    async with serving(answers, first=guarded("right")) as remote:
+    async with serving(answers, first=require_token("right")) as remote:
         result = await ask(remote.url, "wrong-token")
     assert result.error is not None
     assert "it answered with HTTP 401. Check the auth" in result.error.message
@@ -184,7 +184,7 @@ async def test_wrong_credentials_are_an_error_that_does_not_quote_them():
 async def test_a_command_is_asked_again_when_its_value_was_refused(project: Path):
     script = project / "token"
     script.write_text("test -e used && echo right && exit; touch used; echo old", encoding="utf-8")
-    async with serving(answers, first=guarded("right")) as remote:
+    async with serving(answers, first=require_token("right")) as remote:
         result = await ask(remote.url, f"!sh {script}", {"PATH": "/usr/bin:/bin"})
     assert result.display == "Hello."
     assert remote.paths == ["/.well-known/agent-card.json"] * 2 + ["/a2a"]

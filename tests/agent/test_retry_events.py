@@ -7,7 +7,7 @@ import pytest
 
 from alhena.agent.runner import SessionRunner
 from alhena.agent.toolset.model_access import SessionModel
-from alhena.config.settings import ModelSettings, Settings
+from alhena.config.settings import ModelSection, Settings
 from alhena.errors import ServerFaultError
 from alhena.events import (
     ApiErrorEvent,
@@ -45,24 +45,24 @@ def running(script: ScriptedGenerator) -> SessionRunner:
     settings = {
         "generator": retrying(script),
         "approval_mode": ApprovalMode.YOLO,
-        "settings": Settings(model=ModelSettings(fallback="always")),
+        "settings": Settings(model=ModelSection(fallback="always")),
     }
     return scripted_agent(model=PRO, **settings)
 
 
-def delegated() -> list[dict[str, Any]]:
+def delegation_turn() -> list[dict[str, Any]]:
     args = {"agent_name": "codebase_investigator", "objective": "Find it."}
     return [chunk({"text": "Asking. "}, call("delegate_to_agent", args, id="d"), finish="STOP")]
 
 
-def reported() -> list[dict[str, Any]]:
+def report_turn() -> list[dict[str, Any]]:
     report = {"summary_of_findings": "x", "exploration_trace": [], "relevant_locations": []}
     return [chunk(call("complete_task", {"result": report}, id="r"), finish="STOP")]
 
 
 async def test_attempts_of_a_subagent_are_its_own_and_take_nothing_back(project: Path):
     half = [chunk({"text": "half"}), DOWN]
-    script = ScriptedGenerator(delegated(), half, reported(), [text("Found.")])
+    script = ScriptedGenerator(delegation_turn(), half, report_turn(), [text("Found.")])
     async with running(script) as agent:
         events, error = await events_of(agent, "go")
     assert error is None
@@ -74,7 +74,7 @@ async def test_attempts_of_a_subagent_are_its_own_and_take_nothing_back(project:
 
 
 async def test_a_subagent_falls_back_by_itself_with_settings_of_its_own():
-    script = ScriptedGenerator(delegated(), [DAILY], reported(), [text("Found.")])
+    script = ScriptedGenerator(delegation_turn(), [DAILY], report_turn(), [text("Found.")])
     async with running(script) as agent:
         events, error = await events_of(agent, "go")
         assert error is None

@@ -30,7 +30,9 @@ def put(project: Path) -> None:
     (project / "sub").mkdir()
 
 
-async def told(name: str, args: dict[str, Any], **options: Any) -> tuple[str, list[str]]:
+async def answer_and_questions(
+    name: str, args: dict[str, Any], **options: Any
+) -> tuple[str, list[str]]:
     """The model's answer to a call, and the paths a person was asked about."""
     asked: list[str] = []
 
@@ -73,14 +75,14 @@ async def test_a_named_file_that_may_hold_secrets_is_asked_about(
 ):
     put(project)
     for mode in (ApprovalMode.DEFAULT, ApprovalMode.AUTO_EDIT, ApprovalMode.PLAN):
-        said, asked = await told(name, args, approval_mode=mode)
+        said, asked = await answer_and_questions(name, args, approval_mode=mode)
         assert len(asked) == 1, mode
         assert "gold" in said
-    said, _ = await told(name, args, attended=False)
+    said, _ = await answer_and_questions(name, args, attended=False)
     assert "gold" not in said
     assert "may hold secrets" in said
     allowed = PolicyRule(decision=PolicyOutcome.ALLOW, priority=100, tool_names=("*",))
-    said, _ = await told(name, args, attended=False, policy=[allowed])
+    said, _ = await answer_and_questions(name, args, attended=False, policy=[allowed])
     assert "gold" in said
 
 
@@ -88,10 +90,10 @@ async def test_a_named_file_that_may_hold_secrets_is_asked_about(
 async def test_an_edit_of_such_a_file_asks_also_where_edits_run_unasked(path: str, project: Path):
     put(project)
     args = {"file_path": path, "content": "new"}
-    _, asked = await told("write_file", args, approval_mode=ApprovalMode.AUTO_EDIT)
+    _, asked = await answer_and_questions("write_file", args, approval_mode=ApprovalMode.AUTO_EDIT)
     assert asked == ["write_file"]
     args = {"file_path": "plain.txt", "content": "new"}
-    _, asked = await told("write_file", args, approval_mode=ApprovalMode.AUTO_EDIT)
+    _, asked = await answer_and_questions("write_file", args, approval_mode=ApprovalMode.AUTO_EDIT)
     assert asked == []
 
 
@@ -114,7 +116,7 @@ async def test_searches_and_globs_leave_them_out_and_say_so(
     name: str, args: dict[str, Any], count: int, project: Path
 ):
     put(project)
-    said, asked = await told(name, args)
+    said, asked = await answer_and_questions(name, args)
     assert asked == []
     assert "gold" not in said
     assert ".pem\n" not in said

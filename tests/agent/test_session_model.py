@@ -17,7 +17,9 @@ BUDGET = {"thinkingConfig": {"includeThoughts": True, "thinkingBudget": -1}}
 SAMPLING = {"temperature": 1, "topP": 0.95, "topK": 64}
 
 
-def asked(server: ScriptedServer, *arguments: str, **environ: str) -> tuple[str, dict[str, Any]]:
+def request_of_run(
+    server: ScriptedServer, *arguments: str, **environ: str
+) -> tuple[str, dict[str, Any]]:
     """The model in the request that a run sends, and the generation settings."""
     server.reply(sse(text("ok")))
     environ |= {"GEMINI_API_KEY": "x", "GOOGLE_GEMINI_BASE_URL": server.url}
@@ -44,7 +46,7 @@ def asked(server: ScriptedServer, *arguments: str, **environ: str) -> tuple[str,
 def test_a_run_asks_the_model_that_a_name_means(
     server: ScriptedServer, given: str, model: str, settings: dict[str, Any]
 ):
-    sent, generation = asked(server, "-m", given)
+    sent, generation = request_of_run(server, "-m", given)
     assert sent == model
     assert generation == settings
 
@@ -73,8 +75,8 @@ def test_model_configs_of_the_settings_name_models_and_change_what_they_are_sent
     file = home / ".gemini" / "settings.json"
     file.write_text(json.dumps({"modelConfigs": configs}), encoding="utf-8")
     expected = ("gemini-2.5-flash-lite", {"temperature": 0.2, "topP": 0.95, "seed": 7})
-    assert asked(server, "-m", "precise") == expected
-    assert asked(server, GEMINI_MODEL="precise") == expected
+    assert request_of_run(server, "-m", "precise") == expected
+    assert request_of_run(server, GEMINI_MODEL="precise") == expected
 
 
 def test_model_configs_that_cannot_be_used_end_the_run_before_anything_is_sent(

@@ -33,7 +33,7 @@ def evil(project: Path) -> dict[str, Any]:
     )
 
 
-def sent(project: Path) -> list[str]:
+def read_uris(project: Path) -> list[str]:
     """The URIs that the server was asked for."""
     lines = (project / "heard").read_text(encoding="utf-8").splitlines()
     heard = [json.loads(each) for each in lines]
@@ -67,7 +67,7 @@ async def test_without_a_person_a_server_is_sent_what_it_lists_or_what_a_rule_fo
         events, _ = await events_of(running, "go")
     (answer,) = answers(events)
     assert answer.status == status
-    assert sent(project) == ([uri.removeprefix("evil:")] if status == "success" else [])
+    assert read_uris(project) == ([uri.removeprefix("evil:")] if status == "success" else [])
 
 
 async def test_a_person_is_asked_about_what_a_server_does_not_list_with_no_answer_for_good(
@@ -86,7 +86,7 @@ async def test_a_person_is_asked_about_what_a_server_does_not_list_with_no_answe
     assert len(person.asked) == 2
     assert person.asked[0].outcomes == (Outcome.PROCEED_ONCE, Outcome.CANCEL)
     assert "the server evil does not list this resource" in person.asked[0].reason
-    assert sent(project) == ["x:1", "x:1?what-stands-in-.env"]
+    assert read_uris(project) == ["x:1", "x:1?what-stands-in-.env"]
 
 
 @pytest.mark.parametrize(("policy", "there"), [((), True), (OTHER, True), (DENY, False)])

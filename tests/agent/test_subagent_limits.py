@@ -13,18 +13,19 @@ from alhena.scheduler.states import CallStatus, CompletedToolCall
 from alhena.tools.contract import ExecutionContext, ToolResult
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse
-from tests.agent.delegating import Office, done, turn, worker
-from tests.scheduler.kit import SmallTool, told
+from tests.agent.delegating import Office, complete_task_call, turn, worker
+from tests.scheduler.kit import SmallTool, response_of
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, text
 
 
 async def test_an_agent_that_only_talks_gets_one_more_chance(project: Path):
     office = Office(
-        ScriptedGenerator([text("It is in b.py.")], done("In b.py.")), agents=(worker(),)
+        ScriptedGenerator([text("It is in b.py.")], complete_task_call("In b.py.")),
+        agents=(worker(),),
     )
     answer = await office.delegate()
-    assert told(answer)["output"].endswith("Termination Reason: GOAL\nResult:\nIn b.py.")
+    assert response_of(answer)["output"].endswith("Termination Reason: GOAL\nResult:\nIn b.py.")
     last = office.generator.seen(1)[-1]["parts"][0]["text"]
     assert last.startswith("Agent stopped calling tools but did not call 'complete_task'.")
     assert office.conforming()
@@ -36,7 +37,7 @@ async def test_what_an_agent_said_is_not_lost_when_it_never_completes(project: P
     )
     answer = await office.delegate()
     assert answer.status is CallStatus.ERROR
-    assert told(answer)["error"] == (
+    assert response_of(answer)["error"] == (
         "Subagent 'worker' did not complete its task.\n"
         "Termination Reason: ERROR_NO_COMPLETE_TASK_CALL\n"
         "Agent stopped calling tools but did not call 'complete_task'.\n"
@@ -47,7 +48,7 @@ async def test_what_an_agent_said_is_not_lost_when_it_never_completes(project: P
 @pytest.mark.parametrize("completes", [True, False])
 async def test_the_turn_limit_ends_an_agent_after_a_last_turn(project: Path, completes: bool):
     looking = turn(call("list_directory", {"path": "."}))
-    last = done("part") if completes else turn(call("write_file", {"file_path": "x"}))
+    last = complete_task_call("part") if completes else turn(call("write_file", {"file_path": "x"}))
     office = Office(
         ScriptedGenerator(looking, looking, last),
         agents=(worker(max_turns=2),),
@@ -59,9 +60,9 @@ async def test_the_turn_limit_ends_an_agent_after_a_last_turn(project: Path, com
     assert "functionResponse" in parts[0]
     assert "Agent reached max turns limit (2)." in parts[1]["text"]
     if completes:
-        assert told(answer)["output"].endswith("GOAL\nResult:\npart")
+        assert response_of(answer)["output"].endswith("GOAL\nResult:\npart")
     else:
-        assert "Termination Reason: MAX_TURNS" in told(answer)["error"]
+        assert "Termination Reason: MAX_TURNS" in response_of(answer)["error"]
         assert [e.name for e in office.responses()].count("write_file") == 0
     assert office.conforming()
 
@@ -87,7 +88,7 @@ def on_a_clock(work: Callable[[SkippingLoop], Awaitable[CompletedToolCall]]) -> 
 
 def test_the_time_limit_ends_an_agent_and_what_it_runs(project: Path):
     stopped: list[str] = []
-    generator = ScriptedGenerator(turn(call("hang", {})), done("late"))
+    generator = ScriptedGenerator(turn(call("hang", {})), complete_task_call("late"))
 
     async def work(loop: SkippingLoop) -> CompletedToolCall:
         async def hang(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
@@ -110,7 +111,7 @@ def test_the_time_limit_ends_an_agent_and_what_it_runs(project: Path):
 
     answer = on_a_clock(work)
     assert stopped == ["hang"]
-    assert told(answer)["output"].endswith("GOAL\nResult:\nlate")
+    assert response_of(answer)["output"].endswith("GOAL\nResult:\nlate")
     response, note = generator.seen(1)[-1]["parts"]
     assert "Operation Cancelled" in str(response)
     assert "Agent timed out after 3 minutes." in note["text"]
@@ -127,13 +128,13 @@ def test_an_agent_whose_first_request_takes_too_long_is_asked_again_with_its_tas
                     await asyncio.Event().wait()
                 yield response
 
-    generator = Slow(done("never"), done("late"))
+    generator = Slow(complete_task_call("never"), complete_task_call("late"))
 
     async def work(_loop: SkippingLoop) -> CompletedToolCall:
         return await Office(generator, agents=(worker(time_limit_s=180),)).delegate("Find it.")
 
     answer = on_a_clock(work)
-    assert told(answer)["output"].endswith("GOAL\nResult:\nlate")
+    assert response_of(answer)["output"].endswith("GOAL\nResult:\nlate")
     task, note = generator.seen(1)[-1]["parts"]
     assert task["text"] == "Find it."
     assert "Agent timed out after 3 minutes." in note["text"]
@@ -141,7 +142,7 @@ def test_an_agent_whose_first_request_takes_too_long_is_asked_again_with_its_tas
 
 def test_the_time_a_person_takes_does_not_count(project: Path):
     generator = ScriptedGenerator(
-        turn(call("write_file", {"file_path": "x", "content": "y"})), done("in time")
+        turn(call("write_file", {"file_path": "x", "content": "y"})), complete_task_call("in time")
     )
 
     async def work(loop: SkippingLoop) -> CompletedToolCall:
@@ -155,6 +156,6 @@ def test_the_time_a_person_takes_does_not_count(project: Path):
         return await office.delegate()
 
     answer = on_a_clock(work)
-    assert told(answer)["output"].endswith("in time")
+    assert response_of(answer)["output"].endswith("in time")
     assert "timed out" not in str(generator.seen(1))
     assert (project / "x").exists()

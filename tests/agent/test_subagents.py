@@ -17,8 +17,8 @@ from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from alhena.scheduler.question import Answer, ConfirmationRequest
 from alhena.scheduler.states import CallStatus
 from alhena.tools.contract import MUTATOR_KINDS, ExecutionContext, ToolErrorType, ToolResult
-from tests.agent.delegating import Office, done, turn, worker
-from tests.scheduler.kit import SmallTool, request, told
+from tests.agent.delegating import Office, complete_task_call, turn, worker
+from tests.scheduler.kit import SmallTool, request, response_of
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call
 
@@ -37,12 +37,12 @@ async def test_the_investigators_structured_report_is_the_answer_to_the_call(pro
     office = Office(
         ScriptedGenerator(
             turn({"text": "Looking"}, call("read_file", {"absolute_path": "a.py"}, id="1")),
-            done(REPORT, id="1"),
+            complete_task_call(REPORT, id="1"),
         )
     )
     answer = await office.delegate("Where is f?", agent="codebase_investigator")
     assert answer.status is CallStatus.SUCCESS
-    output = told(answer)["output"]
+    output = response_of(answer)["output"]
     head, _, body = output.partition("\nResult:\n")
     assert head == "Subagent 'codebase_investigator' finished.\nTermination Reason: GOAL"
     assert '"summary_of_findings": "It is in a.py."' in body
@@ -62,9 +62,9 @@ async def test_an_agent_has_its_own_prompt_and_only_its_tools_and_never_delegati
                 call("delegate_to_agent", {"agent_name": "worker", "objective": "x"}, id="1"),
                 call("write_file", {"file_path": "x", "content": "y"}, id="2"),
             ),
-            done(),
+            complete_task_call(),
             turn(call("delegate_to_agent", {"agent_name": "worker", "objective": "x"}, id="1")),
-            done(),
+            complete_task_call(),
         ),
         agents=(worker(tools=("read_file", "delegate_to_agent")), worker(name="all")),
         mode=ApprovalMode.YOLO,
@@ -101,7 +101,7 @@ async def test_what_the_policy_denies_the_session_it_denies_the_agent(project: P
                 call("read_file", {"absolute_path": "secret"}, id="1"),
                 call("read_file", {"absolute_path": "open"}, id="2"),
             ),
-            done(),
+            complete_task_call(),
         ),
         agents=(worker(),),
         policy=(deny,),
@@ -125,7 +125,7 @@ async def test_a_person_is_asked_about_each_action_of_the_agent(project: Path):
         return call("write_file", {"file_path": name, "content": "z"}, id=name)
 
     office = Office(
-        ScriptedGenerator(turn(write("yes"), write("no")), done()),
+        ScriptedGenerator(turn(write("yes"), write("no")), complete_task_call()),
         agents=(worker(),),
         approve=approve,
     )
@@ -137,7 +137,7 @@ async def test_a_person_is_asked_about_each_action_of_the_agent(project: Path):
 
 
 async def test_nobody_to_ask_means_not_even_declared(project: Path):
-    office = Office(ScriptedGenerator(done()), agents=(worker(),))
+    office = Office(ScriptedGenerator(complete_task_call()), agents=(worker(),))
     await office.delegate()
     assert "write_file" not in office.declared(0)
     assert "read_file" in office.declared(0)
@@ -156,7 +156,7 @@ async def test_a_mode_that_changes_meanwhile_holds_for_the_agent_at_once(project
                 call("switch", {}, id="1"),
                 call("write_file", {"file_path": "x", "content": "y"}, id="2"),
             ),
-            done(),
+            complete_task_call(),
         ),
         agents=(worker(),),
         mode=ApprovalMode.YOLO,
@@ -173,7 +173,7 @@ async def test_events_name_their_parent_and_what_the_agent_says_is_not_the_answe
     office = Office(
         ScriptedGenerator(
             turn(thought, {"text": "I say."}, call("list_directory", {"path": "."}, id="d1")),
-            done(id="2"),
+            complete_task_call(id="2"),
         ),
         agents=(worker(),),
     )
@@ -229,12 +229,15 @@ async def test_a_model_that_fails_fails_the_call_and_nothing_else(project: Path)
     )
     answer = await office.delegate()
     assert answer.status is CallStatus.ERROR
-    assert told(answer)["error"] == "Subagent 'worker' failed: the quota is used up."
+    assert response_of(answer)["error"] == "Subagent 'worker' failed: the quota is used up."
 
 
 async def test_a_result_of_the_wrong_form_can_be_mended(project: Path):
     office = Office(
-        ScriptedGenerator(done({"summary_of_findings": "x"}, id="1"), done(REPORT, id="2"))
+        ScriptedGenerator(
+            complete_task_call({"summary_of_findings": "x"}, id="1"),
+            complete_task_call(REPORT, id="2"),
+        )
     )
     answer = await office.delegate(agent="codebase_investigator")
     assert "exploration_trace" in office.told(1)[0]["response"]["error"]
@@ -271,7 +274,9 @@ async def test_only_the_first_result_counts_and_an_empty_one_is_none(project: Pa
 
 async def test_a_tool_of_the_agent_cannot_take_the_place_of_the_one_that_ends_it(project: Path):
     own = SmallTool("complete_task")
-    office = Office(ScriptedGenerator(done("mine")), agents=(worker(own_tools=(own,), tools=()),))
+    office = Office(
+        ScriptedGenerator(complete_task_call("mine")), agents=(worker(own_tools=(own,), tools=()),)
+    )
     answer = await office.delegate()
     assert answer.response.data is not None
     assert answer.response.data["result"] == "mine"
@@ -297,7 +302,7 @@ def test_the_built_in_agents_only_read_but_for_the_generalist(project: Path):
 @pytest.mark.requirement("AGENT-01")
 @pytest.mark.parametrize("key", ["objective", "query", "prompt"])
 async def test_an_agent_can_be_called_by_its_own_name(project: Path, key: str):
-    office = Office(ScriptedGenerator(done(REPORT, id="1")))
+    office = Office(ScriptedGenerator(complete_task_call(REPORT, id="1")))
     (answer,) = await office.scheduler.schedule(
         [request("d1", "codebase_investigator", **{key: "Where is f?"})]
     )

@@ -19,7 +19,7 @@ from alhena.tools.contract import Question
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse
 from tests.agent.kit import agent, conforming, events_of, of, turn
-from tests.agent.test_budget import STARTED, ledger, said, update
+from tests.agent.test_budget import STARTED, ledger, text_with_usage, update
 from tests.support.agents import scripted_agent
 from tests.support.scripted import Script, ScriptedGenerator
 from tests.support.server import call, chunk
@@ -53,7 +53,7 @@ def stops_once(ready: asyncio.Event) -> Ask:
     return ask
 
 
-async def drained(run: EventStream, events: list[Event]) -> None:
+async def drain_run(run: EventStream, events: list[Event]) -> None:
     async for event in run:
         events.append(event)
 
@@ -101,7 +101,7 @@ async def test_a_wait_that_does_not_fit_ends_the_run_before_it_is_announced(proj
 
     error = RateLimitError("slow down", status=429)
     error.retry_after_s = 500.0
-    inner = ScriptedGenerator([error], said("late"))
+    inner = ScriptedGenerator([error], text_with_usage("late"))
     retrying = RetryingGenerator(inner, RetryPolicy(max_wait_s=5_000), sleep=sleep)
     async with scripted_agent(generator=retrying, max_seconds=400) as running:
         events, found = await events_of(running, "go")
@@ -117,7 +117,7 @@ async def test_a_wait_that_fits_is_waited(project: Path):
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    inner = ScriptedGenerator([RateLimitError("slow down", status=429)], said("late"))
+    inner = ScriptedGenerator([RateLimitError("slow down", status=429)], text_with_usage("late"))
     retrying = RetryingGenerator(inner, RetryPolicy(), sleep=sleep)
     async with scripted_agent(generator=retrying, max_seconds=10_000) as running:
         assert await running.ask("go") == "late"
@@ -147,7 +147,7 @@ async def test_who_interrupts_is_told_that_and_not_the_limit(project: Path):
         events = [await anext(run)]
         assert running.interrupt()
         with pytest.raises(InterruptedRunError):
-            await drained(run, events)
+            await drain_run(run, events)
     assert events[-1].reason == "interrupted"
 
 

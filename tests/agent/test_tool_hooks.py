@@ -25,7 +25,7 @@ def says(value: Any) -> str:
     return f"cat > heard.json; echo {shlex.quote(json.dumps(value))}"
 
 
-def hooked(
+def agent_with_hook(
     generator: ScriptedGenerator, event: str, value: Any, matcher: str = "", **options: Any
 ) -> SessionRunner:
     hooks = {event: [{"matcher": matcher, "hooks": [{"type": "command", "command": says(value)}]}]}
@@ -33,7 +33,7 @@ def hooked(
     return agent(generator, hooks={"hooks": hooks}, **given)
 
 
-def answered(generator: ScriptedGenerator) -> dict[str, Any]:
+def last_response(generator: ScriptedGenerator) -> dict[str, Any]:
     (part,) = generator.seen(1)[-1]["parts"]
     return part["functionResponse"]["response"]
 
@@ -42,9 +42,9 @@ def answered(generator: ScriptedGenerator) -> dict[str, Any]:
 async def test_a_program_blocks_a_call_and_the_model_is_told_why(project: Path):
     generator = ScriptedGenerator(turn(WRITE), [text("ok")])
     said = {"decision": "block", "reason": "read only today"}
-    async with hooked(generator, "BeforeTool", said, "write_file") as running:
+    async with agent_with_hook(generator, "BeforeTool", said, "write_file") as running:
         assert await running.ask("go") == "ok"
-    assert answered(generator) == {"error": "Tool execution blocked: read only today"}
+    assert last_response(generator) == {"error": "Tool execution blocked: read only today"}
     assert not (project / "x").exists()
     heard = json.loads((project / "heard.json").read_text(encoding="utf-8"))
     assert heard["tool_name"] == "write_file"
@@ -55,11 +55,11 @@ async def test_a_program_blocks_a_call_and_the_model_is_told_why(project: Path):
 async def test_a_program_changes_what_is_written(project: Path):
     generator = ScriptedGenerator(turn(WRITE), [text("ok")])
     said = {"hookSpecificOutput": {"tool_input": {"content": "hooked"}}}
-    async with hooked(generator, "BeforeTool", said) as running:
+    async with agent_with_hook(generator, "BeforeTool", said) as running:
         await running.ask("go")
     assert (project / "x").read_text(encoding="utf-8") == "hooked"
     notice = "[System] Tool input parameters (content) were modified by hook"
-    assert answered(generator)["output"].endswith(notice)
+    assert last_response(generator)["output"].endswith(notice)
     assert conforming(generator)
 
 
@@ -74,7 +74,7 @@ async def test_what_a_program_makes_of_a_command_is_put_to_the_policy(project: P
         asked.append(request.args["command"])
         return request.args["command"] == "ls" or Answer.no("not that")
 
-    async with hooked(
+    async with agent_with_hook(
         generator,
         "BeforeTool",
         said,
@@ -83,7 +83,7 @@ async def test_what_a_program_makes_of_a_command_is_put_to_the_policy(project: P
     ) as running:
         await running.ask("go")
     assert asked[-1] == "touch x"
-    assert "did not allow" in answered(generator)["error"]
+    assert "did not allow" in last_response(generator)["error"]
     assert not (project / "x").exists()
 
 
@@ -93,7 +93,7 @@ async def test_a_program_ends_the_run_and_every_call_has_its_response(project: P
     second = call("write_file", {"file_path": "y", "content": "model"}, id="v")
     generator = ScriptedGenerator(turn(WRITE, second))
     said = {"continue": False, "stopReason": "that is all"}
-    async with hooked(generator, event, said) as running:
+    async with agent_with_hook(generator, event, said) as running:
         events, error = await events_of(running, "go")
         history = running.history
     assert error is None
@@ -109,9 +109,9 @@ async def test_a_program_ends_the_run_and_every_call_has_its_response(project: P
 async def test_a_program_adds_to_a_result(project: Path):
     generator = ScriptedGenerator(turn(WRITE), [text("ok")])
     said = {"hookSpecificOutput": {"additionalContext": "mind <this>"}}
-    async with hooked(generator, "AfterTool", said) as running:
+    async with agent_with_hook(generator, "AfterTool", said) as running:
         await running.ask("go")
-    assert answered(generator)["output"].endswith(
+    assert last_response(generator)["output"].endswith(
         "\n\n<hook_context>mind &lt;this&gt;</hook_context>"
     )
     heard = json.loads((project / "heard.json").read_text(encoding="utf-8"))
@@ -121,9 +121,11 @@ async def test_a_program_adds_to_a_result(project: Path):
 @pytest.mark.requirement("HOOK-02")
 async def test_a_program_keeps_a_result_back(project: Path):
     generator = ScriptedGenerator(turn(WRITE), [text("ok")])
-    async with hooked(generator, "AfterTool", {"decision": "deny", "reason": "no"}) as running:
+    async with agent_with_hook(
+        generator, "AfterTool", {"decision": "deny", "reason": "no"}
+    ) as running:
         await running.ask("go")
-    assert answered(generator) == {"error": "Tool result blocked: no"}
+    assert last_response(generator) == {"error": "Tool result blocked: no"}
 
 
 async def test_a_program_puts_another_call_in_the_place_of_one(project: Path):
@@ -131,9 +133,9 @@ async def test_a_program_puts_another_call_in_the_place_of_one(project: Path):
     generator = ScriptedGenerator(turn(WRITE), [text("ok")])
     tail = {"name": "read_file", "args": {"absolute_path": "note.txt"}}
     said = {"hookSpecificOutput": {"tailToolCallRequest": tail}}
-    async with hooked(generator, "AfterTool", said, "write_file") as running:
+    async with agent_with_hook(generator, "AfterTool", said, "write_file") as running:
         await running.ask("go")
-    assert answered(generator) == {"output": "the note"}
+    assert last_response(generator) == {"output": "the note"}
     assert generator.seen(1)[-1]["parts"][0]["functionResponse"]["name"] == "write_file"
     assert conforming(generator)
 
@@ -147,7 +149,7 @@ async def test_a_program_hears_that_a_person_is_asked(project: Path):
             await asyncio.sleep(0)
         return True
 
-    async with hooked(
+    async with agent_with_hook(
         generator, "Notification", {}, approval_mode=ApprovalMode.DEFAULT, approve=approve
     ) as running:
         await running.ask("go")
@@ -224,7 +226,7 @@ async def test_the_no_of_a_program_stands_however_badly_it_is_written(
     running = agent(generator, hooks={"hooks": hooks}, approval_mode=ApprovalMode.YOLO)
     async with running:
         await running.ask("go")
-    assert answered(generator)["error"].startswith("Tool execution blocked: ")
+    assert last_response(generator)["error"].startswith("Tool execution blocked: ")
     assert not (project / "x").exists()
 
 
@@ -237,7 +239,7 @@ async def test_the_no_of_a_function_stands_with_values_that_are_no_json(project:
     running = agent(generator, hooks={"hooks": hooks}, approval_mode=ApprovalMode.YOLO)
     async with running:
         await running.ask("go")
-    assert answered(generator)["error"].startswith("Tool execution blocked: ")
+    assert last_response(generator)["error"].startswith("Tool execution blocked: ")
     assert not (project / "x").exists()
 
 
@@ -249,7 +251,7 @@ async def test_the_no_to_a_session_prompt_or_request_asks_no_model(
     event: str, said: dict[str, Any]
 ):
     generator = ScriptedGenerator([text("never")])
-    async with hooked(generator, event, {**said, "reason": 5}) as running:
+    async with agent_with_hook(generator, event, {**said, "reason": 5}) as running:
         events, error = await events_of(running, "go")
     assert error is None
     assert warnings(events)[-1].endswith(" hook: 5" if "continue" in said else " blocked: 5")

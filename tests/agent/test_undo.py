@@ -24,7 +24,7 @@ def put(path: Path, content: str) -> None:
     path.write_text(content, encoding="utf-8")
 
 
-def left(undone: Restored | None) -> dict[str, str]:
+def files_left(undone: Restored | None) -> dict[str, str]:
     assert undone is not None
     assert undone.files is not None
     return dict(undone.files.left)
@@ -55,7 +55,7 @@ async def test_what_the_person_has_done_since_stays(project: Path):
         put(project / "later.txt", "my later file")
         put(project / "both.txt", "my change of its change")
         done = await undone(running)
-    assert left(done) == {"both.txt": "it has changed since that turn"}
+    assert files_left(done) == {"both.txt": "it has changed since that turn"}
     assert {path.name: path.read_text() for path in project.glob("*.txt")} == {
         "a.txt": "old",
         "gone.txt": "there",
@@ -71,7 +71,7 @@ async def test_what_is_already_as_it_was_is_no_conflict(project: Path):
     async with checkpointed(generator) as running:
         await running.ask("go")
         put(project / "a.txt", "old")
-        assert left(await undone(running)) == {}
+        assert files_left(await undone(running)) == {}
         assert (project / "a.txt").read_text() == "old"
 
 
@@ -151,7 +151,7 @@ async def test_what_was_gone_back_behind_is_not_undone(project: Path):
         await running.ask("two")
         await running.checkpoints.restore("3")
         assert (project / "a.txt").read_text() == "two"
-        assert left(await undone(running)) == {}
+        assert files_left(await undone(running)) == {}
         assert (project / "a.txt").read_text() == "one"
         await running.checkpoints.restore("1")
         assert await running.checkpoints.undo() is None
@@ -211,7 +211,7 @@ async def test_an_undo_that_was_broken_off_is_finished_by_saying_it_again(projec
         put(project / "b.txt", "new")  # as if it had been killed before it got there
         (path,) = (each for each in checkpoint_files(project) if "-restore" in each.name)
         put(path, path.read_text().replace('"kind":', '"underWay":true,"kind":'))
-        assert left(await undone(running)) == {}
+        assert files_left(await undone(running)) == {}
         assert (project / "a.txt").exists()
         assert not (project / "b.txt").exists()
         await undone(running)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from alhena.agent.runner import SessionRunner
 from tests.agent.test_checkpoints import checkpointed, shell, turn
-from tests.agent.test_undo import left, put, undone
+from tests.agent.test_undo import files_left, put, undone
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import text
 
@@ -31,7 +31,7 @@ def is_as_before(project: Path) -> bool:
     )
 
 
-async def typed(running: SessionRunner, command: str) -> None:
+async def type_command(running: SessionRunner, command: str) -> None:
     """As `!command` is carried out."""
     async for _ in running.call("run_shell_command", {"command": command}):
         pass
@@ -42,7 +42,7 @@ async def test_all_that_a_command_of_the_model_has_done_is_taken_back(project: P
     generator = ScriptedGenerator(turn(shell(CHANGES, "c1")), [text("Done.")])
     async with checkpointed(generator) as running:
         await running.ask("go")
-        assert left(await undone(running)) == {}
+        assert files_left(await undone(running)) == {}
         assert is_as_before(project)
 
 
@@ -52,9 +52,9 @@ async def test_a_command_of_the_persons_own_is_a_turn_that_is_taken_back_alone(p
     async with checkpointed(generator) as running:
         await running.ask("go")
         (project / "m.txt").unlink()
-        await typed(running, CHANGES)
-        await typed(running, "true")  # changes nothing, and uses up no undo
-        assert left(await undone(running)) == {}
+        await type_command(running, CHANGES)
+        await type_command(running, "true")  # changes nothing, and uses up no undo
+        assert files_left(await undone(running)) == {}
         assert is_as_before(project)
         assert len(running.checkpoints.list()) == 4
 
@@ -68,7 +68,7 @@ async def test_what_a_command_left_running_does_later_is_not_the_turns(project: 
         put(project / "go", "")
         while not (project / "done").exists():
             await asyncio.sleep(0.01)
-        assert left(await undone(running)) == {}
+        assert files_left(await undone(running)) == {}
         assert (project / "a.txt").read_text() == "old"
         assert (project / "late.txt").exists()
         await running.checkpoints.restore("1")

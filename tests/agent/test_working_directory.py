@@ -25,7 +25,7 @@ def calling(command: str) -> ScriptedGenerator:
     )
 
 
-async def told(settings: dict[str, Any]) -> tuple[str, ...]:
+async def notices_of_run(settings: dict[str, Any]) -> tuple[str, ...]:
     async with scripted_agent(**settings) as agent:
         events, _ = await events_of(agent, "hi")
         (started,) = [event for event in events if isinstance(event, RunStartedEvent)]
@@ -39,7 +39,7 @@ async def test_without_settings_of_the_program_those_of_the_place_hold(
     workspace(project, {"tools": {"exclude": ["write_file"], "allowed": ["run_shell_command"]}})
     for trusted in (True, False):
         generator = ScriptedGenerator([text("hi")])
-        notices = await told({"generator": generator, "skip_trust": trusted})
+        notices = await notices_of_run({"generator": generator, "skip_trust": trusted})
         declared = set(generator.requests[0].config.function_names())
         assert not declared & ({"glob", "write_file"} if trusted else {"glob"})
         assert any("tools.allowed" in line for line in notices) is trusted
@@ -73,7 +73,7 @@ async def test_settings_of_the_program_are_all_there_are(home: Path, project: Pa
         "warnings": ("mine",),
         "skip_trust": True,
     }
-    assert await told(given) == ("mine",)
+    assert await notices_of_run(given) == ("mine",)
     assert "read_file" in generator.requests[0].config.function_names()
 
 

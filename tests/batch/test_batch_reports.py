@@ -10,7 +10,7 @@ import pytest
 from alhena.batch.queue import Queue
 from alhena.batch.reports.report import MOST_LISTED, report_of
 from alhena.batch.results import TaskResult
-from alhena.batch.tasks import Task
+from alhena.batch.tasks import QueuedTask
 from tests.batch.answering import AnsweringServer, echo, prompt_of, write_tasks
 from tests.support.command import alhena, keyed
 from tests.support.server import json_reply
@@ -47,7 +47,7 @@ def test_the_page_groups_failures_by_their_text_and_links_to_sessions(project: P
 
 def test_a_report_does_not_grow_with_the_tasks(tmp_path: Path):
     number = MOST_LISTED + 10
-    tasks = [Task(id=f"t{n}", prompt="x") for n in range(number)]
+    tasks = [QueuedTask(id=f"t{n}", prompt="x") for n in range(number)]
     queue = Queue.create(tmp_path, tasks, b"{}")
     with queue.transaction() as db:
         for n in range(number):

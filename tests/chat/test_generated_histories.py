@@ -122,7 +122,7 @@ class Service(ScriptedGenerator):
         self.checked += 1
 
 
-def answered(draw: st.DrawFn, turn: AnswerCollector) -> tuple[Part, ...]:
+def draw_responses(draw: st.DrawFn, turn: AnswerCollector) -> tuple[Part, ...]:
     """Draws responses to the calls of a turn."""
     done: list[tuple[Part, ...]] = []
     for call in turn.calls:
@@ -196,7 +196,7 @@ class Conversation:
                 return
             if not turn.calls:
                 return
-            pending = answered(self.data.draw, turn)
+            pending = draw_responses(self.data.draw, turn)
             if self.data.draw(st.booleans(), label="interrupted"):
                 break
         if self.data.draw(st.booleans(), label="recorded"):

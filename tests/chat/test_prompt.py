@@ -27,7 +27,7 @@ NAMES = sorted(BUILT_IN)
 SESSION = PromptFacts(headless=False, repository=True)
 
 
-def declared(
+def declare_tools(
     *names: str, description: str = "Does a thing. And more."
 ) -> list[FunctionDeclaration]:
     return [FunctionDeclaration(name=name, description=description) for name in names]
@@ -50,7 +50,7 @@ FACTS = st.builds(
 
 @given(names=st.sets(st.sampled_from(NAMES)), facts=FACTS)
 def test_no_line_speaks_of_a_tool_that_is_not_there(names: set[str], facts: PromptFacts):
-    text = compose_prompt(declared(*sorted(names)), facts)
+    text = compose_prompt(declare_tools(*sorted(names)), facts)
     told = set(re.findall(r"`(\w+)`", text)) & BUILT_IN
     assert told <= names
     assert "${" not in text
@@ -63,7 +63,7 @@ def test_no_line_speaks_of_a_tool_that_is_not_there(names: set[str], facts: Prom
 
 
 def test_every_part_names_only_tools_that_exist():
-    every = frozenset(re.findall(r"`(\w+)`", compose_prompt(declared(*NAMES), SESSION)))
+    every = frozenset(re.findall(r"`(\w+)`", compose_prompt(declare_tools(*NAMES), SESSION)))
     every |= frozenset(re.findall(r"`(\w+)`", plan_mode_text(NAMES)))
     snake = {name for name in every if "_" in name}
     assert snake <= BUILT_IN
@@ -75,15 +75,15 @@ def test_the_same_facts_give_the_same_text_and_others_another():
         PromptFacts(headless=headless, repository=repository)
         for headless, repository in product((False, True), repeat=2)
     ]
-    texts = [compose_prompt(declared(*NAMES), kind) for kind in kinds]
-    assert texts == [compose_prompt(declared(*NAMES), kind) for kind in kinds]
+    texts = [compose_prompt(declare_tools(*NAMES), kind) for kind in kinds]
+    assert texts == [compose_prompt(declare_tools(*NAMES), kind) for kind in kinds]
     assert len(set(texts)) == len(kinds)
 
 
 def test_what_nobody_approves_is_told_without_anybody_who_could():
     told = {
         (headless, unasked): compose_prompt(
-            declared(*NAMES), PromptFacts(headless=headless, unasked=unasked)
+            declare_tools(*NAMES), PromptFacts(headless=headless, unasked=unasked)
         )
         for headless, unasked in product((False, True), repeat=2)
     }
@@ -97,38 +97,40 @@ def test_what_nobody_approves_is_told_without_anybody_who_could():
 @pytest.mark.parametrize("name", ["write_file", "replace", "smart_edit", "run_shell_command"])
 def test_who_can_change_nothing_is_told_how_to_find_out(name: str):
     facts = PromptFacts(headless=True)
-    looking = headings(compose_prompt(declared("read_file", "glob"), facts))
+    looking = headings(compose_prompt(declare_tools("read_file", "glob"), facts))
     assert looking[:3] == ["What always holds", "Finding out", "Using tools"]
-    working = headings(compose_prompt(declared("read_file", name), facts))
+    working = headings(compose_prompt(declare_tools("read_file", name), facts))
     assert working[1:3] == ["Changing software", "New programs"]
     without = PromptFacts(headless=True, without=frozenset({"workflows"}))
-    assert "Finding out" not in headings(compose_prompt(declared("read_file"), without))
+    assert "Finding out" not in headings(compose_prompt(declare_tools("read_file"), without))
 
 
 def test_what_tells_of_touched_places_is_named_as_it_is_told():
-    text = compose_prompt(declared(*NAMES), SESSION)
+    text = compose_prompt(declare_tools(*NAMES), SESSION)
     assert f"`{DISCOVERED}`" in text
 
 
 def test_the_sandbox_is_told_where_commands_can_be_run():
-    def told(name: str, sandbox: str = "", contained: str = "") -> str:
+    def sandbox_section(name: str, sandbox: str = "", contained: str = "") -> str:
         facts = PromptFacts(headless=False, sandbox=sandbox, contained=contained)
-        return compose_prompt(declared(name), facts)
+        return compose_prompt(declare_tools(name), facts)
 
     shell = "run_shell_command"
-    assert "run in a sandbox (bwrap, read-only)" in told(shell, "bwrap, read-only")
-    assert "inside a sandbox or container (docker)" in told(shell, "", "docker")
-    assert "directly on the person's machine" in told(shell)
+    assert "run in a sandbox (bwrap, read-only)" in sandbox_section(shell, "bwrap, read-only")
+    assert "inside a sandbox or container (docker)" in sandbox_section(shell, "", "docker")
+    assert "directly on the person's machine" in sandbox_section(shell)
     for facts in (("bwrap", ""), ("", "docker"), ("", "")):
-        assert "andbox\n" not in told("read_file", *facts)
+        assert "andbox\n" not in sandbox_section("read_file", *facts)
 
 
 @pytest.mark.requirement("CHAT-04")
 def test_every_tool_is_listed_and_five_hundred_do_not_swell_the_prompt():
-    few = compose_prompt(declared("glob", "mine"), SESSION)
+    few = compose_prompt(declare_tools("glob", "mine"), SESSION)
     assert "# Tools\n- glob: Does a thing.\n- mine: Does a thing.\n\n# Once more" in few
-    long = declared(*(f"server__tool_{number}" for number in range(500)), description="x y " * 900)
-    text = compose_prompt([*declared(*NAMES), *long], SESSION)
+    long = declare_tools(
+        *(f"server__tool_{number}" for number in range(500)), description="x y " * 900
+    )
+    text = compose_prompt([*declare_tools(*NAMES), *long], SESSION)
     assert len(text.encode()) <= MOST
     assert all(f"- {name}: Does a thing.\n" in text for name in NAMES)
     listed = set(re.findall(r"server__tool_\d+", text))
@@ -139,15 +141,15 @@ def test_every_tool_is_listed_and_five_hundred_do_not_swell_the_prompt():
 
 
 def test_the_bound_is_one_of_bytes():
-    chinese = declared(*(f"tool_{number}" for number in range(100)), description="漢字" * 900)
-    assert len(compose_prompt([*declared(*NAMES), *chinese], SESSION).encode()) <= MOST
+    chinese = declare_tools(*(f"tool_{number}" for number in range(100)), description="漢字" * 900)
+    assert len(compose_prompt([*declare_tools(*NAMES), *chinese], SESSION).encode()) <= MOST
 
 
 @pytest.mark.parametrize("section", sorted(set(SECTIONS.values()) - {"plan"}))
 def test_each_section_can_be_left_out_by_itself(section: str):
-    whole = compose_prompt(declared(*NAMES), SESSION)
+    whole = compose_prompt(declare_tools(*NAMES), SESSION)
     facts = PromptFacts(headless=False, repository=True, without=frozenset({section}))
-    less = compose_prompt(declared(*NAMES), facts)
+    less = compose_prompt(declare_tools(*NAMES), facts)
     assert len(less) < len(whole)
     assert set(less.split("\n")) < set(whole.split("\n"))
 

@@ -29,7 +29,7 @@ THOUGHTS = [chunk({"text": "hm", "thought": True}, finish="STOP")]
 DOWN = ServerFaultError("down", status=503)
 
 
-async def unpaced() -> None:
+async def no_pause() -> None:
     """Nobody is slower than the model."""
 
 
@@ -49,7 +49,7 @@ class Talk:
             ModelTraits(name="gemini-2.5-pro"),
             GenerateContentConfig(),
             History(),
-            Outlets(self.events.append, unpaced),
+            Outlets(self.events.append, no_pause),
             services,
         )
 
@@ -231,7 +231,7 @@ async def test_a_cancelled_wait_takes_the_prompt_back_and_the_next_one_goes_out(
         ModelTraits(name="m"),
         GenerateContentConfig(),
         History(),
-        Outlets(talk.events.append, unpaced),
+        Outlets(talk.events.append, no_pause),
     )
     task = asyncio.ensure_future(chat.send((Part(text="one"),), "p"))
     await begun.wait()

@@ -11,7 +11,7 @@ from alhena.chat.loops import (
     LoopKind,
 )
 from alhena.wire.content import FunctionResponse, Part
-from tests.chat.test_loops import called, fed, first
+from tests.chat.test_loops import feed_turns, first_loop, tool_call
 
 
 @pytest.mark.parametrize(
@@ -27,10 +27,10 @@ from tests.chat.test_loops import called, fed, first
     ],
 )
 def test_what_an_error_repeats_of_its_own_call_makes_it_no_other_error(say: Any, guess: Any):
-    found = fed(
-        *([called("f", say(guess(n)), failed=True, at=guess(n), n=[n])] for n in range(1, 30))
+    found = feed_turns(
+        *([tool_call("f", say(guess(n)), failed=True, at=guess(n), n=[n])] for n in range(1, 30))
     )
-    assert first(found) == ERROR_REPEATS
+    assert first_loop(found) == ERROR_REPEATS
     loop = found[ERROR_REPEATS - 1]
     assert loop is not None
     assert loop.kind is LoopKind.ERRORS
@@ -39,17 +39,17 @@ def test_what_an_error_repeats_of_its_own_call_makes_it_no_other_error(say: Any,
 def test_a_path_is_one_error_whether_it_is_said_from_the_root_or_not():
     def guess(n: int) -> CalledTool:
         path = f"src/f{n}" if n % 2 else f"/code/p/src/f{n}"
-        return called("f", f"File not found: /code/p/src/f{n}.", failed=True, path=path)
+        return tool_call("f", f"File not found: /code/p/src/f{n}.", failed=True, path=path)
 
-    assert first(fed(*([guess(n)] for n in range(30)))) == ERROR_REPEATS
+    assert first_loop(feed_turns(*([guess(n)] for n in range(30)))) == ERROR_REPEATS
 
 
 def test_an_error_that_says_something_else_each_time_is_progress_although_it_repeats_its_call():
     steps = [
-        [called("f", f"{n}: {2 * n} of 90 lines match, not one", failed=True, old=f"{n}")]
+        [tool_call("f", f"{n}: {2 * n} of 90 lines match, not one", failed=True, old=f"{n}")]
         for n in range(1, 41)
     ]
-    assert first(fed(*steps)) is None
+    assert first_loop(feed_turns(*steps)) is None
 
 
 def test_an_error_that_is_a_structure_is_looked_through():
@@ -58,10 +58,12 @@ def test_an_error_that_is_a_structure_is_looked_through():
         part = Part(function_response=FunctionResponse(name="f", response=response))
         return CalledTool("f", {"where": {"paths": [f"{n}x"]}}, (part,), failed=True)
 
-    assert first(fed(*([guess(n)] for n in range(30)))) == ERROR_REPEATS
+    assert first_loop(feed_turns(*([guess(n)] for n in range(30)))) == ERROR_REPEATS
 
 
 def test_words_of_a_call_are_looked_for_at_both_ends_of_a_long_error():
     middle = "x" * 3 * READ
-    found = fed(*([called("f", f"g{n} {middle} g{n}", failed=True, at=f"g{n}")] for n in range(30)))
-    assert first(found) == ERROR_REPEATS
+    found = feed_turns(
+        *([tool_call("f", f"g{n} {middle} g{n}", failed=True, at=f"g{n}")] for n in range(30))
+    )
+    assert first_loop(found) == ERROR_REPEATS

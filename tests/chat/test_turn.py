@@ -9,7 +9,7 @@ from alhena.wire.response import GenerateContentResponse
 from tests.support.server import call, chunk
 
 
-def fed(*chunks: dict) -> tuple[AnswerCollector, list[Event]]:
+def collect_chunks(*chunks: dict) -> tuple[AnswerCollector, list[Event]]:
     events: list[Event] = []
     turn = AnswerCollector("p#1", CallIds("token"), events.append)
     for item in chunks:
@@ -20,7 +20,7 @@ def fed(*chunks: dict) -> tuple[AnswerCollector, list[Event]]:
 
 @pytest.mark.requirement("CHAT-01", "WIRE-10", "WIRE-08")
 def test_chunks_become_thought_content_and_call_events_in_order():
-    turn, events = fed(
+    turn, events = collect_chunks(
         chunk({"text": "**Look** around first", "thought": True}),
         chunk(
             {"text": "I'll "}, {"text": "read"}, call("read_file", {"absolute_path": "a"}, id="7")
@@ -44,7 +44,7 @@ def test_chunks_become_thought_content_and_call_events_in_order():
 
 @pytest.mark.requirement("WIRE-10")
 def test_calls_without_an_id_get_one_and_no_two_of_a_turn_share_one():
-    turn, _ = fed(
+    turn, _ = collect_chunks(
         chunk(call("a", {}), call("a", {})), chunk(call("b", {}, id="x"), call("b", {}, id="x"))
     )
     ids = [info.call_id for info in turn.calls]
@@ -54,7 +54,9 @@ def test_calls_without_an_id_get_one_and_no_two_of_a_turn_share_one():
 
 
 def test_a_call_without_arguments_or_name_can_be_scheduled():
-    turn, _ = fed({"candidates": [{"content": {"parts": [{"functionCall": {"args": None}}]}}]})
+    turn, _ = collect_chunks(
+        {"candidates": [{"content": {"parts": [{"functionCall": {"args": None}}]}}]}
+    )
     assert (turn.calls[0].name, turn.calls[0].args) == ("generic_tool", {})
 
 
@@ -73,7 +75,7 @@ def test_a_call_without_arguments_or_name_can_be_scheduled():
     ],
 )
 def test_an_unusable_answer_is_an_error_with_its_reason(chunks: list[dict], reason: str):
-    turn, _ = fed(*chunks)
+    turn, _ = collect_chunks(*chunks)
     with pytest.raises(InvalidResponseError) as caught:
         turn.check(answers_tools=False)
     assert caught.value.reason == reason
@@ -81,10 +83,10 @@ def test_an_unusable_answer_is_an_error_with_its_reason(chunks: list[dict], reas
 
 @pytest.mark.requirement("WIRE-18")
 def test_an_answer_without_a_finish_reason_counts_as_cut_even_with_calls():
-    turn, _ = fed(chunk({"text": "half of"}))
+    turn, _ = collect_chunks(chunk({"text": "half of"}))
     with pytest.raises(StreamCutError):
         turn.check(answers_tools=False, reason_needed=False)
-    turn, _ = fed(chunk(call("a", {})))
+    turn, _ = collect_chunks(chunk(call("a", {})))
     with pytest.raises(StreamCutError):
         turn.check(answers_tools=False)
     turn.check(answers_tools=False, reason_needed=False)
@@ -92,14 +94,14 @@ def test_an_answer_without_a_finish_reason_counts_as_cut_even_with_calls():
 
 def test_a_chunk_with_calls_that_is_sent_twice_is_taken_once():
     twice = chunk({"text": "now"}, call("a", {"x": 1}))
-    turn, events = fed(twice, twice, chunk(call("a", {"x": 1})), chunk(finish="STOP"))
+    turn, events = collect_chunks(twice, twice, chunk(call("a", {"x": 1})), chunk(finish="STOP"))
     assert [info.args for info in turn.calls] == [{"x": 1}, {"x": 1}]
     assert turn.text == "now"
     assert [type(event) for event in events].count(ContentEvent) == 1
 
 
 def test_texts_that_repeat_are_no_chunk_sent_twice():
-    turn, _ = fed(chunk({"text": "ha"}), chunk({"text": "ha"}), chunk(finish="STOP"))
+    turn, _ = collect_chunks(chunk({"text": "ha"}), chunk({"text": "ha"}), chunk(finish="STOP"))
     assert turn.text == "haha"
 
 
@@ -108,16 +110,16 @@ def test_a_call_that_comes_in_pieces_is_malformed_and_never_run():
     first["functionCall"] |= {"willContinue": True}
     piece = {"functionCall": {"partialArgs": [{"jsonPath": "$.a", "stringValue": "x"}]}}
     for chunks in ([chunk(first)], [chunk(piece)], [chunk(first), chunk(piece)]):
-        turn, _ = fed(*chunks, chunk(finish="STOP"))
+        turn, _ = collect_chunks(*chunks, chunk(finish="STOP"))
         with pytest.raises(InvalidResponseError) as caught:
             turn.check(answers_tools=False)
         assert caught.value.reason == "malformed_function_call"
 
 
 def test_text_cut_by_the_token_limit_and_silence_after_tools_are_answers():
-    turn, _ = fed(chunk({"text": "long"}, finish="MAX_TOKENS"))
+    turn, _ = collect_chunks(chunk({"text": "long"}, finish="MAX_TOKENS"))
     turn.check(answers_tools=False)
-    turn, _ = fed(chunk(finish="STOP"))
+    turn, _ = collect_chunks(chunk(finish="STOP"))
     turn.check(answers_tools=True)
 
 
@@ -137,5 +139,5 @@ def test_a_thought_has_a_subject_when_it_is_set_in_bold(text, subject, descripti
 @pytest.mark.requirement("SCHED-08")
 def test_calls_carry_the_trace_id_of_their_response():
     first = {**chunk(call("glob", {"pattern": "*"}, id="c1")), "responseId": "t-1"}
-    turn, _ = fed(first, chunk(call("glob", {"pattern": "a"}, id="c2"), finish="STOP"))
+    turn, _ = collect_chunks(first, chunk(call("glob", {"pattern": "a"}, id="c2"), finish="STOP"))
     assert [each.trace_id for each in turn.calls] == ["t-1", "t-1"]

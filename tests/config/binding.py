@@ -13,7 +13,7 @@ def here(project: Path, **environ: str) -> Place:
     return open_place(project, given)
 
 
-def accepted(project: Path, **environ: str) -> None:
+def accept_pending(project: Path, **environ: str) -> None:
     """Accepts all that is held back."""
     place = here(project, **environ)
     accept(place, place.pending)

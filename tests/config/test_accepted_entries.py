@@ -11,7 +11,7 @@ from alhena.config.documents import MAX_BYTES
 from alhena.config.home import trusted_commands_path
 from alhena.config.pinned_entries import bound_entries, with_accepted
 from alhena.errors import ConfigError
-from tests.config.binding import accepted, here, pending
+from tests.config.binding import accept_pending, here, pending
 from tests.config.places import workspace, write
 
 GOOD: dict[str, Any] = {
@@ -24,7 +24,7 @@ GOOD: dict[str, Any] = {
 
 
 @pytest.fixture(autouse=True)
-def _trusted(home: Path, project: Path) -> None:
+def _trust_project(home: Path, project: Path) -> None:
     write(home / ".gemini" / "trustedFolders.json", {str(project): "TRUST_FOLDER"})
 
 
@@ -33,7 +33,7 @@ def test_a_member_with_the_name_of_a_file_does_not_stand_for_it(project: Path) -
     dotenv = write(project / ".env", "MODE=good\n")
     entry = {**GOOD, "env": {"MODE": "$MODE"}}
     workspace(project, {"mcpServers": {"s": entry}})
-    accepted(project)
+    accept_pending(project)
     (known,) = json.loads(trusted_commands_path(os.environ).read_bytes())[str(project)].values()
     file.write_text("evil", encoding="utf-8")
     dotenv.write_text("MODE=evil\n", encoding="utf-8")
@@ -49,7 +49,7 @@ def test_what_an_earlier_form_of_the_file_has_is_asked_about_once_more(project: 
     old = {str(project): {entry.key: {"parts": {"command": "0"}, "text": entry.text}}}
     write(trusted_commands_path(os.environ), old)
     assert pending(here(project)) == {"mcpServers.s": "it is not accepted yet"}
-    accepted(project)
+    accept_pending(project)
 
 
 def of_size(members: int) -> dict[str, Any]:

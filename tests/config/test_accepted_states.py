@@ -14,14 +14,14 @@ from alhena.config.pinned_entries import (
     without_accepted,
 )
 from alhena.errors import DamagedError
-from tests.config.binding import accepted, here, pending
+from tests.config.binding import accept_pending, here, pending
 from tests.config.places import workspace, write
 
 KEY = "mcpServers.s"
 
 
 @pytest.fixture(autouse=True)
-def _trusted(home: Path, project: Path) -> None:
+def _trust_project(home: Path, project: Path) -> None:
     write(home / ".gemini" / "trustedFolders.json", {str(project): "TRUST_FOLDER"})
 
 
@@ -33,7 +33,7 @@ def test_between_two_branches_nobody_is_asked_again(project: Path) -> None:
     for branch in ("main", "work"):
         says(project, branch)
         write(project / "main", branch)
-        accepted(project)
+        accept_pending(project)
     for branch in ("main", "work", "main"):
         says(project, branch)
         write(project / "main", branch)
@@ -44,7 +44,7 @@ def test_states_are_not_mixed(project: Path) -> None:
     for word in ("one", "two"):
         says(project, "run.js", word)
         write(project / "run.js", word)
-        accepted(project)
+        accept_pending(project)
     says(project, "run.js", "one")
     assert list(pending(here(project))) == [KEY]
 
@@ -52,12 +52,12 @@ def test_states_are_not_mixed(project: Path) -> None:
 def test_so_many_states_are_kept_and_the_oldest_goes(project: Path) -> None:
     for number in range(MAX_STATES + 1):
         says(project, str(number))
-        accepted(project)
+        accept_pending(project)
     says(project, "1")
     assert pending(here(project)) == {}
     says(project, "0")
     assert list(pending(here(project))) == [KEY]
-    accepted(project)
+    accept_pending(project)
     says(project, "1")
     assert list(pending(here(project))) == [KEY]
 
@@ -71,7 +71,7 @@ def test_the_difference_is_from_the_state_that_is_most_like_the_one_now(project:
     for state in states:
         write(project / "main", str(state["command"]))
         workspace(project, {"mcpServers": {"s": state}})
-        accepted(project)
+        accept_pending(project)
     write(project / "main", "changed")
     workspace(project, {"mcpServers": {"s": states[0]}})
     (held,) = here(project).pending
@@ -84,9 +84,9 @@ def test_the_difference_is_from_the_state_that_is_most_like_the_one_now(project:
 
 def test_an_entry_that_is_not_on_every_branch_is_not_asked_about_again(project: Path) -> None:
     says(project, "main")
-    accepted(project)
+    accept_pending(project)
     says(project, "work", name="t")
-    accepted(project)
+    accept_pending(project)
     says(project, "main")
     assert pending(here(project)) == {}
 
@@ -129,7 +129,7 @@ def test_where_it_cannot_be_told_what_was_accepted_all_is_held_back_with_one_wor
     assert warning.count(str(file)) == 1
     assert "alhena trust accepts it." in warning
     assert file.read_text(encoding="utf-8") == text
-    accepted(project)
+    accept_pending(project)
     assert file.with_name(f"{file.name}.damaged-1").read_text(encoding="utf-8") == text
     assert file.stat().st_mode & 0o777 == 0o600
 

@@ -10,7 +10,7 @@ from alhena.system.environment import child_environment
 from tests.config.places import opened, user, workspace, write
 
 
-def seen(place: Place) -> dict[str, str]:
+def values_of_names(place: Place) -> dict[str, str]:
     """Values of `$NAME` in a project's settings."""
     projects = [file.variables for file in place.env_files if file.local]
     return {**place.environ, **(projects[0] if projects else {})}
@@ -32,11 +32,11 @@ def test_the_nearest_file_counts_and_that_of_the_gemini_folder_first_and_the_use
     for number, path in enumerate(places):
         write(path, f"WHICH={number}\nONLY_{number}=1\n")
         place = opened(inner)
-        assert seen(place)["WHICH"] == str(number)
+        assert values_of_names(place)["WHICH"] == str(number)
         of_user = [path] if number < 2 else []
         of_project = [] if number < 2 else [path]
         assert [file.path for file in place.env_files] == [*of_project, *(of_user or places[1:2])]
-        only = {name for name in seen(place) if name.startswith("ONLY_")}
+        only = {name for name in values_of_names(place) if name.startswith("ONLY_")}
         assert only == {f"ONLY_{number}", f"ONLY_{min(number, 1)}"}
 
 
@@ -47,21 +47,23 @@ def test_a_projects_file_takes_nothing_of_the_users_away(home: Path, project: Pa
     assert place.environ["GEMINI_API_KEY"] == "mine"
     assert place.environ["GEMINI_MODEL"] == "theirs"
     assert place.environ["OWN"] == "mine"
-    assert seen(place)["OWN"] == "theirs"  # in the settings of the project, which it is written for
+    assert (
+        values_of_names(place)["OWN"] == "theirs"
+    )  # in the settings of the project, which it is written for
     children = child_environment(place.environ).variables
     assert (children["OWN"], children.get("DB_PORT")) == ("mine", None)
 
 
 def test_what_is_set_already_stays_even_when_it_is_empty(project: Path) -> None:
     write(project / ".env", "A=file\nB=file\nC=file\n")
-    environ = seen(opened(project, A="mine", B=""))
+    environ = values_of_names(opened(project, A="mine", B=""))
     assert (environ["A"], environ["B"], environ["C"]) == ("mine", "", "file")
 
 
 def test_a_project_that_is_not_trusted_leaves_the_users_own_file(home: Path, project: Path) -> None:
     write(project / ".env", "A=theirs\nGEMINI_API_KEY=theirs\n")
     write(home / ".gemini" / ".env", "A=mine\n")
-    environ = seen(opened(project, trusted=False))
+    environ = values_of_names(opened(project, trusted=False))
     assert environ["A"] == "mine"
     assert "GEMINI_API_KEY" not in environ
 
@@ -74,30 +76,30 @@ def test_a_file_above_counts_only_where_its_own_folder_is_trusted(
     write(project / ".env", "A=1\n")
     trust = home / ".gemini" / "trustedFolders.json"
     write(trust, {str(inner): "TRUST_FOLDER"})
-    assert "A" not in seen(opened(inner, trusted=False))
+    assert "A" not in values_of_names(opened(inner, trusted=False))
     write(trust, {str(project): "TRUST_FOLDER"})
-    assert seen(opened(inner, trusted=False))["A"] == "1"
+    assert values_of_names(opened(inner, trusted=False))["A"] == "1"
 
 
 def test_debugging_is_not_turned_on_by_a_project(home: Path, project: Path) -> None:
     write(project / ".env", "DEBUG=1\nDEBUG_MODE=1\nMINE=1\n")
     place = opened(project)
-    assert "DEBUG" not in seen(place)
-    assert "DEBUG_MODE" not in seen(place)
+    assert "DEBUG" not in values_of_names(place)
+    assert "DEBUG_MODE" not in values_of_names(place)
     assert any("DEBUG, DEBUG_MODE" in note for note in place.notes)
     user(home, {"advanced": {"excludedEnvVars": ["MINE"]}})
     place = opened(project)
-    assert ("DEBUG" in seen(place), "MINE" in seen(place)) == (True, False)
+    assert ("DEBUG" in values_of_names(place), "MINE" in values_of_names(place)) == (True, False)
     (project / ".env").rename(project / ".gemini.env")
     write(project / ".gemini" / ".env", "MINE=1\n")
-    assert seen(opened(project))["MINE"] == "1"
+    assert values_of_names(opened(project))["MINE"] == "1"
 
 
 def test_local_files_can_be_turned_off(home: Path, project: Path) -> None:
     write(project / ".env", "A=1\n")
     write(home / ".env", "B=2\n")
     user(home, {"advanced": {"ignoreLocalEnv": True}})
-    environ = seen(opened(project))
+    environ = values_of_names(opened(project))
     assert ("A" in environ, environ.get("B")) == (False, "2")
 
 
@@ -165,8 +167,8 @@ def test_a_project_never_says_where_secrets_go_or_what_runs(name: str, project: 
     text = f"{name}=evil\n{name.lower()}=evil\n{name.title()}=evil\nHARMLESS=1\n"
     write(project / ".gemini" / ".env", text)
     place = opened(project)
-    assert {key for key, value in seen(place).items() if value == "evil"} == set()
-    assert seen(place)["HARMLESS"] == "1"
+    assert {key for key, value in values_of_names(place).items() if value == "evil"} == set()
+    assert values_of_names(place)["HARMLESS"] == "1"
     (warning,) = place.warnings
     assert name in warning
     assert "evil" not in warning
@@ -206,7 +208,7 @@ def test_a_variable_of_a_project_is_not_put_into_the_settings_of_the_user(
 def test_a_file_that_cannot_be_read_is_a_warning(project: Path, data: bytes) -> None:
     (project / ".env").write_bytes(data)
     place = opened(project)
-    assert "A" not in seen(place)
+    assert "A" not in values_of_names(place)
     (warning,) = place.warnings
     assert warning.startswith(f"{project / '.env'} is not read")
 
@@ -220,7 +222,7 @@ def test_what_is_no_file_is_passed_over(home: Path, project: Path) -> None:
 def test_a_value_that_no_process_takes_is_left_out(project: Path) -> None:
     write(project / ".env", "A='a\0b'\nB=1\n")
     place = opened(project)
-    assert ("A" in seen(place), seen(place)["B"]) == (False, "1")
+    assert ("A" in values_of_names(place), values_of_names(place)["B"]) == (False, "1")
     assert len(place.warnings) == 1
 
 

@@ -68,7 +68,7 @@ def fitting(default: Any) -> st.SearchStrategy[Any]:
             )
 
 
-def nested(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def nested_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document: dict[str, Any] = {}
     for key, value in pairs:
         document = with_value(document, tuple(key.split(".")), value)
@@ -84,7 +84,7 @@ LIKELY = st.lists(
         )
     ),
     max_size=6,
-).map(nested)  # fmt: skip
+).map(nested_object)  # fmt: skip
 
 
 def open_with(mine: bytes, theirs: bytes, env: bytes = b"") -> Place | ConfigError:

@@ -12,7 +12,9 @@ from alhena.config.settings import settings_of
 from alhena.mcp.listing import add_name_hash, names_to_refuse, valid_name
 
 
-def configured(entries: dict[str, Any], environ: dict[str, str] | None = None, **mcp: Any) -> Any:
+def configure_servers(
+    entries: dict[str, Any], environ: dict[str, str] | None = None, **mcp: Any
+) -> Any:
     return configured_servers(
         settings_of({"mcpServers": entries, "mcp": mcp}, "test"), environ or {}
     )
@@ -31,7 +33,7 @@ def configured(entries: dict[str, Any], environ: dict[str, str] | None = None, *
     ],
 )
 def test_the_keys_choose_the_transport(entry: dict[str, Any], transport: McpTransport) -> None:
-    assert configured({"s": entry}).servers["s"].transport is transport
+    assert configure_servers({"s": entry}).servers["s"].transport is transport
 
 
 @pytest.mark.parametrize(
@@ -48,7 +50,7 @@ def test_the_keys_choose_the_transport(entry: dict[str, Any], transport: McpTran
     ],
 )
 def test_an_entry_that_cannot_be_used_is_told_and_costs_no_other(entry: Any, said: str) -> None:
-    found = configured({"s": entry, "good": {"command": "x"}})
+    found = configure_servers({"s": entry, "good": {"command": "x"}})
     assert list(found.servers) == ["good"]
     assert said in found.problems["s"]
 
@@ -117,7 +119,7 @@ def test_a_server_of_a_project_gets_no_credential_by_its_name(
 
 
 def test_settings_of_a_program_are_taken_as_they_are() -> None:
-    server = configured({"s": ENTRY}, {"A": "va", "BIN": "/bin", "B": "b"}).servers["s"]
+    server = configure_servers({"s": ENTRY}, {"A": "va", "BIN": "/bin", "B": "b"}).servers["s"]
     assert server.command == "${BIN}/x"
     assert server.args == ("$A", "${B:-b}", "$NONE", "${NONE}", "a$")
     assert server.env == {"K": "$A", "N": "5", "T": "true", "F": "1.5"}
@@ -126,7 +128,7 @@ def test_settings_of_a_program_are_taken_as_they_are() -> None:
 
 def test_servers_that_are_not_wanted_are_not_there() -> None:
     entries = {name: {"command": "x"} for name in ("a", "b", "c")}
-    found = configured(entries, allowed=["a", "b"], excluded=["b"])
+    found = configure_servers(entries, allowed=["a", "b"], excluded=["b"])
     assert list(found.servers) == ["a"]
     assert found.disabled == {
         "b": "mcp.excluded names it",
@@ -136,22 +138,22 @@ def test_servers_that_are_not_wanted_are_not_there() -> None:
 
 def test_a_star_names_all_servers() -> None:
     entries = {name: {"command": "x"} for name in ("a", "b")}
-    assert list(configured(entries, allowed=["*"]).servers) == ["a", "b"]
-    assert configured(entries, excluded=["*"]).servers == {}
+    assert list(configure_servers(entries, allowed=["*"]).servers) == ["a", "b"]
+    assert configure_servers(entries, excluded=["*"]).servers == {}
 
 
 def test_the_server_command_is_one_more_server() -> None:
-    found = configured({}, serverCommand="node 'my server.js' --x")
+    found = configure_servers({}, serverCommand="node 'my server.js' --x")
     assert found.servers["mcp"].command == "node"
     assert found.servers["mcp"].args == ("my server.js", "--x")
-    assert configured({}, serverCommand="  ").servers == {}
-    assert "names neither command" in configured({}, serverCommand="''").problems["mcp"]
-    assert "No closing quotation" in configured({}, serverCommand="a 'b").problems["mcp"]
+    assert configure_servers({}, serverCommand="  ").servers == {}
+    assert "names neither command" in configure_servers({}, serverCommand="''").problems["mcp"]
+    assert "No closing quotation" in configure_servers({}, serverCommand="a 'b").problems["mcp"]
 
 
 def test_tools_are_chosen_by_name() -> None:
     entry = {"command": "x", "includeTools": ["a", "b(c)", "d"], "excludeTools": ["d"]}
-    server = configured({"s": entry}).servers["s"]
+    server = configure_servers({"s": entry}).servers["s"]
     assert [name for name in "abcd" if server.takes(name)] == ["a", "b"]
 
 
@@ -162,13 +164,13 @@ def test_a_tool_is_excluded_by_every_name_that_it_may_be_called_by() -> None:
         ("9a", "_9a"), (long, valid_name(long)), (long, f"s__{long}"),
         ("a", add_name_hash("s__a", ("s", "a"))),
     ):  # fmt: skip
-        server = configured({"s": {"command": "x", "excludeTools": [name]}}).servers["s"]
+        server = configure_servers({"s": {"command": "x", "excludeTools": [name]}}).servers["s"]
         assert not server.takes(tool, names_to_refuse(("s", tool))), name
         assert server.takes("other", names_to_refuse(("s", "other"))), name
 
 
 def test_an_oauth_secret_shows_nowhere() -> None:
     entry = {"httpUrl": "http://a/", "oauth": {"clientId": "id", "clientSecret": "s3cret"}}
-    server = configured({"s": entry}).servers["s"]
+    server = configure_servers({"s": entry}).servers["s"]
     assert server.oauth.client_secret == "s3cret"
     assert "s3cret" not in repr(server) + repr(server.oauth)

@@ -56,13 +56,13 @@ def test_a_link_into_the_folder_is_the_file_that_it_leads_to(files: Path, tmp_pa
 
 
 @pytest.fixture
-def trusted(home: Path, files: Path) -> Path:
+def trusted_folder(home: Path, files: Path) -> Path:
     write(home / ".gemini" / "trustedFolders.json", {str(files): "TRUST_FOLDER"})
     return files
 
 
-def test_a_command_of_which_no_file_is_watched_says_so(trusted: Path) -> None:
-    files = trusted
+def test_a_command_of_which_no_file_is_watched_says_so(trusted_folder: Path) -> None:
+    files = trusted_folder
     workspace(files, {"mcpServers": {"s": {"command": "python", "args": ["-c", "import x"]}}})
     (entry,) = here(files).pending
     assert "no file of it is checked for changes" in entry.text

@@ -9,22 +9,22 @@ import pytest
 from alhena.config.home import trusted_commands_path
 from alhena.config.pinned_entries import BoundEntry, named_files
 from alhena.frontends.shared.folder_trust import call_data
-from tests.config.binding import accepted, here, pending
+from tests.config.binding import accept_pending, here, pending
 from tests.config.places import workspace, write
 
 MEMORY = {"command": "node", "args": ["server.js", "--memory", "memory.json"]}
 
 
 @pytest.fixture(autouse=True)
-def _accepted(home: Path, project: Path) -> None:
+def _accept_servers(home: Path, project: Path) -> None:
     write(home / ".gemini" / "trustedFolders.json", {str(project): "TRUST_FOLDER"})
     write(project / "server.js", "1")
     write(project / "memory.json", "{}")
     workspace(project, {"mcpServers": {"s": MEMORY}})
-    accepted(project)
+    accept_pending(project)
 
 
-def called(project: Path, path: str = "memory.json") -> tuple[BoundEntry, ...]:
+def entries_of_call(project: Path, path: str = "memory.json") -> tuple[BoundEntry, ...]:
     return call_data(here(project), path)
 
 
@@ -42,7 +42,7 @@ def test_of_a_text_that_has_changed_it_is_known_that_it_may_be_data(project: Pat
 
 
 def test_what_is_called_data_may_change_go_and_come_and_the_rest_may_not(project: Path) -> None:
-    assert [each.key for each in called(project)] == ["mcpServers.s"]
+    assert [each.key for each in entries_of_call(project)] == ["mcpServers.s"]
     write(project / "memory.json", "{2}")
     assert pending(here(project)) == {}
     (project / "memory.json").unlink()
@@ -56,23 +56,23 @@ def test_what_is_called_data_may_change_go_and_come_and_the_rest_may_not(project
 def test_it_stays_data_of_a_program_that_is_accepted_anew_under_the_same_entry(
     project: Path,
 ) -> None:
-    called(project)
+    entries_of_call(project)
     write(project / "server.js", "2")
-    accepted(project)
+    accept_pending(project)
     write(project / "memory.json", "{2}")
     assert pending(here(project)) == {}
 
 
 def test_an_entry_that_is_another_has_to_be_told_again(project: Path) -> None:
-    called(project)
+    entries_of_call(project)
     workspace(project, {"mcpServers": {"s": {**MEMORY, "args": [*MEMORY["args"], "--run"]}}})
-    accepted(project)
+    accept_pending(project)
     write(project / "memory.json", "{2}")
     assert pending(here(project))["mcpServers.s"].endswith("changed: the file memory.json")
 
 
 def test_what_has_become_a_program_is_no_data_any_more(project: Path) -> None:
-    called(project)
+    entries_of_call(project)
     (project / "memory.json").write_text("#!/bin/sh\n", encoding="utf-8")
     assert pending(here(project))["mcpServers.s"].endswith("changed: the file memory.json")
     (project / "memory.json").write_text("{2}", encoding="utf-8")
@@ -86,8 +86,8 @@ def test_what_has_become_a_program_is_no_data_any_more(project: Path) -> None:
 
 
 def test_code_cannot_be_called_data(project: Path) -> None:
-    assert called(project, "server.js") == ()
-    assert called(project, "nothing.json") == ()
+    assert entries_of_call(project, "server.js") == ()
+    assert entries_of_call(project, "nothing.json") == ()
     known = json.loads(trusted_commands_path(os.environ).read_bytes())
     assert "data" not in known[str(project)]["mcpServers.s"]["states"][0]
 
@@ -101,8 +101,8 @@ def test_a_name_of_the_command_itself_is_never_data(project: Path) -> None:
 def test_by_calling_a_file_data_nothing_is_accepted(project: Path) -> None:
     write(project / "server.js", "2")
     write(project / "memory.json", "{2}")
-    called(project)
+    entries_of_call(project)
     assert pending(here(project))["mcpServers.s"].endswith("changed: the file server.js")
     workspace(project, {"mcpServers": {"s": {**MEMORY, "cwd": "."}, "t": MEMORY}})
-    called(project)
+    entries_of_call(project)
     assert list(pending(here(project))) == ["mcpServers.s", "mcpServers.t"]

@@ -13,18 +13,18 @@ from alhena.config.effective_settings import Place, open_place
 from alhena.config.mcp_servers import configured_servers
 from alhena.config.pinned_entries import with_accepted
 from alhena.errors import ConfigError
-from tests.config.binding import accepted, here, pending
+from tests.config.binding import accept_pending, here, pending
 from tests.config.places import user, workspace, write
 
 SERVER = {"command": "node", "args": ["server.js", "--fast"], "env": {"MODE": "a"}}
 
 
 @pytest.fixture(autouse=True)
-def _trusted(home: Path, project: Path) -> None:
+def _trust_project(home: Path, project: Path) -> None:
     write(home / ".gemini" / "trustedFolders.json", {str(project): "TRUST_FOLDER"})
 
 
-def started(place: Place) -> list[str]:
+def started_servers(place: Place) -> list[str]:
     found = configured_servers(place.settings, place.environ, held=place.held_servers)
     return list(found.servers)
 
@@ -44,9 +44,9 @@ def test_what_nobody_has_accepted_is_held_back_and_the_rest_counts(project: Path
 
 def test_what_was_accepted_is_there_for_good(home: Path, project: Path) -> None:
     workspace(project, {"mcpServers": {"s": SERVER}})
-    accepted(project)
+    accept_pending(project)
     place = here(project)
-    assert (started(place), place.warnings) == (["s"], ())
+    assert (started_servers(place), place.warnings) == (["s"], ())
     file = home / ".gemini" / "trusted_commands.json"
     assert file.stat().st_mode & 0o777 == 0o600
 
@@ -71,15 +71,15 @@ def test_a_change_is_held_back_and_says_what_is_another(
     project: Path, change: dict[str, Any]
 ) -> None:
     workspace(project, {"mcpServers": {"s": SERVER, "t": {"command": "x"}}})
-    accepted(project)
+    accept_pending(project)
     workspace(project, {"mcpServers": {"s": {**SERVER, **change}, "t": {"command": "x"}}})
     place = here(project)
-    assert started(place) == ["t"]
+    assert started_servers(place) == ["t"]
     assert pending(place) == {
         "mcpServers.s": "it has changed since it was accepted; changed: the entry",
     }
     workspace(project, {"mcpServers": {"s": SERVER}})
-    assert started(here(project)) == ["s"]
+    assert started_servers(here(project)) == ["s"]
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ def test_what_does_not_say_what_a_server_is_may_change(
     project: Path, change: dict[str, Any]
 ) -> None:
     workspace(project, {"mcpServers": {"s": SERVER}})
-    accepted(project)
+    accept_pending(project)
     workspace(project, {"mcpServers": {"s": {**SERVER, **change}}})
-    assert started(here(project)) == ["s"]
+    assert started_servers(here(project)) == ["s"]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_file_of_the_folder_that_a_command_names_is_part_of_it(
 ) -> None:
     write(project / file, "print(1)")
     workspace(project, {"mcpServers": {"s": {"command": "python", "args": args}}})
-    accepted(project)
+    accept_pending(project)
     (project / file).write_text("print(2)", encoding="utf-8")
     assert pending(here(project)) == {
         "mcpServers.s": f"it has changed since it was accepted; changed: the file {file}"
@@ -124,7 +124,7 @@ def test_a_file_beside_the_directory_of_a_server_is_part_of_it(project: Path) ->
     write(project / "sub" / "run.sh", "1")
     entry = {"command": "./run.sh", "cwd": "sub"}
     workspace(project, {"mcpServers": {"s": entry}})
-    accepted(project)
+    accept_pending(project)
     write(project / "sub" / "run.sh", "2")
     assert pending(here(project))["mcpServers.s"].endswith("changed: the file sub/run.sh")
 
@@ -135,7 +135,7 @@ def test_a_file_beside_the_folder_is_part_of_it_where_it_is_named_from_there(
     folder = project / "app"
     write(project / "server.py", "1")
     workspace(folder, {"mcpServers": {"s": {"command": "python", "args": ["../server.py"]}}})
-    accepted(folder)
+    accept_pending(folder)
     write(project / "server.py", "2")
     assert pending(here(folder))["mcpServers.s"].endswith("changed: the file ../server.py")
 
@@ -146,7 +146,7 @@ def test_a_file_too_large_to_be_read_is_known_by_its_size(
     monkeypatch.setattr(named_files, "MAX_FILE", 10)
     file = write(project / "big", "x" * 20)
     workspace(project, {"mcpServers": {"s": {"command": "./big"}}})
-    accepted(project)
+    accept_pending(project)
     with file.open("a", encoding="utf-8") as more:
         more.write("y")
     assert pending(here(project))["mcpServers.s"].endswith("changed: the file big")
@@ -164,9 +164,9 @@ def test_a_fifo_or_a_directory_of_that_name_is_no_file(project: Path) -> None:
 def test_files_elsewhere_are_the_users_own(project: Path, tmp_path: Path) -> None:
     outside = write(tmp_path / "outside.py", "1")
     workspace(project, {"mcpServers": {"s": {"command": "python", "args": [str(outside)]}}})
-    accepted(project)
+    accept_pending(project)
     write(outside, "2")
-    assert started(here(project)) == ["s"]
+    assert started_servers(here(project)) == ["s"]
 
 
 COMMANDS: list[tuple[str, Callable[[str], Any]]] = [
@@ -183,7 +183,7 @@ def test_commands_of_a_workspace_are_bound_likewise(
 ) -> None:
     workspace(project, settings("bin/list"))
     assert pending(here(project)) == {key: "it is not accepted yet"}
-    accepted(project)
+    accept_pending(project)
     workspace(project, settings("bin/list | sh"))
     place = here(project)
     assert pending(place) == {key: "it has changed since it was accepted; changed: the entry"}
@@ -206,9 +206,9 @@ def test_what_the_env_file_of_the_project_puts_in_is_part_of_it(project: Path) -
     assert "with TOOL of .env = good" in bound.text
     assert "place" not in bound.text
     assert bound.given == ()
-    accepted(project)
+    accept_pending(project)
     write(project / ".env", dotenv.format("good", "two", "place"))  # a secret that is renewed
-    assert started(here(project)) == ["s"]
+    assert started_servers(here(project)) == ["s"]
     write(project / ".env", dotenv.format("evil", "one", "place"))
     assert pending(here(project))["mcpServers.s"].endswith("changed: TOOL of .env")
     write(project / ".env", dotenv.format("good", "one", "other"))
@@ -219,19 +219,19 @@ def test_what_the_users_own_variables_hold_may_change(project: Path) -> None:
     workspace(project, {"mcpServers": {"s": {"command": "x", "env": {"T": "$MY_TOKEN"}}}})
     (bound,) = here(project, MY_TOKEN="one").pending
     assert bound.given == ("MY_TOKEN",)
-    accepted(project, MY_TOKEN="one")
-    assert started(here(project, MY_TOKEN="two")) == ["s"]
+    accept_pending(project, MY_TOKEN="one")
+    assert started_servers(here(project, MY_TOKEN="two")) == ["s"]
 
 
 def test_trust_that_is_said_for_a_run_is_of_what_is_there(project: Path) -> None:
     workspace(project, {"mcpServers": {"s": SERVER}})
-    assert started(open_place(project, os.environ, skip_trust=True)) == ["s"]
-    assert started(here(project, GEMINI_CLI_TRUST_WORKSPACE="true")) == ["s"]
+    assert started_servers(open_place(project, os.environ, skip_trust=True)) == ["s"]
+    assert started_servers(here(project, GEMINI_CLI_TRUST_WORKSPACE="true")) == ["s"]
 
 
 def test_a_folder_in_one_that_is_trusted_is_bound_by_itself(home: Path, project: Path) -> None:
     workspace(project, {"mcpServers": {"s": SERVER}})
-    accepted(project)
+    accept_pending(project)
     inner = project / "clone"
     workspace(inner, {"mcpServers": {"s": SERVER}})
     assert pending(here(inner)) == {"mcpServers.s": "it is not accepted yet"}
@@ -241,7 +241,7 @@ def test_servers_of_the_user_are_not_asked_about(home: Path, project: Path) -> N
     user(home, {"mcpServers": {"mine": SERVER}})
     workspace(project, {"mcpServers": {"mine": {"command": "evil"}}})
     place = here(project)
-    assert (started(place), place.pending) == (["mine"], ())
+    assert (started_servers(place), place.pending) == (["mine"], ())
 
 
 def test_many_that_are_held_back_make_one_warning(project: Path) -> None:
@@ -267,6 +267,6 @@ def test_the_file_does_not_grow_without_end(project: Path) -> None:
 def test_an_entry_of_any_shape_can_be_bound(project: Path, entry: Any) -> None:
     try:
         workspace(project, {"mcpServers": {"s": entry}})
-        accepted(project)
+        accept_pending(project)
     except ConfigError:
         assert not isinstance(entry, dict)

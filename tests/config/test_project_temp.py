@@ -28,7 +28,7 @@ def environ(home: Path) -> dict[str, str]:
     return {"HOME": str(home)}
 
 
-def marked(temp: Path, data: bytes) -> None:
+def write_mark(temp: Path, data: bytes) -> None:
     temp.mkdir(parents=True, exist_ok=True)
     (temp / ".project_root").write_bytes(data)
 
@@ -49,7 +49,7 @@ def _claims(environ: dict[str, str], project: Path, ready: "list[str]") -> None:
 
 
 def test_of_many_who_come_at_once_each_has_a_directory_of_its_own(environ: dict[str, str]):
-    marked(project_temp(environ, A), b"")  # nobody's
+    write_mark(project_temp(environ, A), b"")  # nobody's
     projects = [Path(f"/{parent}/app") for parent in "abcdefgh"]
     context = multiprocessing.get_context("spawn")
     with context.Manager() as shared:
@@ -70,7 +70,7 @@ def test_of_many_who_come_at_once_each_has_a_directory_of_its_own(environ: dict[
 @pytest.mark.parametrize("data", [b"", b"\n", b"\0" * 6, b"app", b"/a/a\0\0"])
 def test_a_mark_that_names_no_folder_is_nobodys(environ: dict[str, str], data: bytes):
     temp = project_temp(environ, A)
-    marked(temp, data)
+    write_mark(temp, data)
     assert project_temp(environ, B) == temp
     claim_project_temp(temp, B)
     assert (temp / ".project_root").read_text(encoding="utf-8") == str(B)
@@ -104,10 +104,10 @@ def test_a_directory_that_was_handed_over_is_found_by_the_new_name(environ: dict
 def test_where_a_file_system_has_no_locks_projects_have_directories_as_well(
     environ: dict[str, str], code: int, monkeypatch: pytest.MonkeyPatch
 ):
-    def refused(_descriptor: int, _operation: int) -> None:
+    def refuse_lock(_descriptor: int, _operation: int) -> None:
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(fcntl, "flock", refused)
+    monkeypatch.setattr(fcntl, "flock", refuse_lock)
     assert claimed_project_temp(environ, A).name == "app"
     assert claimed_project_temp(environ, B).name == "app-1"
 
@@ -126,10 +126,10 @@ def test_one_that_looks_free_and_cannot_be_had_is_not_asked_for_ever(
 ):
     taken = project_temp(environ, A)
 
-    def lost(temp: Path, _project: Path) -> None:
+    def lose_race(temp: Path, _project: Path) -> None:
         raise TakenError(errno.EEXIST, "it has become another project's", str(temp))
 
-    monkeypatch.setattr("alhena.config.home.claim_project_temp", lost)
+    monkeypatch.setattr("alhena.config.home.claim_project_temp", lose_race)
     with pytest.raises(TakenError):
         claimed_project_temp(environ, A)
     assert not taken.exists()

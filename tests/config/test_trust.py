@@ -8,13 +8,13 @@ from alhena.config.effective_settings import folder_trust
 from alhena.errors import ConfigError
 
 
-def listed(home: Path, **levels: str) -> None:
+def write_trust_levels(home: Path, **levels: str) -> None:
     (home / ".gemini").mkdir(exist_ok=True)
     file = home / ".gemini" / "trustedFolders.json"
     file.write_text(json.dumps(levels), encoding="utf-8")
 
 
-def trusted(folder: Path, **environ: str) -> bool:
+def is_trusted(folder: Path, **environ: str) -> bool:
     return folder_trust(folder, {**os.environ, **environ}).trusted
 
 
@@ -46,51 +46,57 @@ def test_the_longest_path_of_the_list_that_holds_the_folder_decides(
 ) -> None:
     inner = project / "a" / "b"
     inner.mkdir(parents=True)
-    listed(home, **{str(project): "TRUST_FOLDER"})
-    assert trusted(project)
-    assert trusted(inner)
-    assert not trusted(project.parent)
-    listed(home, **{str(project): "TRUST_FOLDER", str(project / "a"): "DO_NOT_TRUST"})
-    assert (trusted(project), trusted(inner)) == (True, False)
-    listed(home, **{str(project / "a" / "b"): "TRUST_PARENT", str(project): "DO_NOT_TRUST"})
-    assert (trusted(project), trusted(project / "a"), trusted(inner)) == (False, True, True)
+    write_trust_levels(home, **{str(project): "TRUST_FOLDER"})
+    assert is_trusted(project)
+    assert is_trusted(inner)
+    assert not is_trusted(project.parent)
+    write_trust_levels(home, **{str(project): "TRUST_FOLDER", str(project / "a"): "DO_NOT_TRUST"})
+    assert (is_trusted(project), is_trusted(inner)) == (True, False)
+    write_trust_levels(
+        home, **{str(project / "a" / "b"): "TRUST_PARENT", str(project): "DO_NOT_TRUST"}
+    )
+    assert (is_trusted(project), is_trusted(project / "a"), is_trusted(inner)) == (
+        False,
+        True,
+        True,
+    )
 
 
 def test_of_one_place_spoken_of_twice_distrust_counts(home: Path, project: Path) -> None:
     (project / "a").mkdir()
-    listed(home, **{str(project / "a"): "TRUST_PARENT", str(project): "DO_NOT_TRUST"})
-    assert not trusted(project)
+    write_trust_levels(home, **{str(project / "a"): "TRUST_PARENT", str(project): "DO_NOT_TRUST"})
+    assert not is_trusted(project)
 
 
 def test_a_path_that_only_begins_alike_is_another_folder(home: Path, project: Path) -> None:
     sibling = project.with_name("project-two")
     sibling.mkdir()
-    listed(home, **{str(project): "TRUST_FOLDER"})
-    assert not trusted(sibling)
+    write_trust_levels(home, **{str(project): "TRUST_FOLDER"})
+    assert not is_trusted(sibling)
 
 
 def test_links_are_followed_on_both_sides(home: Path, project: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (project / "link").symlink_to(outside)
-    listed(home, **{str(project): "TRUST_FOLDER"})
-    assert not trusted(project / "link")
+    write_trust_levels(home, **{str(project): "TRUST_FOLDER"})
+    assert not is_trusted(project / "link")
     (tmp_path / "named").symlink_to(outside)
-    listed(home, **{str(tmp_path / "named"): "TRUST_FOLDER"})
-    assert trusted(outside)
+    write_trust_levels(home, **{str(tmp_path / "named"): "TRUST_FOLDER"})
+    assert is_trusted(outside)
 
 
 def test_a_relative_path_trusts_nothing(home: Path, project: Path) -> None:
-    listed(home, **{".": "TRUST_FOLDER", "": "TRUST_FOLDER", "~": "TRUST_FOLDER"})
-    assert not trusted(project)
+    write_trust_levels(home, **{".": "TRUST_FOLDER", "": "TRUST_FOLDER", "~": "TRUST_FOLDER"})
+    assert not is_trusted(project)
 
 
 def test_the_list_can_be_elsewhere_and_hold_comments(project: Path, tmp_path: Path) -> None:
     file = tmp_path / "list.json"
     file.write_text(f'{{ // mine\n "{project}": "TRUST_FOLDER", }}', encoding="utf-8")
-    assert trusted(project, GEMINI_CLI_TRUSTED_FOLDERS_PATH=str(file))
+    assert is_trusted(project, GEMINI_CLI_TRUSTED_FOLDERS_PATH=str(file))
     file.write_text(" \n", encoding="utf-8")
-    assert not trusted(project, GEMINI_CLI_TRUSTED_FOLDERS_PATH=str(file))
+    assert not is_trusted(project, GEMINI_CLI_TRUSTED_FOLDERS_PATH=str(file))
 
 
 @pytest.mark.parametrize(
@@ -120,10 +126,10 @@ def test_a_folder_is_the_same_one_under_another_name(home: Path, project: Path) 
     named = project.with_name("PROJECT")
     named.symlink_to(project)
     (project / "inner").mkdir()
-    listed(home, **{str(named): "DO_NOT_TRUST", str(project.parent): "TRUST_FOLDER"})
-    assert not trusted(project)
-    assert not trusted(project / "inner")
-    assert trusted(project.parent)
+    write_trust_levels(home, **{str(named): "DO_NOT_TRUST", str(project.parent): "TRUST_FOLDER"})
+    assert not is_trusted(project)
+    assert not is_trusted(project / "inner")
+    assert is_trusted(project.parent)
 
 
 def test_a_folder_is_known_by_what_it_is(
@@ -132,10 +138,10 @@ def test_a_folder_is_known_by_what_it_is(
     other = project.with_name("other")
     for folder in (project / "inner", other):
         folder.mkdir()
-    listed(home, **{str(project): "TRUST_FOLDER"})
+    write_trust_levels(home, **{str(project): "TRUST_FOLDER"})
     monkeypatch.setattr(Path, "is_relative_to", lambda *_paths: False)
-    assert trusted(project)
-    assert trusted(project / "inner")
-    assert not trusted(other)
-    listed(home, **{str(project / "none"): "TRUST_FOLDER"})
-    assert not trusted(project / "inner")
+    assert is_trusted(project)
+    assert is_trusted(project / "inner")
+    assert not is_trusted(other)
+    write_trust_levels(home, **{str(project / "none"): "TRUST_FOLDER"})
+    assert not is_trusted(project / "inner")

@@ -31,7 +31,7 @@ def write(source: Path, version: str) -> None:
         (source / "commands" / f"c{each}.toml").write_text(text, encoding="utf-8")
 
 
-def killed(argv: list[str], at: int | None) -> int:
+def kill_at_step(argv: list[str], at: int | None) -> int:
     """Runs a command in a child that is killed at a step; its number of steps without one."""
     reads, writes = os.pipe()
     child = os.fork()
@@ -83,14 +83,14 @@ def try_seed(seed: int, home: Path, source: Path, steps: dict[str, int]) -> str:
     install = ["extensions", "install", str(source), "--consent"]
     argv, kept = install, ""
     if seed % 2:
-        killed(install, None)
+        kill_at_step(install, None)
         kept, argv = "1.0.0", ["extensions", "update", NAME, "--consent"]
     write(source, "2.0.0")
-    killed(argv, chosen.randrange(steps[argv[1]]))
+    kill_at_step(argv, chosen.randrange(steps[argv[1]]))
     left = whole(home)
     assert left in (kept, "2.0.0"), left
     write(source, "3.0.0")
-    killed(["extensions", "update", NAME, "--consent"] if left else install, None)
+    kill_at_step(["extensions", "update", NAME, "--consent"] if left else install, None)
     assert whole(home) == "3.0.0"
     names = sorted(path.name for path in (home / ".gemini" / "extensions").iterdir())
     assert names == [NAME], names
@@ -113,9 +113,9 @@ def main(seeds: int) -> None:
         run(commands["update"])
     shutil.rmtree(home)
     home.mkdir()
-    counts = {"install": killed(commands["install"], None)}
+    counts = {"install": kill_at_step(commands["install"], None)}
     write(source, "3.0.0")
-    counts["update"] = killed(commands["update"], None)
+    counts["update"] = kill_at_step(commands["update"], None)
     left: dict[str, int] = {}
     for seed in range(seeds):
         try:

@@ -35,7 +35,7 @@ def tar(path: Path, *entries: tuple[tarfile.TarInfo, bytes]) -> Path:
     return path
 
 
-def zipped(path: Path, *entries: tuple[zipfile.ZipInfo | str, bytes]) -> Path:
+def write_zip(path: Path, *entries: tuple[zipfile.ZipInfo | str, bytes]) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
         for each, data in (("gemini-extension.json", MANIFEST), *entries):
             packed.writestr(each, data)
@@ -69,7 +69,7 @@ NAMES = {
 }
 
 
-def refused(home: Path, archive: Path, why: str) -> None:
+def assert_refused(home: Path, archive: Path, why: str) -> None:
     before = sorted(home.parent.rglob("*"))
     done = alhena("extensions", "install", str(archive), "--consent")
     assert done.code == 42, done.out
@@ -84,14 +84,14 @@ def refused(home: Path, archive: Path, why: str) -> None:
 def test_a_name_that_leads_elsewhere_refuses_the_whole_archive(
     home: Path, tmp_path: Path, name: str, why: str
 ):
-    refused(home, tar(tmp_path / "a.tar.gz", (info(name), b"evil")), why)
-    refused(home, zipped(tmp_path / "a.zip", (name, b"evil")), why)
+    assert_refused(home, tar(tmp_path / "a.tar.gz", (info(name), b"evil")), why)
+    assert_refused(home, write_zip(tmp_path / "a.zip", (name, b"evil")), why)
 
 
 def test_a_name_that_a_null_cuts_is_refused_in_a_zip(home: Path, tmp_path: Path):
-    archive = zipped(tmp_path / "a.zip", ("good.txt#/../../evil", b"evil"))
+    archive = write_zip(tmp_path / "a.zip", ("good.txt#/../../evil", b"evil"))
     archive.write_bytes(archive.read_bytes().replace(b"good.txt#", b"good.txt\0"))
-    refused(home, archive, "leads out")
+    assert_refused(home, archive, "leads out")
 
 
 @pytest.mark.parametrize(
@@ -105,22 +105,22 @@ def test_a_name_that_a_null_cuts_is_refused_in_a_zip(home: Path, tmp_path: Path)
     ],
 )
 def test_devices_refuse_a_tar_archive(home: Path, tmp_path: Path, entry: tarfile.TarInfo):
-    refused(home, tar(tmp_path / "a.tar.gz", (entry, b"")), "is no file")
+    assert_refused(home, tar(tmp_path / "a.tar.gz", (entry, b"")), "is no file")
 
 
 @pytest.mark.parametrize("kind", [stat.S_IFIFO, stat.S_IFCHR, stat.S_IFSOCK])
 def test_devices_refuse_a_zip_archive(home: Path, tmp_path: Path, kind: int):
-    refused(
+    assert_refused(
         home,
-        zipped(tmp_path / "a.zip", (of_mode("a", kind | 0o777), b"/etc/passwd")),
+        write_zip(tmp_path / "a.zip", (of_mode("a", kind | 0o777), b"/etc/passwd")),
         "is no file",
     )
 
 
 def test_a_bomb_is_refused_by_what_comes_out_of_it(home: Path, tmp_path: Path):
     zeros = bytes(30_000_000)
-    refused(home, zipped(tmp_path / "a.zip", ("zeros", zeros)), "200 times its size")
-    refused(home, tar(tmp_path / "a.tar.gz", (info("zeros"), zeros)), "200 times its size")
+    assert_refused(home, write_zip(tmp_path / "a.zip", ("zeros", zeros)), "200 times its size")
+    assert_refused(home, tar(tmp_path / "a.tar.gz", (info("zeros"), zeros)), "200 times its size")
     # Behind a header of a name that is longer than memory:
     header = info("x").tobuf()[:124] + b"77777777777\0" + info("x").tobuf()[136:156] + b"L"
     header = (header + info("x").tobuf()[157:])[:512]
@@ -128,20 +128,20 @@ def test_a_bomb_is_refused_by_what_comes_out_of_it(home: Path, tmp_path: Path):
     header = header[:148] + b"%06o\0 " % total + header[156:]
     with gzip.open(tmp_path / "b.tgz", "wb") as packed:
         packed.write(header + zeros)
-    refused(home, tmp_path / "b.tgz", "200 times its size")
+    assert_refused(home, tmp_path / "b.tgz", "200 times its size")
 
 
 def test_a_zip_whose_directory_says_less_than_comes_out_is_refused(home: Path, tmp_path: Path):
-    archive = zipped(tmp_path / "a.zip", ("more", os.urandom(1000) * 9))
+    archive = write_zip(tmp_path / "a.zip", ("more", os.urandom(1000) * 9))
     data = archive.read_bytes()
     said = struct.pack("<L", 9000)
     assert data.count(said) == 2
     archive.write_bytes(data.replace(said, struct.pack("<L", 10)))
-    refused(home, archive, "cannot install")
+    assert_refused(home, archive, "cannot install")
 
 
 def test_overlapping_entries_count_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    archive = zipped(tmp_path / "a.zip", *((f"f{n}", bytes(1000)) for n in range(50)))
+    archive = write_zip(tmp_path / "a.zip", *((f"f{n}", bytes(1000)) for n in range(50)))
     monkeypatch.setattr(archives, "SMALL", 20_000)
     monkeypatch.setattr(archives, "MAX_RATIO", 3)
     (tmp_path / "out").mkdir()
@@ -153,16 +153,16 @@ def test_overlapping_entries_count_each_time(tmp_path: Path, monkeypatch: pytest
 def test_too_many_files_are_refused(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(archives, "MAX_ENTRIES", 100)
     many = [(info(f"f{number}"), b"") for number in range(101)]
-    refused(home, tar(tmp_path / "a.tar.gz", *many), "more than 100 files")
+    assert_refused(home, tar(tmp_path / "a.tar.gz", *many), "more than 100 files")
 
 
 @pytest.mark.parametrize("cut", [0, 1, 10, 60, 150])
 def test_a_damaged_archive_is_refused(home: Path, tmp_path: Path, cut: int):
     whole = tar(tmp_path / "whole.tar.gz", (info("x"), os.urandom(50))).read_bytes()
     (tmp_path / "a.tar.gz").write_bytes(whole[:cut])
-    refused(home, tmp_path / "a.tar.gz", "cannot install")
+    assert_refused(home, tmp_path / "a.tar.gz", "cannot install")
     (tmp_path / "a.zip").write_bytes(whole[:cut])
-    refused(home, tmp_path / "a.zip", "cannot install")
+    assert_refused(home, tmp_path / "a.zip", "cannot install")
 
 
 def test_a_good_archive_is_unpacked_without_its_top_folder(home: Path, tmp_path: Path):

@@ -11,7 +11,7 @@ from alhena.config.extension_parts import pin_parts
 from alhena.errors import InputError
 from alhena.extensions.installation import accept
 from tests.config.places import write
-from tests.extensions.test_extensions import installed
+from tests.extensions.test_extensions import install_extension
 from tests.support.command import Ran, alhena, keyed
 from tests.support.server import ScriptedServer, call, chunk, sse, text
 
@@ -150,7 +150,7 @@ def test_a_guard_that_the_user_has_disabled_blocks_nothing(
     assert (project / "made").read_text() == "z"
 
 
-def used() -> bool:
+def is_used() -> bool:
     return "- guard" in alhena("-l").out
 
 
@@ -160,12 +160,12 @@ def test_a_change_of_any_part_takes_it_out_of_use_and_names_it(place: Path, name
     path = place / name
     before = path.read_bytes()
     path.write_bytes(before + b" ")
-    assert used() is data
+    assert is_used() is data
     assert (name in alhena("-l").err) is not data
     path.write_bytes(before)
-    assert used()
+    assert is_used()
     path.unlink()
-    assert used() is data
+    assert is_used() is data
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_new_part_takes_it_out_of_use(place: Path, tmp_path: Path, name: str):
         path.symlink_to(elsewhere)
     else:
         write(path, 'prompt = "x"')
-    assert not used()
+    assert not is_used()
     assert name in alhena("-l").err
 
 
@@ -200,9 +200,9 @@ def test_a_new_part_takes_it_out_of_use(place: Path, tmp_path: Path, name: str):
 )
 def test_what_it_writes_itself_leaves_it_in_use(place: Path, name: str):
     write(place / name, "written")
-    assert used(), alhena("-l").err
+    assert is_used(), alhena("-l").err
     write(place / name, "written again")
-    assert used(), alhena("-l").err
+    assert is_used(), alhena("-l").err
 
 
 @pytest.mark.parametrize("folder", [".", "hooks", "skills/s"])
@@ -213,14 +213,14 @@ def test_a_socket_or_a_pipe_of_it_leaves_it_in_use(
     with monkeypatch.context() as there, socket.socket(socket.AF_UNIX) as listening:
         there.chdir(place / folder)  # the path of a socket has to be short
         listening.bind("talk")
-    assert used(), alhena("-l").err
+    assert is_used(), alhena("-l").err
 
 
 def test_a_program_in_a_folder_of_a_skill_takes_it_out_of_use(place: Path):
     write(place / "skills" / "s" / "tool", "#!/bin/sh\n")
-    assert used()
+    assert is_used()
     (place / "skills" / "s" / "tool").chmod(0o755)
-    assert not used()
+    assert not is_used()
     assert "skills/s/tool" in alhena("-l").err
 
 
@@ -239,7 +239,7 @@ def test_uninstalling_leaves_no_restrictions(place: Path, home: Path):
 
 
 def test_a_linked_one_keeps_no_restrictions_of_an_older_one(home: Path):
-    installed(home)
+    install_extension(home)
     alhena("extensions", "uninstall", "demo")
     source = home.parent / "source"
     alhena("extensions", "link", str(source), "--consent")
@@ -252,4 +252,4 @@ def test_what_changes_while_it_is_read_is_not_accepted(place: Path, home: Path):
     (place / "helper.py").write_text("changed")
     with pytest.raises(InputError, match="changed while you read"):
         accept("guard", {"HOME": str(home)}, shown)
-    assert not used()
+    assert not is_used()

@@ -22,7 +22,7 @@ HOOKS = {
 }
 
 
-def made(folder: Path, **manifest: object) -> Path:
+def make_extension(folder: Path, **manifest: object) -> Path:
     """An extension that brings one thing of each kind."""
     for name in ("commands", "skills/reviewer", "hooks", "policies", "agents"):
         (folder / name).mkdir(parents=True)
@@ -48,8 +48,8 @@ def made(folder: Path, **manifest: object) -> Path:
     return folder
 
 
-def installed(home: Path) -> Path:
-    source = made(home.parent / "source")
+def install_extension(home: Path) -> Path:
+    source = make_extension(home.parent / "source")
     done = alhena("extensions", "install", str(source), "--consent")
     assert done.code == 0, done.err
     return home / ".gemini" / "extensions" / "demo"
@@ -57,7 +57,7 @@ def installed(home: Path) -> Path:
 
 @pytest.mark.requirement("EXT-02")
 def test_nothing_is_installed_without_consent_and_all_it_brings_is_shown(home: Path) -> None:
-    done = alhena("extensions", "install", str(made(home.parent / "source")))
+    done = alhena("extensions", "install", str(make_extension(home.parent / "source")))
     place = home / ".gemini" / "extensions" / "demo"
     assert done.code == 2
     for each in (
@@ -78,7 +78,7 @@ def test_nothing_is_installed_without_consent_and_all_it_brings_is_shown(home: P
 
 @pytest.mark.requirement("EXT-02")
 def test_what_an_extension_brings_is_merged_and_only_restricts(home: Path) -> None:
-    place = installed(home)
+    place = install_extension(home)
     kept = json.loads((place / ".gemini-extension-install.json").read_text())
     assert kept == {"source": str(home.parent / "source"), "type": "local"}
     assert "/say" in alhena("commands", "list").out
@@ -96,7 +96,7 @@ def test_what_an_extension_brings_is_merged_and_only_restricts(home: Path) -> No
 
 @pytest.mark.requirement("EXT-02")
 def test_a_changed_one_is_not_used_until_it_is_accepted_or_fetched_again(home: Path) -> None:
-    place = installed(home)
+    place = install_extension(home)
     (place / "hooks" / "hooks.json").write_text(json.dumps(HOOKS).replace("check", "other"))
     done = alhena("hooks", "list")
     assert "other.sh" not in done.out
@@ -114,7 +114,7 @@ def test_a_changed_one_is_not_used_until_it_is_accepted_or_fetched_again(home: P
 
 @pytest.mark.requirement("EXT-02")
 def test_enabling_disabling_choosing_and_removing(home: Path) -> None:
-    place = installed(home)
+    place = install_extension(home)
     assert alhena("-l").out == "Installed extensions:\n- demo\n"
     alhena("extensions", "disable", "demo", "--scope", "workspace")
     assert "No extensions" in alhena("-l").out
@@ -135,7 +135,7 @@ def test_enabling_disabling_choosing_and_removing(home: Path) -> None:
 
 @pytest.mark.requirement("EXT-02")
 def test_a_linked_one_follows_its_source(home: Path) -> None:
-    source = made(home.parent / "source")
+    source = make_extension(home.parent / "source")
     assert alhena("extensions", "link", str(source), "--consent").code == 0
     (source / "commands" / "more.toml").write_text('prompt = "more"')
     assert "/more" in alhena("commands", "list").out
@@ -145,7 +145,7 @@ def test_a_linked_one_follows_its_source(home: Path) -> None:
 
 @pytest.mark.requirement("EXT-02")
 def test_from_git_and_from_an_archive_but_not_through_a_link(home: Path) -> None:
-    source = made(home.parent / "source")
+    source = make_extension(home.parent / "source")
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.com", "-C", str(source)]
     subprocess.run([*git, "init", "-q"], check=True)
     subprocess.run([*git, "add", "-A"], check=True)
@@ -179,7 +179,7 @@ def test_a_source_of_another_kind_is_named_as_it_was_given(home: Path) -> None:
 
 @pytest.mark.requirement("EXT-02")
 def test_an_interrupted_update_leaves_the_old_one_and_blocks_nothing(home: Path) -> None:
-    place = installed(home)
+    place = install_extension(home)
     place.rename(place.with_name(".replaced-demo"))
     (place.parent / ".installing-x" / "content").mkdir(parents=True)
     assert "- demo" in alhena("-l").out
@@ -217,7 +217,7 @@ def test_a_kill_at_any_step_leaves_the_old_one_or_the_new_one_whole_and_blocks_n
 def test_a_broken_one_is_named_once_and_the_others_work(
     home: Path, content: str, told: str
 ) -> None:
-    bad = installed(home).with_name("bad")
+    bad = install_extension(home).with_name("bad")
     bad.mkdir()
     (bad / "gemini-extension.json").write_text(content)
     done = alhena("-l")

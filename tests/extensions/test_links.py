@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from alhena.extensions import links
-from tests.extensions.test_archives import MANIFEST, info, of_mode, tar, zipped
+from tests.extensions.test_archives import MANIFEST, info, of_mode, tar, write_zip
 from tests.support.command import alhena
 
 
@@ -42,7 +42,7 @@ def source(home: Path) -> Path:
     return folder
 
 
-def packed(source: Path, kind: str) -> str:
+def pack_folder(source: Path, kind: str) -> str:
     """The folder in another form."""
     if kind == "git":
         git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.com", "-C", str(source)]
@@ -71,7 +71,7 @@ def packed(source: Path, kind: str) -> str:
 def test_links_within_are_taken_and_others_are_left_out_with_a_word(
     home: Path, source: Path, kind: str
 ) -> None:
-    done = alhena("extensions", "install", packed(source, kind), "--consent")
+    done = alhena("extensions", "install", pack_folder(source, kind), "--consent")
     assert done.code == 0, done.err
     there = home / ".gemini" / "extensions" / "demo"
     for name in ("GEMINI.md", "AGENTS.md"):
@@ -135,7 +135,7 @@ def test_nothing_is_written_through_a_link_of_an_archive(home: Path, tmp_path: P
         path = tar(tmp_path / "a.tar.gz", *entries)
         assert "twice" in alhena("extensions", "install", str(path), "--consent").err
     named = of_mode("a\0b", 0o120777)
-    done = zipped(tmp_path / "a.zip", (named, b"x"), (of_mode("c", 0o120777), b"x\0y"))
+    done = write_zip(tmp_path / "a.zip", (named, b"x"), (of_mode("c", 0o120777), b"x\0y"))
     assert alhena("extensions", "install", str(done), "--consent").code in (0, 42)
     assert not (tmp_path / "evil").exists()
 

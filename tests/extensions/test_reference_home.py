@@ -157,7 +157,7 @@ def there(home: Path, project: Path, tmp_path: Path) -> Path:
     return sources
 
 
-def asked(server: ScriptedServer, prompt: str) -> Ran:
+def ask_model(server: ScriptedServer, prompt: str) -> Ran:
     server.reply(sse(text("fine")))
     return alhena("-y", "--skip-trust", "-p", prompt, **keyed(server))
 
@@ -202,7 +202,7 @@ def test_all_of_it_is_listed_and_what_is_not_used_is_named(there: Path, home: Pa
 
 
 def test_all_of_it_is_used(there: Path, home: Path, server: ScriptedServer) -> None:
-    ran = asked(server, "/say hello")
+    ran = ask_model(server, "/say hello")
     assert (ran.code, ran.out) == (0, "fine\n"), ran.err
     request = server.requests[-1].json
     assert request["contents"][-1]["parts"][0]["text"] == "say hello"
@@ -223,7 +223,7 @@ def test_all_of_it_is_used(there: Path, home: Path, server: ScriptedServer) -> N
         ("/full.deploy", "deploy"),
         ("/gcs:sync now", "sync now"),
     ):
-        asked(server, prompt)
+        ask_model(server, prompt)
         assert sent in json.dumps(server.requests[-1].json["contents"][-1])
 
 

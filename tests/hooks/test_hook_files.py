@@ -15,7 +15,7 @@ from tests.hooks.kit import hook
 HOOK = ".gemini/hooks/h.sh"
 
 
-def pinned(command: str, project: Path, **fields: Any) -> PinnedFiles:
+def pin_files(command: str, project: Path, **fields: Any) -> PinnedFiles:
     return pinned_files(hook(command, **fields), str(project))
 
 
@@ -85,7 +85,7 @@ def script(project: Path) -> Path:
 def test_a_script_is_part_of_a_hook_however_it_is_named(
     project: Path, script: Path, command: str, env: dict[str, str]
 ):
-    assert HOOK in pinned(command, project, env=env).names
+    assert HOOK in pin_files(command, project, env=env).names
     before = print_of(command, project, env=env)
     script.write_text("rm -rf ~", encoding="utf-8")
     assert before.startswith("sha256:")
@@ -118,21 +118,21 @@ def test_what_a_hook_looks_at_or_writes_is_no_part_of_it(project: Path, script: 
     (project / "src").mkdir()
     for name in ("a.py", "b.js", "src/c.py"):
         (project / name).write_text("x", encoding="utf-8")
-    assert pinned(command, project).names == ()
+    assert pin_files(command, project).names == ()
 
 
 def test_what_cannot_be_known_takes_the_whole_folder_in_and_says_so(project: Path, script: Path):
     (script.parent / "lib").mkdir()
     (script.parent / "lib" / "more.sh").write_text("true", encoding="utf-8")
-    found = pinned('bash "$TOOL"', project)
+    found = pin_files('bash "$TOOL"', project)
     assert (found.folder, found.names) == (True, (HOOK, ".gemini/hooks/lib/more.sh"))
-    assert not pinned("bash hooks/h.sh", project).folder
+    assert not pin_files("bash hooks/h.sh", project).folder
 
 
 def test_more_than_can_be_held_on_to_is_refused_not_cut(project: Path, script: Path):
     for number in range(MAX_FILES):
         (script.parent / f"{number}.sh").write_text("true", encoding="utf-8")
-    found = pinned("run-parts .gemini/hooks", project)
+    found = pin_files("run-parts .gemini/hooks", project)
     assert found.problem == f"it runs with more than {MAX_FILES} files of the project"
     assert print_of("run-parts .gemini/hooks", project) == ""
 
@@ -140,7 +140,7 @@ def test_more_than_can_be_held_on_to_is_refused_not_cut(project: Path, script: P
 def test_files_too_large_to_read_are_refused(project: Path):
     (project / "h.sh").touch()
     os.truncate(project / "h.sh", (64 << 20) + 1)
-    assert "64 MiB" in pinned("bash h.sh", project).problem
+    assert "64 MiB" in pin_files("bash h.sh", project).problem
     assert print_of("bash h.sh", project) == ""
 
 
@@ -156,5 +156,5 @@ def test_the_thirty_third_file_counts_as_the_first(project: Path):
 
 @given(st.text(alphabet="$`'\"\\{}()[]*?~=:, /.ab\n;|&<>\0", max_size=60))
 def test_any_command_can_be_read(command: str):
-    found = pinned(command, Path.cwd())
+    found = pin_files(command, Path.cwd())
     assert isinstance(found.problem, str)

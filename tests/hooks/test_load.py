@@ -22,7 +22,7 @@ def one(**fields: Any) -> dict[str, Any]:
     return {"hooks": {"BeforeTool": [{"matcher": "edit", "hooks": [entry]}]}}
 
 
-def told(value: Any, source: HookSource = HookSource.USER) -> list[str]:
+def load_problems(value: Any, source: HookSource = HookSource.USER) -> list[str]:
     return [str(problem) for problem in load(value, source).problems]
 
 
@@ -123,7 +123,7 @@ def test_a_systems_hooks_block_when_they_fail_unless_they_say_otherwise():
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(value: Any, problem: str):
-    found = told(value)
+    found = load_problems(value)
     assert len(found) == 1, found
     assert found[0].startswith(problem), found
 

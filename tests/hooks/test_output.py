@@ -12,7 +12,7 @@ from tests.support.each import for_each
 BEFORE = HookEvent.BEFORE_TOOL
 
 
-def said(
+def read_output(
     stdout: str | bytes | dict[str, Any] | list[Any],
     code: int | None = 0,
     *,
@@ -35,16 +35,16 @@ def said(
 
 
 def test_silence_with_exit_code_0_says_nothing():
-    assert said("") == HookAnswer(verdict=HookVerdict())
+    assert read_output("") == HookAnswer(verdict=HookVerdict())
 
 
 def test_text_with_exit_code_0_is_for_people():
-    assert said(" hello \n").verdict == HookVerdict(system_messages=("hello",))
-    assert said("", stderr=b"note").verdict == HookVerdict(system_messages=("note",))
+    assert read_output(" hello \n").verdict == HookVerdict(system_messages=("hello",))
+    assert read_output("", stderr=b"note").verdict == HookVerdict(system_messages=("note",))
 
 
 def test_text_with_exit_code_1_is_a_failure_that_tells_it():
-    answer = said("", 1, stderr=b"no such file")
+    answer = read_output("", 1, stderr=b"no such file")
     assert answer == HookAnswer(
         verdict=HookVerdict(), failure="it exited with code 1: no such file"
     )
@@ -52,31 +52,33 @@ def test_text_with_exit_code_1_is_a_failure_that_tells_it():
 
 @pytest.mark.parametrize("code", [2, 3, 126, 127, 255])
 def test_any_other_exit_code_blocks_with_the_text_as_reason(code: int):
-    assert said("", code, stderr=b" not that \n").verdict.block == "not that"
-    assert said("", code).verdict.block == f"the hook ended with exit code {code}"
-    assert said({"decision": "allow"}, code, stderr=b"no").verdict.block == "no"
-    assert said({"decision": "ask", "reason": "why"}, code).verdict == HookVerdict(block="why")
-    assert said([1], code, stderr=b"no").verdict.block == "no"
+    assert read_output("", code, stderr=b" not that \n").verdict.block == "not that"
+    assert read_output("", code).verdict.block == f"the hook ended with exit code {code}"
+    assert read_output({"decision": "allow"}, code, stderr=b"no").verdict.block == "no"
+    assert read_output({"decision": "ask", "reason": "why"}, code).verdict == HookVerdict(
+        block="why"
+    )
+    assert read_output([1], code, stderr=b"no").verdict.block == "no"
 
 
 def test_json_that_blocks_or_stops_counts_whatever_the_exit_code():
     for code in (0, 1, 2, 9, None):
         problem = "" if code is not None else "it was ended by SIGKILL"
         for decision in ("block", "deny"):
-            answer = said({"decision": decision, "reason": "no"}, code, problem=problem)
+            answer = read_output({"decision": decision, "reason": "no"}, code, problem=problem)
             assert answer.verdict == HookVerdict(block="no"), code
-        answer = said({"continue": False, "stopReason": "enough"}, code, problem=problem)
+        answer = read_output({"continue": False, "stopReason": "enough"}, code, problem=problem)
         assert answer.verdict == HookVerdict(stop="enough")
 
 
 def test_what_was_allowed_before_a_crash_is_not():
-    answer = said({"decision": "allow", "systemMessage": "m"}, None, problem="killed")
+    answer = read_output({"decision": "allow", "systemMessage": "m"}, None, problem="killed")
     assert answer == HookAnswer(verdict=HookVerdict(), failure="killed")
 
 
 def test_an_explicit_allow_with_exit_code_1_is_one():
-    assert said({"decision": "allow"}, 1) == HookAnswer(verdict=HookVerdict())
-    assert said({"systemMessage": "hm"}, 1) == HookAnswer(
+    assert read_output({"decision": "allow"}, 1) == HookAnswer(verdict=HookVerdict())
+    assert read_output({"systemMessage": "hm"}, 1) == HookAnswer(
         verdict=HookVerdict(system_messages=("hm",)), failure="it exited with code 1"
     )
 
@@ -102,7 +104,7 @@ def test_an_explicit_allow_with_exit_code_1_is_one():
     ],
 )
 def test_what_nobody_can_have_meant_is_a_failure(written: str | bytes, what: str):
-    answer = said(written)
+    answer = read_output(written)
     assert answer.failure.startswith(what)
     if what:
         assert answer.verdict == HookVerdict()
@@ -182,25 +184,25 @@ def test_a_no_stands_whatever_else_is_wrong(written: str | bytes):
     ],
 )
 def test_a_no_at_the_end_of_a_long_output_stands(written: str):
-    assert said(written).verdict.block is not None
-    assert said("", stderr=written.encode()).verdict.block is not None
+    assert read_output(written).verdict.block is not None
+    assert read_output("", stderr=written.encode()).verdict.block is not None
 
 
 @for_each("value", ["false", "False", " NO ", 0, False])
 def test_a_run_that_may_not_continue_stops_however_that_is_written(value: object):
-    answer = said({"continue": value, "stopReason": "enough", "hookSpecificOutput": 7})
+    answer = read_output({"continue": value, "stopReason": "enough", "hookSpecificOutput": 7})
     assert answer.verdict.stop == "enough"
 
 
 def test_a_wish_to_ask_stands_whatever_else_is_wrong():
     for problem in ("", "killed"):
-        answer = said({"decision": "Ask", "reason": ["sure?"]}, 0, problem=problem)
+        answer = read_output({"decision": "Ask", "reason": ["sure?"]}, 0, problem=problem)
         assert answer.verdict == HookVerdict(ask=True, reason="sure?")
 
 
 def test_the_reason_is_that_of_the_no():
-    assert said('{"decision": "allow", "reason": "fine"}' + DENY).verdict.block == "no"
-    assert said({"decision": "deny", "reason": 5}).verdict.block == "5"
+    assert read_output('{"decision": "allow", "reason": "fine"}' + DENY).verdict.block == "no"
+    assert read_output({"decision": "deny", "reason": 5}).verdict.block == "5"
 
 
 @given(st.text(max_size=30), st.text(alphabet="{}[]:,\"'\\ \nab", max_size=30), st.booleans())
@@ -209,18 +211,18 @@ def test_a_no_in_a_line_of_its_own_is_found_behind_any_text_without_braces(
 ):
     plain = "".join(each for each in before if each not in "{}[]:,\"'")
     written = json.dumps({"reason": after, "decision": "deny"}, indent=2 if pretty else None)
-    assert said(f"{plain}\n{written}\n{after}").verdict.block is not None
+    assert read_output(f"{plain}\n{written}\n{after}").verdict.block is not None
 
 
 def test_a_start_of_a_session_that_only_fails_is_no_refusal():
-    answer = said("", 128, stderr=b"no commits", event=HookEvent.SESSION_START)
+    answer = read_output("", 128, stderr=b"no commits", event=HookEvent.SESSION_START)
     assert answer == HookAnswer(
         verdict=HookVerdict(), failure="it exited with code 128: no commits"
     )
 
 
 def test_more_than_can_be_read_is_a_failure():
-    answer = said('{"a": "' + "x" * OUTPUT_LIMIT + '"}')
+    answer = read_output('{"a": "' + "x" * OUTPUT_LIMIT + '"}')
     assert answer.failure == f"it wrote {OUTPUT_LIMIT + 9} bytes, of which {OUTPUT_LIMIT} are read"
 
 
@@ -239,31 +241,34 @@ def test_more_than_is_searched_blocks_what_a_refusal_could_have_blocked(stream: 
 
 
 def test_json_in_a_json_string_is_read():
-    assert said(json.dumps(json.dumps({"decision": "block", "reason": "r"}))).verdict.block == "r"
-    assert said('"just text"').verdict.system_messages == ('"just text"',)
+    assert (
+        read_output(json.dumps(json.dumps({"decision": "block", "reason": "r"}))).verdict.block
+        == "r"
+    )
+    assert read_output('"just text"').verdict.system_messages == ('"just text"',)
 
 
 def test_fields_may_be_null_and_unknown_ones_are_left_alone():
-    answer = said({"decision": None, "reason": None, "hookSpecificOutput": None, "new": 1})
+    answer = read_output({"decision": None, "reason": None, "hookSpecificOutput": None, "new": 1})
     assert answer == HookAnswer(verdict=HookVerdict())
 
 
 def test_a_byte_order_mark_is_no_part_of_it():
-    assert said(b'\xef\xbb\xbf{"decision": "deny"}').verdict.block == "No reason provided"
+    assert read_output(b'\xef\xbb\xbf{"decision": "deny"}').verdict.block == "No reason provided"
 
 
 def test_asking_is_for_tools_only_and_stopping_goes_before_blocking():
     ask = {"decision": "ask", "reason": "sure?"}
-    assert said(ask).verdict == HookVerdict(ask=True, reason="sure?")
-    assert said(ask, event=HookEvent.AFTER_TOOL).verdict == HookVerdict()
+    assert read_output(ask).verdict == HookVerdict(ask=True, reason="sure?")
+    assert read_output(ask, event=HookEvent.AFTER_TOOL).verdict == HookVerdict()
     both = {"continue": False, "decision": "deny", "reason": "b", "stopReason": "s"}
-    assert said(both).verdict == HookVerdict(stop="s")
+    assert read_output(both).verdict == HookVerdict(stop="s")
 
 
 def test_a_permission_as_claudes_hooks_give_it_counts():
     specific = {"permissionDecision": "deny", "permissionDecisionReason": "no"}
-    assert said({"hookSpecificOutput": specific}).verdict.block == "no"
-    assert said({"decision": "allow", "hookSpecificOutput": specific}).verdict.block == "no"
+    assert read_output({"hookSpecificOutput": specific}).verdict.block == "no"
+    assert read_output({"decision": "allow", "hookSpecificOutput": specific}).verdict.block == "no"
 
 
 SPECIFIC: dict[str, Any] = {
@@ -297,13 +302,15 @@ SPECIFIC: dict[str, Any] = {
     ],
 )
 def test_each_event_takes_what_is_its_own(event: HookEvent, own: dict[str, Any]):
-    verdict = said({"hookSpecificOutput": SPECIFIC, "suppressOutput": True}, event=event).verdict
+    verdict = read_output(
+        {"hookSpecificOutput": SPECIFIC, "suppressOutput": True}, event=event
+    ).verdict
     context = "a &lt;b&gt; c"
     assert verdict == HookVerdict(additional_context=context, suppress_output=True, **own)
 
 
 def test_long_words_are_cut_with_a_word_on_it():
-    reason = said({"decision": "deny", "reason": "x" * (MESSAGE_LIMIT + 5)}).verdict.block
+    reason = read_output({"decision": "deny", "reason": "x" * (MESSAGE_LIMIT + 5)}).verdict.block
     assert reason == "x" * MESSAGE_LIMIT + " [… 5 more characters]"
 
 
@@ -323,7 +330,9 @@ JSON = st.recursive(
 def test_whatever_is_written_is_understood_or_a_failure_and_2_never_passes(
     out: bytes, errors: bytes, code: int | None, event: HookEvent
 ):
-    answer = said(out, code, stderr=errors, event=event, problem="" if code is not None else "p")
+    answer = read_output(
+        out, code, stderr=errors, event=event, problem="" if code is not None else "p"
+    )
     if code is None:
         assert answer.failure
     elif code >= 2 and event is not HookEvent.SESSION_START:

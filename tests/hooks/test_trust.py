@@ -34,7 +34,7 @@ def gather(project: Path, home: Path, **fields: Any) -> GatheredHooks:
 
 
 @pytest.fixture
-def configured(project: Path) -> Path:
+def project_with_hook(project: Path) -> Path:
     (project / ".gemini").mkdir()
     path = project / ".gemini" / "settings.json"
     path.write_text(json.dumps(DOCUMENT), encoding="utf-8")
@@ -86,7 +86,7 @@ def test_a_file_that_it_writes_and_what_is_outside_of_the_project_are_not(projec
 
 @pytest.mark.requirement("HOOK-04")
 def test_a_projects_hook_runs_once_it_was_accepted_and_until_it_changes(
-    project: Path, home: Path, configured: Path
+    project: Path, home: Path, project_with_hook: Path
 ):
     found = gather(project, home)
     assert [entry.state for entry in found.entries] == [HookState.UNTRUSTED]
@@ -104,7 +104,7 @@ def test_a_projects_hook_runs_once_it_was_accepted_and_until_it_changes(
 
 @pytest.mark.requirement("HOOK-04")
 def test_with_folder_trust_off_a_projects_hooks_run_and_one_warning_says_so(
-    project: Path, home: Path, configured: Path
+    project: Path, home: Path, project_with_hook: Path
 ):
     document = {"security": {"folderTrust": {"enabled": False}}}
     given = {"environ": {"HOME": str(home)}, "settings": settings_of(document, "u")}
@@ -115,11 +115,11 @@ def test_with_folder_trust_off_a_projects_hooks_run_and_one_warning_says_so(
     assert "run without being asked about, because security.folderTrust.enabled is" in warning
     restricted = {"HOME": str(home), "GEMINI_RESTRICTED_MODE": "true"}
     assert gather(project, home, **given | {"environ": restricted}).entries == ()
-    configured.write_text("{}", encoding="utf-8")
+    project_with_hook.write_text("{}", encoding="utf-8")
     assert gather(project, home, **given).warnings == ()
 
 
-@pytest.mark.usefixtures("configured")
+@pytest.mark.usefixtures("project_with_hook")
 def test_of_a_folder_that_is_not_trusted_nothing_is_read(project: Path, home: Path):
     accept(project, home)
     found = gather(project, home, environ={"HOME": str(home)})
@@ -183,8 +183,8 @@ def test_what_the_user_turns_off_is_off_for_extensions_but_not_for_the_program(
         }
 
 
-def test_a_project_turns_off_only_its_own(project: Path, home: Path, configured: Path):
-    configured.write_text(
+def test_a_project_turns_off_only_its_own(project: Path, home: Path, project_with_hook: Path):
+    project_with_hook.write_text(
         json.dumps(DOCUMENT | {"hooksConfig": {"enabled": False, "disabled": ["mine"]}}),
         encoding="utf-8",
     )
@@ -203,11 +203,11 @@ def test_the_home_directory_has_no_hooks_of_a_project(home: Path):
 
 
 def test_settings_of_a_project_that_are_no_json_are_a_warning(
-    project: Path, home: Path, configured: Path
+    project: Path, home: Path, project_with_hook: Path
 ):
-    configured.write_text("{", encoding="utf-8")
+    project_with_hook.write_text("{", encoding="utf-8")
     (warning,) = gather(project, home).warnings
-    assert str(configured) in warning
+    assert str(project_with_hook) in warning
 
 
 def test_a_hook_that_was_to_block_and_cannot_be_read_ends_the_run(project: Path, home: Path):

@@ -26,11 +26,11 @@ async def in_a_callback(work: Callable[[], None]) -> None:
     """Does `work` where no task is running, as the event loop calls protocols."""
     done = asyncio.get_running_loop().create_future()
 
-    def called() -> None:
+    def note_call() -> None:
         work()
         done.set_result(None)
 
-    asyncio.get_running_loop().call_soon(called)
+    asyncio.get_running_loop().call_soon(note_call)
     await done
 
 

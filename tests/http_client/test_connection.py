@@ -28,7 +28,7 @@ EARLY = b'{"error": {"code": %d, "message": "not this", "status": "X"}}'
 CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n"
 
 
-def chunked(body: bytes, headers: bytes = b"") -> bytes:
+def chunked_response(body: bytes, headers: bytes = b"") -> bytes:
     return CHUNKED + headers + b"\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
 
 
@@ -39,7 +39,7 @@ def whole(body: bytes) -> bytes:
     return response(body)
 
 
-@pytest.mark.parametrize("framed", [whole, chunked])
+@pytest.mark.parametrize("framed", [whole, chunked_response])
 @pytest.mark.parametrize("pieces", [1, 2])
 async def test_what_comes_behind_an_answer_is_never_the_answer_to_another_request(
     framed: Framed, pieces: int
@@ -68,7 +68,7 @@ async def test_what_comes_behind_an_answer_is_never_the_answer_to_another_reques
     assert said == [["first 1"], ["first 2"], ["first 3"]]
 
 
-@pytest.mark.parametrize("framed", [whole, chunked])
+@pytest.mark.parametrize("framed", [whole, chunked_response])
 async def test_a_byte_that_an_idle_connection_gets_unasked_ends_it(framed: Framed):
     connections = 0
     go_on = asyncio.Event()
@@ -112,7 +112,7 @@ async def test_a_connection_whose_answer_closes_it_is_not_used_again(headers: by
         connections += 1
         while True:
             await read_request(reader)
-            writer.write(chunked(event(str(connections)), headers))
+            writer.write(chunked_response(event(str(connections)), headers))
 
     async with listening(answer) as port:
         generator = api(f"http://127.0.0.1:{port}")

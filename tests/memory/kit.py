@@ -15,7 +15,7 @@ def put(top: Path, name: str, text: str) -> Path:
     return path
 
 
-def imported(
+def import_file(
     path: Path, *allowed: Path, limits: ImportLimits | None = None, **options: Any
 ) -> ProcessImportsResult:
     """A file with its imports, which may come from its project and from `allowed`."""

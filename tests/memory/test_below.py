@@ -15,7 +15,7 @@ def touch(memory: TouchedMemory, *paths: Path) -> str:
     return memory.take(found)
 
 
-def opened(asked: MemoryRequest) -> TouchedMemory:
+def open_memory(asked: MemoryRequest) -> TouchedMemory:
     return TouchedMemory(asked, (item.identity for item in load_memory(asked).files))
 
 
@@ -23,7 +23,7 @@ def opened(asked: MemoryRequest) -> TouchedMemory:
 def test_a_touched_path_tells_of_the_files_above_it_once(project: Path):
     put(project, "GEMINI.md", "known from the start")
     a, b = put(project, "a/GEMINI.md", "of a"), put(project, "a/b/GEMINI.md", "of b")
-    memory = opened(request(project))
+    memory = open_memory(request(project))
     assert touch(memory, project / "README.md") == ""
     assert (
         touch(memory, project / "a" / "b" / "x.py") == f"{block(a, 'of a')}\n\n{block(b, 'of b')}"
@@ -33,12 +33,14 @@ def test_a_touched_path_tells_of_the_files_above_it_once(project: Path):
 
 def test_a_directory_itself_counts_and_a_path_that_is_not_there_too(project: Path):
     path = put(project, "a/GEMINI.md", "of a")
-    assert touch(opened(request(project)), project / "a") == block(path, "of a")
-    assert touch(opened(request(project)), project / "a" / "no" / "such.py") == block(path, "of a")
+    assert touch(open_memory(request(project)), project / "a") == block(path, "of a")
+    assert touch(open_memory(request(project)), project / "a" / "no" / "such.py") == block(
+        path, "of a"
+    )
 
 
 def test_a_file_that_appears_during_the_session_is_told_from_then_on(project: Path):
-    memory = opened(request(project))
+    memory = open_memory(request(project))
     assert touch(memory, project / "a.py") == ""
     path = put(project, "GEMINI.md", "new")
     assert touch(memory, path) == ""
@@ -47,7 +49,7 @@ def test_a_file_that_appears_during_the_session_is_told_from_then_on(project: Pa
 
 def test_two_calls_at_once_tell_it_once(project: Path):
     path = put(project, "a/GEMINI.md", "of a")
-    memory = opened(request(project))
+    memory = open_memory(request(project))
     first, _ = memory.look([project / "a" / "x"])
     second, _ = memory.look([project / "a" / "y"])
     assert (memory.take(first), memory.take(second)) == (block(path, "of a"), "")
@@ -55,7 +57,7 @@ def test_two_calls_at_once_tell_it_once(project: Path):
 
 def test_what_was_looked_up_and_not_taken_is_told_later(project: Path):
     path = put(project, "a/GEMINI.md", "of a")
-    memory = opened(request(project))
+    memory = open_memory(request(project))
     memory.look([project / "a"])
     assert touch(memory, project / "a") == block(path, "of a")
 
@@ -63,13 +65,13 @@ def test_what_was_looked_up_and_not_taken_is_told_later(project: Path):
 def test_outside_the_workspace_nothing_is_looked_for(tmp_path: Path, project: Path):
     put(tmp_path, "other/GEMINI.md", "foreign")
     (project / "link").symlink_to(tmp_path / "other")
-    memory = opened(request(project))
+    memory = open_memory(request(project))
     assert touch(memory, tmp_path / "other", project / "link" / "x.py") == ""
 
 
 def test_folders_nobody_trusts_tell_nothing(project: Path):
     put(project, "a/GEMINI.md", "INJECTED")
-    assert touch(opened(request(project, trusted=lambda _: False)), project / "a") == ""
+    assert touch(open_memory(request(project, trusted=lambda _: False)), project / "a") == ""
 
 
 @pytest.mark.parametrize("rules", [".gitignore", ".geminiignore"])
@@ -77,7 +79,7 @@ def test_directories_that_are_ignored_tell_nothing(project: Path, rules: str):
     put(project, rules, "vendor/\nGEMINI.md\n")
     put(project, "vendor/lib/GEMINI.md", "INJECTED")
     own = put(project, "src/GEMINI.md", "kept out of git by its owner")
-    memory = opened(request(project))
+    memory = open_memory(request(project))
     assert touch(memory, project / "vendor" / "lib" / "x.py") == ""
     assert touch(memory, project / "src") == block(own, own.read_text(encoding="utf-8"))
     assert list(below(request(project), ())) == [own]
@@ -86,7 +88,7 @@ def test_directories_that_are_ignored_tell_nothing(project: Path, rules: str):
 def test_what_cannot_be_read_is_said_once(project: Path):
     (project / "a").mkdir()
     os.mkfifo(project / "a" / "GEMINI.md")
-    memory = opened(request(project))
+    memory = open_memory(request(project))
     assert "Not a regular file" in memory.look([project / "a"])[1][0]
     assert memory.look([project / "a"]) == ([], [])
 
@@ -94,7 +96,7 @@ def test_what_cannot_be_read_is_said_once(project: Path):
 def test_imports_of_such_files_are_in_their_text(project: Path):
     put(project, "a/GEMINI.md", "@./x.md @../../out.md")
     put(project, "a/x.md", "X")
-    text = touch(opened(request(project)), project / "a")
+    text = touch(open_memory(request(project)), project / "a")
     assert "\nX\n" in text
     assert "Path traversal attempt" in text
 

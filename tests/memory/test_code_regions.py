@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.memory.imports import places_in_text
-from tests.memory.kit import imported, put
+from tests.memory.kit import import_file, put
 from tests.support.each import for_each
 
 CODE = [
@@ -73,7 +73,7 @@ def test_what_is_code_or_not_shown_is_left_as_it_is(project: Path, text: str):
     put(project, "x.md", "IMPORTED")
     path = project / "GEMINI.md"
     path.write_bytes(text.encode())
-    assert imported(path).content == text.replace("\r\n", "\n")
+    assert import_file(path).content == text.replace("\r\n", "\n")
 
 
 @pytest.mark.requirement("MEM-05")
@@ -83,14 +83,14 @@ def test_what_is_text_is_imported_at_its_place(project: Path, text: str):
     path = project / "GEMINI.md"
     path.write_bytes(text.encode())
     framed = "<!-- Imported from: ./x.md -->\nIMPORTED\n<!-- End of import from: ./x.md -->"
-    assert imported(path).content == text.replace("\r\n", "\n").replace("@./x.md", framed)
+    assert import_file(path).content == text.replace("\r\n", "\n").replace("@./x.md", framed)
 
 
 @pytest.mark.requirement("MEM-05")
 def test_an_unbalanced_backtick_hides_no_import_behind_it(project: Path):
     put(project, "x.md", "IMPORTED")
     text = "a stray ` here\n\n@./x.md\n\nand ` there\n"
-    assert "IMPORTED" in imported(put(project, "GEMINI.md", text)).content
+    assert "IMPORTED" in import_file(put(project, "GEMINI.md", text)).content
 
 
 def test_a_text_that_uses_private_characters_is_read_all_the_same():
@@ -139,12 +139,12 @@ def test_texts_without_imports_need_no_parser(project: Path):
     (project / "plain.py").write_text(
         "import sys\n"
         "from pathlib import Path\n"
-        "from tests.memory.kit import imported, put\n"
+        "from tests.memory.kit import import_file, put\n"
         "text = 'me@example.org @param @someone @org/team \\\\@./a.md'\n"
-        "assert imported(put(Path.cwd(), 'GEMINI.md', text)).content == text\n"
+        "assert import_file(put(Path.cwd(), 'GEMINI.md', text)).content == text\n"
         "assert 'markdown_it' not in sys.modules\n"
         "put(Path.cwd(), 'someone', 'I am a file')\n"
-        "assert 'I am a file' in imported(Path.cwd() / 'GEMINI.md').content\n"
+        "assert 'I am a file' in import_file(Path.cwd() / 'GEMINI.md').content\n"
         "assert 'markdown_it' in sys.modules\n",
         encoding="utf-8",
     )

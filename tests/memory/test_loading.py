@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from alhena.memory import FILE_LIMIT, ImportLimits, read_memory
 from alhena.memory.imports import PARSE_LIMIT, ImportLoader, ImportSource, Refused, expand
 from alhena.system.errors import FilePermissionError, FileTooLargeError
-from tests.memory.kit import imported, put
+from tests.memory.kit import import_file, put
 
 
 def of(project: Path, text: str, **options: object) -> str:
     """Memory text of a project whose GEMINI.md has this content."""
-    return imported(put(project, "GEMINI.md", text), **options).content
+    return import_file(put(project, "GEMINI.md", text), **options).content
 
 
 @pytest.mark.requirement("MEM-04")
@@ -56,7 +56,7 @@ def test_a_circle_through_links_is_one_all_the_same(project: Path):
     root = put(project, "GEMINI.md", "top @./soft.md @./hard.md")
     (project / "soft.md").symlink_to("GEMINI.md")
     os.link(root, project / "hard.md")
-    content = imported(root).content
+    content = import_file(root).content
     assert content == (
         "top <!-- File already processed: ./soft.md --> <!-- File already processed: ./hard.md -->"
     )
@@ -144,14 +144,16 @@ def test_the_number_of_imports_is_bounded_however_they_multiply(project: Path):
         put(project, f"{level}.md", f"@./{level + 1}.md " * 20)
     put(project, "5.md", "leaf")
     limits = ImportLimits(imports=100)
-    result = imported(project / "0.md", limits=limits)
+    result = import_file(project / "0.md", limits=limits)
     assert result.content.count("Imported from") == 100
     assert "more than 500 imports" in result.content
 
 
 def test_the_size_of_all_imports_together_is_bounded(project: Path):
     put(project, "big.md", "x" * 1000)
-    result = imported(put(project, "GEMINI.md", "@./big.md " * 9), limits=ImportLimits(total=3_500))
+    result = import_file(
+        put(project, "GEMINI.md", "@./big.md " * 9), limits=ImportLimits(total=3_500)
+    )
     assert result.content.count("x" * 1000) == 3
     assert result.content.count("too large") == 6
 
@@ -167,11 +169,11 @@ def test_one_file_past_the_limit_is_not_read(project: Path):
 def test_a_text_too_large_to_parse_stays_as_it_is_and_that_is_said(project: Path):
     put(project, "x.md", "X")
     text = "@./x.md\n" + "word\n" * (PARSE_LIMIT // 5)
-    result = imported(put(project, "GEMINI.md", text))
+    result = import_file(put(project, "GEMINI.md", text))
     assert result.content == text
     assert "too much text to parse" in result.problems[0]
     harmless = "@someone\n" * (PARSE_LIMIT // 5)
-    assert imported(put(project, "GEMINI.md", harmless)).problems == ()
+    assert import_file(put(project, "GEMINI.md", harmless)).problems == ()
 
 
 def test_all_texts_that_are_parsed_are_bounded_together(project: Path):
@@ -179,7 +181,7 @@ def test_all_texts_that_are_parsed_are_bounded_together(project: Path):
     filler = "word\n" * (PARSE_LIMIT // 10 - 20)
     for number in range(9):
         put(project, f"{number}.md", f"@./leaf.md\n{filler}")
-    result = imported(put(project, "GEMINI.md", "".join(f"@./{n}.md\n" for n in range(9))))
+    result = import_file(put(project, "GEMINI.md", "".join(f"@./{n}.md\n" for n in range(9))))
     assert result.content.count("LEAF") == 2
     assert len(result.problems) == 7
 

@@ -8,7 +8,7 @@ import pytest
 from alhena.memory import MemoryFile
 from alhena.memory.files import MemoryKind, find_project_root, format_trees
 from alhena.memory.imports import MAX_DEPTH, validate_import_path
-from tests.memory.kit import imported, put
+from tests.memory.kit import import_file, put
 
 
 @pytest.mark.requirement("MEM-02")
@@ -26,7 +26,7 @@ More content here.
 """
     put(project, "components/instructions.md", "Do this.")
     put(project, "shared/configuration.md", "Tabs.")
-    result = imported(put(project, "GEMINI.md", main))
+    result = import_file(put(project, "GEMINI.md", main))
     assert (
         result.content
         == """\
@@ -61,7 +61,7 @@ Tabs.
 def test_relative_paths_start_at_the_file_that_imports(project: Path, name: str, place: str):
     (project / ".git").mkdir()
     put(project, place, "found it")
-    result = imported(put(project, "docs/GEMINI.md", f"@{name}\n"))
+    result = import_file(put(project, "docs/GEMINI.md", f"@{name}\n"))
     assert result.content == (
         f"<!-- Imported from: {name} -->\nfound it\n<!-- End of import from: {name} -->\n"
     )
@@ -71,7 +71,7 @@ def test_relative_paths_start_at_the_file_that_imports(project: Path, name: str,
 @pytest.mark.requirement("MEM-02")
 def test_absolute_paths_are_taken_as_they_are(project: Path):
     path = put(project, "absolute/path/to/file.md", "there")
-    result = imported(put(project, "GEMINI.md", f"@{path}"))
+    result = import_file(put(project, "GEMINI.md", f"@{path}"))
     assert result.content == (
         f"<!-- Imported from: {path} -->\nthere\n<!-- End of import from: {path} -->"
     )
@@ -82,7 +82,7 @@ def test_the_basic_import_example(project: Path):
     text = "# My GEMINI.md\n\nWelcome to my project!\n\n@./get-started.md\n\n## Features\n\n@./features/overview.md\n"
     put(project, "get-started.md", "Start.")
     put(project, "features/overview.md", "Many.")
-    content = imported(put(project, "GEMINI.md", text)).content
+    content = import_file(put(project, "GEMINI.md", text)).content
     assert content.startswith("# My GEMINI.md\n\nWelcome to my project!\n\n<!-- Imported from")
     assert (
         content.index("\nStart.\n") < content.index("\n## Features\n") < content.index("\nMany.\n")
@@ -97,7 +97,7 @@ def test_the_nested_example_imports_several_files_of_one_line_and_what_they_impo
     put(project, "content.md", "The Content")
     put(project, "footer.md", "The Footer")
     main = put(project, "main.md", "# main.md\n\n@./header.md @./content.md @./footer.md\n")
-    result = imported(main)
+    result = import_file(main)
     order = [result.content.index(word) for word in
              ("# Project Header", "The Title", "The Content", "The Footer")]  # fmt: skip
     assert order == sorted(order)
@@ -119,7 +119,7 @@ def test_the_circular_example_is_detected_prevented_and_said(project: Path):
         "file-b.md",
         "# file-b.md\n\n@./file-a.md <!-- This will be detected and prevented -->\n",
     )
-    result = imported(a)
+    result = import_file(a)
     assert "<!-- File already processed: ./file-a.md --> <!-- This will be" in result.content
     assert result.content.count("# file-a.md") == 1
     assert [line.partition(": ")[2] for line in result.problems] == [
@@ -132,12 +132,12 @@ def test_the_circular_example_is_detected_prevented_and_said(project: Path):
 def test_imports_come_only_from_the_allowed_directories(tmp_path: Path, project: Path):
     (project / ".git").mkdir()
     put(tmp_path, "secret.md", "SECRET")
-    result = imported(put(project, "GEMINI.md", "@../secret.md and on\n"))
+    result = import_file(put(project, "GEMINI.md", "@../secret.md and on\n"))
     assert (
         result.content == "<!-- Import failed: ../secret.md - Path traversal attempt --> and on\n"
     )
     assert result.import_tree == MemoryFile(str(project / "GEMINI.md"))
-    allowed = imported(project / "GEMINI.md", tmp_path)
+    allowed = import_file(project / "GEMINI.md", tmp_path)
     assert "SECRET" in allowed.content
 
 
@@ -145,19 +145,19 @@ def test_imports_come_only_from_the_allowed_directories(tmp_path: Path, project:
 def test_imports_go_five_levels_deep_unless_something_else_is_said(project: Path):
     for level in range(9):
         put(project, f"{level}.md", f"level {level}\n@./{level + 1}.md")
-    result = imported(project / "0.md")
+    result = import_file(project / "0.md")
     assert MAX_DEPTH == 5
     assert "level 5\n@./6.md" in result.content
     assert "level 6" not in result.content
     assert "5 levels" in result.problems[0]
-    assert "level 2" in imported(project / "0.md", max_depth=2).content
-    assert "level 3" not in imported(project / "0.md", max_depth=2).content
-    assert imported(project / "0.md", max_depth=0).content == "level 0\n@./1.md"
+    assert "level 2" in import_file(project / "0.md", max_depth=2).content
+    assert "level 3" not in import_file(project / "0.md", max_depth=2).content
+    assert import_file(project / "0.md", max_depth=0).content == "level 0\n@./1.md"
 
 
 @pytest.mark.requirement("MEM-04")
 def test_a_missing_file_leaves_an_error_comment(project: Path):
-    result = imported(put(project, "GEMINI.md", "a @./none.md b"))
+    result = import_file(put(project, "GEMINI.md", "a @./none.md b"))
     reason = "ENOENT: no such file or directory"
     assert result.content == f"a <!-- Import failed: ./none.md - {reason} --> b"
     assert len(result.problems) == 1
@@ -171,7 +171,7 @@ def test_the_example_tree_is_printed_as_in_the_document(project: Path):
     put(project, "f.md", "the end")
     put(project, "included.md", "also")
     root = put(project, "GEMINI.md", "@./a.md\n\n@./included.md\n")
-    tree = imported(root, max_depth=6).import_tree
+    tree = import_file(root, max_depth=6).import_tree
     assert (
         format_trees([(MemoryKind.PROJECT, tree)], str(project))
         == """\
@@ -192,7 +192,7 @@ def test_the_flat_form_is_one_linear_document_with_marked_boundaries(project: Pa
     put(project, "b.md", "text of b\n@./c.md\n")
     put(project, "c.md", "text of c\n")
     root = put(project, "GEMINI.md", "top\n@./b.md\n@./c.md\n@./b.md\n")
-    result = imported(root, format="flat")
+    result = import_file(root, format="flat")
     blocks = [
         f"--- File: {project / name} ---\n{text}\n--- End of File: {project / name} ---"
         for name, text in (
@@ -211,7 +211,7 @@ def test_the_flat_form_is_one_linear_document_with_marked_boundaries(project: Pa
 def test_the_flat_form_says_what_could_not_be_imported(project: Path):
     put(project, "b.md", "@./GEMINI.md\n")
     root = put(project, "GEMINI.md", "@./b.md @./none.md\n")
-    content = imported(root, format="flat").content
+    content = import_file(root, format="flat").content
     assert "<!-- File already processed: ./GEMINI.md -->" in content
     assert "<!-- Import failed: ./none.md - ENOENT" in content
     assert content.count("--- File: ") == 2
@@ -220,7 +220,7 @@ def test_the_flat_form_says_what_could_not_be_imported(project: Path):
 def test_the_tree_names_the_files(project: Path):
     root = put(project, "GEMINI.md", "@./x.md")
     put(project, "x.md", "X")
-    result = imported(root)
+    result = import_file(root)
     assert "\nX\n" in result.content
     assert result.import_tree.imports == (MemoryFile(str(project / "x.md")),)
     assert result.import_tree.plain() == {
@@ -232,7 +232,7 @@ def test_debugging_tells_each_step(project: Path):
     root = put(project, "GEMINI.md", "@./x.md")
     put(project, "x.md", "@./none.md @someone")
     lines: list[str] = []
-    imported(root, log=lines.append)
+    import_file(root, log=lines.append)
     assert lines == [
         f"{root}: @./x.md is {project / 'x.md'}",
         f"{project / 'x.md'}: @someone is no import",

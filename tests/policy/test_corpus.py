@@ -56,21 +56,23 @@ def theatre() -> Iterator[Jail]:
         yield jail
 
 
-def judged(jail: Jail, line: Line, command: str) -> Decision:
+def judge_line(jail: Jail, line: Line, command: str) -> Decision:
     context = PolicyContext(surroundings=Surroundings(jail.work, trusted=True))
     call = PolicyCall(names=(SHELL,), args={"command": command})
     return decide(call, profiles()[line.profile], context)
 
 
-def told(line: Line, decision: Decision) -> str:
+def describe_decision(line: Line, decision: Decision) -> str:
     return f"{line.command}\n  {decision.outcome}: {decision.reason}\n  parts: {decision.parts}"
 
 
 @for_each("line", EVERYDAY + ADVERSARIAL)
 def test_each_line_gets_its_decision(stage: Jail, line: Line) -> None:
     wanted = {"ask": PolicyOutcome.ASK_USER, "allow": PolicyOutcome.ALLOW}
-    decision = judged(stage, line, line.command)
-    assert decision.outcome is wanted.get(line.outcome, PolicyOutcome.DENY), told(line, decision)
+    decision = judge_line(stage, line, line.command)
+    assert decision.outcome is wanted.get(line.outcome, PolicyOutcome.DENY), describe_decision(
+        line, decision
+    )
 
 
 @needs_bash
@@ -82,7 +84,7 @@ def test_of_an_allowed_line_bash_runs_only_what_is_allowed_by_itself(
     assert ran.ended
     for call in ran.calls:
         names = "find src -name '*.py' | " if call[0] == "xargs" else ""
-        decision = judged(stage, line, names + shlex.join(call))
+        decision = judge_line(stage, line, names + shlex.join(call))
         assert decision.outcome is PolicyOutcome.ALLOW, (call, decision.reason)
     written = [] if line.profile == "redirections" else list(ran.changes)
     assert written == []
@@ -127,7 +129,7 @@ LONG = {
 @for_each("command", LONG.values())
 def test_no_length_and_no_depth_hides_a_command(stage: Jail, profile: str, command: str) -> None:
     line = Line(command, profile, "ask", "")
-    assert judged(stage, line, command).outcome is not PolicyOutcome.ALLOW
+    assert judge_line(stage, line, command).outcome is not PolicyOutcome.ALLOW
 
 
 def test_the_corpus_is_large_and_says_each_thing_once() -> None:
@@ -142,9 +144,9 @@ def test_the_corpus_is_large_and_says_each_thing_once() -> None:
 def test_what_a_redirection_asks_about_a_rule_with_allow_redirection_lets_pass(stage: Jail) -> None:
     writing = [line for line in ADVERSARIAL if line.technique == "redirections write"]
     assert len(writing) >= 30
-    asked = judged(stage, writing[0], "echo x > out")
+    asked = judge_line(stage, writing[0], "echo x > out")
     assert asked.outcome is PolicyOutcome.ASK_USER
     assert "> out writes, and the rule does not say allowRedirection" in asked.reason
     open_profile = Line("", "redirections", "allow", "")
     for command in ("echo x > out", "echo x >> a.txt", "echo x &> out", "{ echo x; } 2>&1 >out"):
-        assert judged(stage, open_profile, command).outcome is PolicyOutcome.ALLOW
+        assert judge_line(stage, open_profile, command).outcome is PolicyOutcome.ALLOW

@@ -31,7 +31,7 @@ def engine(*tables: dict[str, object]) -> PolicyEngine:
     return PolicyEngine((*loaded.rules, *rules(*tables)))
 
 
-def decided(
+def decide_by_default(
     given: PolicyEngine, tool: str, mode: ApprovalMode, *, interactive: bool = True, **args: str
 ) -> Decision:
     call = PolicyCall(names=all_names(tool), args=args)
@@ -42,45 +42,53 @@ def decided(
 @pytest.mark.parametrize("tool", READING)
 def test_reading_and_delegating_are_allowed_in_every_mode(tool: str) -> None:
     for mode in MODES:
-        assert decided(engine(), tool, mode).outcome is ALLOW
-        assert decided(engine(), tool, mode, interactive=False).outcome is ALLOW
+        assert decide_by_default(engine(), tool, mode).outcome is ALLOW
+        assert decide_by_default(engine(), tool, mode, interactive=False).outcome is ALLOW
 
 
 @pytest.mark.requirement("POL-08")
 @pytest.mark.parametrize("tool", ACTING)
 def test_acting_is_asked_about_and_denied_when_nobody_can_be_asked(tool: str) -> None:
-    assert decided(engine(), tool, ApprovalMode.DEFAULT).outcome is ASK
-    assert decided(engine(), tool, ApprovalMode.DEFAULT, interactive=False).outcome is DENY
+    assert decide_by_default(engine(), tool, ApprovalMode.DEFAULT).outcome is ASK
+    assert (
+        decide_by_default(engine(), tool, ApprovalMode.DEFAULT, interactive=False).outcome is DENY
+    )
 
 
 @pytest.mark.requirement("POL-08")
 @pytest.mark.parametrize("tool", ACTING)
 def test_auto_edit_allows_edits_and_nothing_more(tool: str) -> None:
     expected = ALLOW if tool in EDITING else ASK
-    assert decided(engine(), tool, ApprovalMode.AUTO_EDIT).outcome is expected
+    assert decide_by_default(engine(), tool, ApprovalMode.AUTO_EDIT).outcome is expected
 
 
 @pytest.mark.requirement("POL-08")
 def test_yolo_allows_all_even_redirections() -> None:
     for tool in (*READING, *ACTING, "some_new_tool"):
-        assert decided(engine(), tool, ApprovalMode.YOLO, interactive=False).outcome is ALLOW
+        assert (
+            decide_by_default(engine(), tool, ApprovalMode.YOLO, interactive=False).outcome is ALLOW
+        )
     for command in ("echo a > f", "a | sh", "$(x)"):
-        assert decided(engine(), SHELL, ApprovalMode.YOLO, command=command).outcome is ALLOW
-        assert decided(engine(), SHELL, ApprovalMode.DEFAULT, command=command).outcome is ASK
+        assert (
+            decide_by_default(engine(), SHELL, ApprovalMode.YOLO, command=command).outcome is ALLOW
+        )
+        assert (
+            decide_by_default(engine(), SHELL, ApprovalMode.DEFAULT, command=command).outcome is ASK
+        )
 
 
 @pytest.mark.requirement("POL-08")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_command_that_only_reads_runs_unasked_in_every_mode(mode: ApprovalMode) -> None:
     for command in ("ls -la", "git log | head -3", "grep -rn x src"):
-        done = decided(engine(), SHELL, mode, interactive=False, command=command)
+        done = decide_by_default(engine(), SHELL, mode, interactive=False, command=command)
         assert done.outcome is ALLOW
 
 
 @pytest.mark.requirement("POL-08")
 def test_plan_mode_only_reads_and_says_so() -> None:
     for tool in (*EDITING, SHELL, "save_memory", "some_new_tool"):
-        decision = decided(engine(), tool, ApprovalMode.PLAN)
+        decision = decide_by_default(engine(), tool, ApprovalMode.PLAN)
         assert decision.outcome is DENY
         assert "Plan mode" in (decision.deny_message or "")
 
@@ -95,8 +103,8 @@ def test_every_default_rule_is_of_the_lowest_tier() -> None:
 @pytest.mark.requirement("POL-03")
 def test_a_users_rule_overrides_the_defaults_at_any_priority() -> None:
     given = engine(rule("deny", 0, toolName="read_file"), rule("allow", 0, toolName="write_file"))
-    assert decided(given, "read_file", ApprovalMode.YOLO).outcome is DENY
-    assert decided(given, "write_file", ApprovalMode.DEFAULT).outcome is ALLOW
+    assert decide_by_default(given, "read_file", ApprovalMode.YOLO).outcome is DENY
+    assert decide_by_default(given, "write_file", ApprovalMode.DEFAULT).outcome is ALLOW
 
 
 @pytest.mark.requirement("POL-07", "POL-08")
@@ -109,7 +117,9 @@ def test_what_is_excluded_is_denied_and_what_is_not_can_be_had(
     given = engine()
     for tool in (*READING, *ACTING, "some_new_tool", "ask_user"):
         args = {"command": "ls"} if tool == SHELL else {}
-        denied = decided(given, tool, mode, interactive=interactive, **args).outcome is DENY
+        denied = (
+            decide_by_default(given, tool, mode, interactive=interactive, **args).outcome is DENY
+        )
         assert given.excludes(all_names(tool), context) == denied
 
 
@@ -144,10 +154,12 @@ def test_an_always_rule_allows_what_begins_like_this_and_no_more() -> None:
     given.add_rule(remembered)
     assert given.decide(call, PolicyContext()).outcome is ALLOW
     for command in ("npm test", "npm test -- -y", "head x", "npm test; head -3"):
-        assert decided(given, SHELL, ApprovalMode.DEFAULT, command=command).outcome is ALLOW
+        assert (
+            decide_by_default(given, SHELL, ApprovalMode.DEFAULT, command=command).outcome is ALLOW
+        )
     for command in ("npm tests", "npm", "npm test; x", "npm test > f", "A=1 npm test", "npm run a"):
-        assert decided(given, SHELL, ApprovalMode.DEFAULT, command=command).outcome is ASK
-    assert decided(given, SHELL, ApprovalMode.PLAN, command="npm test").outcome is DENY
+        assert decide_by_default(given, SHELL, ApprovalMode.DEFAULT, command=command).outcome is ASK
+    assert decide_by_default(given, SHELL, ApprovalMode.PLAN, command="npm test").outcome is DENY
 
 
 def test_an_always_rule_for_a_tool_covers_the_tool_of_that_server() -> None:
@@ -164,7 +176,7 @@ def test_an_always_rule_for_a_tool_covers_the_tool_of_that_server() -> None:
     edits = always_rule(PolicyCall(names=("write_file",), args={"path": "a"}))
     assert edits is not None
     given.add_rule(edits)
-    assert decided(given, "write_file", ApprovalMode.DEFAULT).outcome is ALLOW
+    assert decide_by_default(given, "write_file", ApprovalMode.DEFAULT).outcome is ALLOW
 
 
 @for_each(

@@ -33,10 +33,10 @@ def judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], De
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     context = PolicyContext(surroundings=Surroundings(workspace, trusted=True))
 
-    def decided(command: str) -> Decision:
+    def decide_command(command: str) -> Decision:
         return decide(PolicyCall(names=(SHELL,), args={"command": command}), BLANKET, context)
 
-    return decided
+    return decide_command
 
 
 DESTROYING = (
@@ -406,13 +406,13 @@ def test_a_variable_of_the_environment_has_its_value(
 
 
 def test_without_facts_about_the_workspace_only_what_stays_below_runs() -> None:
-    def decided(command: str) -> Decision:
+    def decide_command(command: str) -> Decision:
         return decide(
             PolicyCall(names=(SHELL,), args={"command": command}), BLANKET, PolicyContext()
         )
 
-    assert decided("rm -rf build").outcome is ALLOW
-    assert decided("rm -rf ../build").outcome is ASK
+    assert decide_command("rm -rf build").outcome is ALLOW
+    assert decide_command("rm -rf ../build").outcome is ASK
 
 
 BASH = shutil.which("bash") or ""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from alhena.policy import trees
-from tests.policy.test_files_read_oracle import KINDS, MARK, allowed, build
+from tests.policy.test_files_read_oracle import KINDS, MARK, allowed_lines, build
 
 ANYWHERE = """
 grep -v -- -zzz ~/.ssh/id_x
@@ -229,13 +229,13 @@ def test_what_may_show_a_secret_or_a_file_from_elsewhere_is_asked_about(
     kind: str, text: str, home: Path
 ) -> None:
     lines = text.strip().splitlines()
-    assert allowed(build(home, KINDS[kind]), lines) == []
+    assert allowed_lines(build(home, KINDS[kind]), lines) == []
 
 
 @pytest.mark.parametrize("kind", UNASKED)
 def test_what_can_reach_no_secret_runs_unasked(kind: str, home: Path) -> None:
     lines = UNASKED[kind].strip().splitlines()
-    assert allowed(build(home, KINDS[kind]), lines) == lines
+    assert allowed_lines(build(home, KINDS[kind]), lines) == lines
 
 
 @pytest.mark.parametrize(
@@ -244,14 +244,14 @@ def test_what_can_reach_no_secret_runs_unasked(kind: str, home: Path) -> None:
 )
 def test_settings_of_npm_that_may_hold_a_secret_are_asked_about(setting: str, home: Path) -> None:
     work = build(home, {".npmrc": f"save-exact=true\n{setting}\n"})
-    assert allowed(work, ["grep -rn foo .", "rg --hidden foo"]) == []
+    assert allowed_lines(work, ["grep -rn foo .", "rg --hidden foo"]) == []
 
 
 def test_where_there_is_no_repository_git_compares_directories_as_they_are(home: Path) -> None:
     plain = home / "plain"
     (plain / "empty").mkdir(parents=True)
     (plain / ".env").write_text(MARK, encoding="utf-8")
-    assert allowed(plain, ["git diff . empty", "git grep foo"]) == []
+    assert allowed_lines(plain, ["git diff . empty", "git grep foo"]) == []
 
 
 def test_very_many_files_are_not_looked_through(
@@ -259,4 +259,4 @@ def test_very_many_files_are_not_looked_through(
 ) -> None:
     monkeypatch.setattr(trees, "MOST_ENTRIES", 50)
     work = build(home, {f"many/{number}": "" for number in range(50)})
-    assert allowed(work, ["grep -rn foo .", "grep -rn foo src"]) == ["grep -rn foo src"]
+    assert allowed_lines(work, ["grep -rn foo .", "grep -rn foo src"]) == ["grep -rn foo src"]

@@ -120,7 +120,7 @@ def build(root: Path, files: Mapping[str, str | Path]) -> Path:
     return work
 
 
-def allowed(work: Path, lines: list[str]) -> list[str]:
+def allowed_lines(work: Path, lines: list[str]) -> list[str]:
     """The lines that run unasked in a workspace."""
     context = PolicyContext(surroundings=Surroundings(work, trusted=True))
 
@@ -131,7 +131,7 @@ def allowed(work: Path, lines: list[str]) -> list[str]:
     return [line for line in lines if outcome(line) is PolicyOutcome.ALLOW]
 
 
-def printed(work: Path, lines: list[str]) -> list[str]:
+def printing_lines(work: Path, lines: list[str]) -> list[str]:
     """The lines that print a secret when bash runs them."""
     texts = [f"echo '{_NEXT}'; (\n{line}\n) </dev/null" for line in lines]
     done = subprocess.run(
@@ -168,7 +168,7 @@ def test_a_line_that_runs_unasked_shows_no_secret(
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     lines = [frame.format(*each) for each in product(PROGRAMS, TARGETS) for frame in FRAMES]
     chosen = [*lines[list(KINDS).index(kind) :: STRIDE], "cat README.md", "ls"]
-    unasked = allowed(work, chosen)
+    unasked = allowed_lines(work, chosen)
     assert len(unasked) > len(chosen) // 10
-    assert printed(work, unasked) == []
-    assert printed(work, ["cat README.md", "cat ../out/file"]) == ["cat ../out/file"]
+    assert printing_lines(work, unasked) == []
+    assert printing_lines(work, ["cat README.md", "cat ../out/file"]) == ["cat ../out/file"]

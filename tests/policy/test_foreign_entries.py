@@ -11,7 +11,7 @@ from tests.support.command import alhena, keyed
 from tests.support.server import ScriptedServer, call, chunk, sse, text
 
 
-def decided(tool: str, **args: Any) -> str:
+def decide_call(tool: str, **args: Any) -> str:
     asked = ("policy", "explain", "--tool", tool, "--args", json.dumps(args), "--json")
     ran = alhena(*asked)
     assert ran.code == 0, ran.err
@@ -34,8 +34,8 @@ def test_a_command_entry_of_another_program_allows_what_it_means(
     entry: str, allowed: str, other: str, home: Path
 ) -> None:
     user(home, {"tools": {"allowed": [entry]}})
-    assert decided("run_shell_command", command=allowed) == "allow"
-    assert decided("run_shell_command", command=other) == "ask_user"
+    assert decide_call("run_shell_command", command=allowed) == "allow"
+    assert decide_call("run_shell_command", command=other) == "ask_user"
 
 
 @pytest.mark.parametrize(
@@ -58,15 +58,15 @@ def test_a_name_of_another_program_denies_the_tool_it_means(
     entry: str, tool: str, home: Path
 ) -> None:
     user(home, {"tools": {"exclude": [entry]}})
-    assert decided(tool, command="ls") == "deny"
+    assert decide_call(tool, command="ls") == "deny"
 
 
 def test_core_leaves_what_other_programs_names_mean(home: Path) -> None:
     user(home, {"tools": {"core": ["Read", "Bash(git:*)"]}})
-    assert decided("read_file", file_path="a") == "allow"
-    assert decided("run_shell_command", command="git status") == "allow"
-    assert decided("run_shell_command", command="ls") == "deny"
-    assert decided("glob", pattern="*") == "deny"
+    assert decide_call("read_file", file_path="a") == "allow"
+    assert decide_call("run_shell_command", command="git status") == "allow"
+    assert decide_call("run_shell_command", command="ls") == "deny"
+    assert decide_call("glob", pattern="*") == "deny"
 
 
 @pytest.mark.parametrize("entry", ["Bash(git * main)", "Read(./.env)", "WebFetch(domain:x.org)"])
@@ -92,7 +92,7 @@ def test_what_an_extension_excludes_stops_no_run(home: Path, server: ScriptedSer
     ran = alhena("-p", "hi", **keyed(server))
     assert ran.code == 0
     assert "Read(./.env)" in ran.err
-    assert decided("run_shell_command", command="rm -r x") == "deny"
+    assert decide_call("run_shell_command", command="rm -r x") == "deny"
 
 
 AGENT = "---\nname: looker\ndescription: Looks\ntools: {}\n---\nLook.\n"

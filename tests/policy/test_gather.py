@@ -48,7 +48,7 @@ def gather(project: Path, settings: dict[str, Any] | None = None, **fields: Any)
     )
 
 
-def explained(*argv: str, **environ: str) -> tuple[str, str]:
+def explain_policy(*argv: str, **environ: str) -> tuple[str, str]:
     ran = alhena("policy", "explain", "--json", *argv, **environ)
     assert ran.code == 0, ran.err
     return ran.json["decision"], ran.json["reason"]
@@ -56,16 +56,16 @@ def explained(*argv: str, **environ: str) -> tuple[str, str]:
 
 def test_a_trusted_workspace_can_forbid_and_never_permit(workspace: Path) -> None:
     for mode in EVERY_MODE:
-        decision, reason = explained("--tool", "glob", "--mode", mode, **TRUSTED)
+        decision, reason = explain_policy("--tool", "glob", "--mode", mode, **TRUSTED)
         assert decision == "deny"
         assert f"denied by the workspace policy ({workspace}:1, rule 1)" in reason
-    assert explained("--tool", "write_file", **TRUSTED)[0] == "ask_user"
-    assert explained("--tool", "write_file", "--mode", "plan", **TRUSTED)[0] == "deny"
+    assert explain_policy("--tool", "write_file", **TRUSTED)[0] == "ask_user"
+    assert explain_policy("--tool", "write_file", "--mode", "plan", **TRUSTED)[0] == "deny"
 
 
 def test_the_policies_of_a_folder_that_is_not_trusted_are_not_read(workspace: Path) -> None:
     workspace.write_text("[[rule]", encoding="utf-8")
-    assert explained("--tool", "glob")[0] == "allow"
+    assert explain_policy("--tool", "glob")[0] == "allow"
     ran = alhena("policy", "explain", "--tool", "glob", "-d")
     assert str(workspace.parent) in ran.err
     assert "not trusted" in ran.err
@@ -73,15 +73,15 @@ def test_the_policies_of_a_folder_that_is_not_trusted_are_not_read(workspace: Pa
 
 
 def test_every_way_of_trust_reads_them(workspace: Path, home: Path) -> None:
-    assert explained("--tool", "glob", "--skip-trust")[0] == "deny"
+    assert explain_policy("--tool", "glob", "--skip-trust")[0] == "deny"
     listed = {str(workspace.parent.parent.parent): "TRUST_FOLDER"}
     file = write(home / ".gemini" / "trustedFolders.json", json.dumps(listed))
-    assert explained("--tool", "glob")[0] == "deny"
+    assert explain_policy("--tool", "glob")[0] == "deny"
     file.unlink()
     off = {"security": {"folderTrust": {"enabled": False}}}
     write(home / ".gemini" / "settings.json", json.dumps(off))
-    assert explained("--tool", "glob")[0] == "deny"
-    assert explained("--tool", "glob", GEMINI_CLI_TRUST_WORKSPACE="false")[0] == "allow"
+    assert explain_policy("--tool", "glob")[0] == "deny"
+    assert explain_policy("--tool", "glob", GEMINI_CLI_TRUST_WORKSPACE="false")[0] == "allow"
 
 
 def test_what_stands_in_the_home_directory_is_the_users_own(home: Path) -> None:
@@ -192,7 +192,7 @@ def test_without_always_saved_approvals_do_not_count_and_refusals_do(
         "glob",
         "replace",
     }
-    assert explained("--tool", "write_file")[0] == "allow"
+    assert explain_policy("--tool", "write_file")[0] == "allow"
 
 
 async def test_without_always_an_approval_holds_for_its_call_alone(project: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.policy.test_files_read_oracle import MARK, allowed, build, printed
+from tests.policy.test_files_read_oracle import MARK, allowed_lines, build, printing_lines
 from tests.shell.oracle import needs_bash
 
 SECRET_KEYS = (
@@ -85,9 +85,9 @@ def test_settings_that_may_be_secrets_are_asked_about(
     configure(work, **dict.fromkeys(keys, MARK))
     spelled = [*keys, *map(str.upper, keys)]
     lines = [form.format(key) for form in READING for key in spelled]
-    assert printed(work, lines[:3]) == lines[:3]
-    assert allowed(work, [*lines, *WHOLE]) == []
-    assert allowed(work, list(UNASKED)) == list(UNASKED)
+    assert printing_lines(work, lines[:3]) == lines[:3]
+    assert allowed_lines(work, [*lines, *WHOLE]) == []
+    assert allowed_lines(work, list(UNASKED)) == list(UNASKED)
 
 
 @needs_bash
@@ -123,16 +123,16 @@ def test_addresses_are_shown_unasked_only_without_credentials(
         more.write_text(
             '[remote "origin"]\n\tpushurl = https://MARK@h.example.org/y\n', encoding="utf-8"
         )
-    assert allowed(work, list(ADDRESSES)) == list(ADDRESSES)
+    assert allowed_lines(work, list(ADDRESSES)) == list(ADDRESSES)
     path = tmp_path / place
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
         file.write(text.replace("MARK", MARK))
-    assert allowed(work, list(ADDRESSES)) == []
-    assert allowed(work, ["git remote", *UNASKED[:6]]) == ["git remote", *UNASKED[:6]]
+    assert allowed_lines(work, list(ADDRESSES)) == []
+    assert allowed_lines(work, ["git remote", *UNASKED[:6]]) == ["git remote", *UNASKED[:6]]
 
 
 def test_settings_of_go_are_read_by_name_only(tmp_path: Path) -> None:
     unasked = ["go env GOPATH", "go env GOROOT GOMOD", "go env -json GOOS"]
     asked = ["go env", "go env -json", "go env GOPROXY", "go env GOPATH GOFLAGS", "go env -changed"]
-    assert allowed(tmp_path, [*unasked, *asked]) == unasked
+    assert allowed_lines(tmp_path, [*unasked, *asked]) == unasked

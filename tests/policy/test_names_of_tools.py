@@ -23,7 +23,7 @@ SPELLINGS = {
 ARGS = json.dumps({"file_path": "a", "command": "make"})
 
 
-def explained(*more: str, tool: str) -> str:
+def explain_tool(*more: str, tool: str) -> str:
     ran = alhena("policy", "explain", "--tool", tool, "--args", ARGS, "--json", *more)
     assert (ran.code, ran.err) == (0, "")
     return json.loads(ran.out)["decision"]
@@ -38,24 +38,24 @@ def test_a_rule_and_a_call_may_spell_a_built_in_tool_in_any_way(
     policies.mkdir(parents=True, exist_ok=True)
     rule = f'[[rule]]\ntoolName = "{spelled}"\ndecision = "deny"\npriority = 500\n'
     (policies / "own.toml").write_text(rule, encoding="utf-8")
-    assert explained(tool=tool) == "deny"
-    assert explained(tool=spelled) == "deny"
+    assert explain_tool(tool=tool) == "deny"
+    assert explain_tool(tool=spelled) == "deny"
     (policies / "own.toml").write_text("", encoding="utf-8")
-    assert explained("--allowed-tools", spelled, tool=tool) == "allow"
+    assert explain_tool("--allowed-tools", spelled, tool=tool) == "allow"
     if spelled != SPELLINGS[tool][0]:
         return
     for key, decision in (("exclude", "deny"), ("confirmationRequired", "ask_user")):
         settings = home / ".gemini" / "settings.json"
         settings.write_text(json.dumps({"tools": {key: [spelled]}}), encoding="utf-8")
-        assert explained("--mode", "yolo", tool=tool) == decision
+        assert explain_tool("--mode", "yolo", tool=tool) == decision
     settings.write_text(json.dumps({"tools": {"core": [spelled]}}), encoding="utf-8")
-    assert explained("--allowed-tools", tool, tool=tool) == "allow"
+    assert explain_tool("--allowed-tools", tool, tool=tool) == "allow"
     settings.unlink()
 
 
 def test_a_prefix_may_be_given_to_any_spelling_of_the_shell(home: Path) -> None:
     for name in ("Shell", "RunShellCommand", "shelltool"):
-        assert explained("--allowed-tools", f"{name}(make)", tool="run_shell_command") == "allow"
+        assert explain_tool("--allowed-tools", f"{name}(make)", tool="run_shell_command") == "allow"
 
 
 def test_every_name_resolves_to_a_built_in_tool_and_others_stay_as_they_are() -> None:

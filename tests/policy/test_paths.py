@@ -105,11 +105,11 @@ def test_patterns_for_the_home_directory(tmp_path: Path, monkeypatch: pytest.Mon
     given = rules(rule("deny", 100, toolName="*", paths=["~/bin/"]))
     context = PolicyContext(surroundings=Surroundings(tmp_path / "work"))
 
-    def said(path: str) -> Any:
+    def decide_write(path: str) -> Any:
         call = PolicyCall(names=("x",), args={"file_path": path})
         return decide(call, given, context).outcome
 
-    assert said("~/bin/a") is DENY
-    assert said("../bin/a") is DENY
-    assert said("bin/a") is ASK
-    assert said("nul\0") is ASK
+    assert decide_write("~/bin/a") is DENY
+    assert decide_write("../bin/a") is DENY
+    assert decide_write("bin/a") is ASK
+    assert decide_write("nul\0") is ASK

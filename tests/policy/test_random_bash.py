@@ -351,14 +351,14 @@ def jail() -> Iterator[Jail]:
         yield made
 
 
-def judged(jail: Jail, given_rules: tuple[PolicyRule, ...], command: str) -> Decision:
+def judge_command(jail: Jail, given_rules: tuple[PolicyRule, ...], command: str) -> Decision:
     context = PolicyContext(surroundings=Surroundings(jail.work, trusted=True))
     return decide(PolicyCall(names=(SHELL,), args={"command": command}), given_rules, context)
 
 
 def run_if_allowed(jail: Jail, given_rules: tuple[PolicyRule, ...], command: str) -> Ran | None:
     """Effects of a command in bash, if the rules allow it; else None."""
-    allowed = "\0" not in command and judged(jail, given_rules, command).outcome is ALLOW
+    allowed = "\0" not in command and judge_command(jail, given_rules, command).outcome is ALLOW
     event(f"allowed: {allowed}")
     return jail.run(command, seconds=2) if allowed else None
 
@@ -369,7 +369,7 @@ def check_that_only_good_ran(jail: Jail, given_rules: tuple[PolicyRule, ...], ra
     for call in ran.calls:
         plain = shlex.join(call)
         if call[0] in GUARDED and plain.isprintable():
-            assert judged(jail, given_rules, plain).outcome is ALLOW, plain
+            assert judge_command(jail, given_rules, plain).outcome is ALLOW, plain
 
 
 @needs_bash
@@ -409,7 +409,7 @@ def test_a_fair_share_of_random_bash_is_allowed_and_a_fair_share_is_not(jail: Ja
     dice = random.Random(7)
     lines = [RandomBash(dice.randrange).line() for _ in range(500)]
     for given_rules in (PREFIXES, READ_ONLY, WITHOUT_BAD):
-        allowed = sum(judged(jail, given_rules, line).outcome is ALLOW for line in lines)
+        allowed = sum(judge_command(jail, given_rules, line).outcome is ALLOW for line in lines)
         assert len(lines) * 0.1 < allowed < len(lines) * 0.9
 
 

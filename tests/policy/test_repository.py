@@ -8,7 +8,7 @@ import pytest
 
 from alhena.policy.surroundings import GitUse, named_program
 from tests.policy.support import ALLOW, ASK, rules, shell_rule
-from tests.policy.test_surroundings import git, said
+from tests.policy.test_surroundings import decide_in_directory, git
 
 READS = GitUse("log", frozenset())
 IDENTITY = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always")
@@ -137,18 +137,20 @@ def test_hooks_count_for_subcommands_that_run_them(tmp_path: Path) -> None:
     given = rules(shell_rule("allow", commandPrefix=["git log", "git commit", "git status"]))
     lines = ("git log -3", "git status -s", "git commit -m x")
 
-    def allowed() -> list[str]:
-        return [line for line in lines if said(given, tmp_path, line).outcome is ALLOW]
+    def allowed_commands() -> list[str]:
+        return [
+            line for line in lines if decide_in_directory(given, tmp_path, line).outcome is ALLOW
+        ]
 
     (hooks / "pre-commit.sample").write_text("evil\n", encoding="utf-8")
-    assert allowed() == [*lines]
+    assert allowed_commands() == [*lines]
     (hooks / "pre-commit").write_text("evil\n", encoding="utf-8")
-    assert allowed() == ["git log -3", "git status -s"]
-    asked = said(given, tmp_path, "git commit -m x").reason
+    assert allowed_commands() == ["git log -3", "git status -s"]
+    asked = decide_in_directory(given, tmp_path, "git commit -m x").reason
     assert f"{hooks}/pre-commit" in asked
     assert asked.endswith("alhena trust")
     (hooks / "post-index-change").write_text("evil\n", encoding="utf-8")
-    assert allowed() == ["git log -3"]
+    assert allowed_commands() == ["git log -3"]
 
 
 def test_an_alias_counts_where_it_is_used(tmp_path: Path) -> None:
@@ -171,7 +173,7 @@ def test_the_repository_of_a_submodule_counts_with_the_one_around_it(
     assert found is not None
     assert not plain or "core.fsmonitor in" in found
     ours = rules(shell_rule("allow", commandPrefix="git status"))
-    assert said(ours, clone, "git status").outcome is ASK
+    assert decide_in_directory(ours, clone, "git status").outcome is ASK
 
 
 def test_settings_of_a_work_tree_and_shared_ones_count(clone: Path) -> None:
@@ -223,12 +225,15 @@ def test_what_git_writes_itself_beside_git_changes_nothing_that_it_runs(clone: P
             commandPrefix=[f"git {sub}" for sub in ("add", "commit", "status", "config", "-C")],
         )
     )
-    assert said(given, clone, "git add -A && git commit -m x && git status").outcome is ALLOW
+    assert (
+        decide_in_directory(given, clone, "git add -A && git commit -m x && git status").outcome
+        is ALLOW
+    )
     for line in (
         "git config user.name x && git status",
         "git add -A && git -C lib status",
         "cd lib && git add a.txt && git status",
     ):
-        decision = said(given, clone, line)
+        decision = decide_in_directory(given, clone, line)
         assert decision.outcome is ASK, line
         assert decision.reason.endswith("alhena trust"), line

@@ -28,7 +28,7 @@ def filter_of(*tables: dict[str, Any]) -> PolicyFilter:
     return PolicyFilter("the workspace (w)", rules(*tables))
 
 
-def tightened(
+def tighten_outcome(
     outcome: PolicyOutcome, call: PolicyCall, *tables: dict[str, Any], context: Any = CONTEXT
 ) -> Decision:
     return tighten(given_decision(outcome), call, [filter_of(*tables)], context)
@@ -57,18 +57,18 @@ def command(text: str) -> PolicyCall:
 def test_the_stricter_outcome_counts(
     before: PolicyOutcome, wanted: str, after: PolicyOutcome
 ) -> None:
-    assert tightened(before, GLOB, rule(wanted, toolName="glob")).outcome is after
+    assert tighten_outcome(before, GLOB, rule(wanted, toolName="glob")).outcome is after
 
 
 def test_a_filter_says_nothing_of_what_no_rule_of_it_speaks_of() -> None:
     quiet = (rule("deny", toolName="read_file"), shell_rule("deny", commandPrefix="rm"))
     for call in (GLOB, command("ls"), command("ls | wc; echo $x")):
-        decision = tightened(ALLOW, call, *quiet)
+        decision = tighten_outcome(ALLOW, call, *quiet)
         assert (decision.outcome, decision.reason) == (ALLOW, "as the engine says")
 
 
 def test_the_reason_names_the_file_and_what_it_would_have_been() -> None:
-    decision = tightened(ALLOW, GLOB, rule("deny", toolName="glob", denyMessage="Not here."))
+    decision = tighten_outcome(ALLOW, GLOB, rule("deny", toolName="glob", denyMessage="Not here."))
     assert decision.reason == (
         "denied by the user policy (test.toml, rule 1); "
         "without the policy of the workspace (w): allowed"
@@ -78,17 +78,17 @@ def test_the_reason_names_the_file_and_what_it_would_have_been() -> None:
 
 def test_one_part_of_a_command_is_enough_and_is_named() -> None:
     deny = shell_rule("deny", commandPrefix="rm")
-    assert tightened(ALLOW, command("ls; rm x"), deny).parts == ("rm x",)
+    assert tighten_outcome(ALLOW, command("ls; rm x"), deny).parts == ("rm x",)
     ask = shell_rule("ask_user", commandPrefix="make")
-    assert tightened(ALLOW, command("ls; make x; pwd"), ask).outcome is ASK
+    assert tighten_outcome(ALLOW, command("ls; make x; pwd"), ask).outcome is ASK
 
 
 def test_an_allow_shields_from_weaker_rules_of_the_same_filter_only() -> None:
     shield = shell_rule("allow", 200, commandPrefix="git status")
     deny = shell_rule("deny", 100)
-    assert tightened(ALLOW, command("git status"), shield, deny).outcome is ALLOW
-    assert tightened(ALLOW, command("git push"), shield, deny).outcome is DENY
-    assert tightened(ALLOW, command("git status; git push"), shield, deny).outcome is DENY
+    assert tighten_outcome(ALLOW, command("git status"), shield, deny).outcome is ALLOW
+    assert tighten_outcome(ALLOW, command("git push"), shield, deny).outcome is DENY
+    assert tighten_outcome(ALLOW, command("git status; git push"), shield, deny).outcome is DENY
     both = [filter_of(shield), filter_of(deny)]
     assert tighten(given_decision(ALLOW), command("git status"), both, CONTEXT).outcome is DENY
 
@@ -104,10 +104,10 @@ def test_of_several_filters_the_strictest_counts_and_of_equals_the_first() -> No
 
 def test_where_nobody_can_be_asked_a_filters_question_is_a_refusal() -> None:
     alone = PolicyContext(interactive=False)
-    decision = tightened(ALLOW, GLOB, rule("ask_user", toolName="glob"), context=alone)
+    decision = tighten_outcome(ALLOW, GLOB, rule("ask_user", toolName="glob"), context=alone)
     assert decision.outcome is DENY
     assert "cannot ask" in decision.reason
-    assert tightened(ALLOW, GLOB, rule("deny", toolName="x"), context=alone).outcome is ALLOW
+    assert tighten_outcome(ALLOW, GLOB, rule("deny", toolName="x"), context=alone).outcome is ALLOW
 
 
 def test_a_tool_is_hidden_only_where_each_call_would_be_denied() -> None:

@@ -41,10 +41,10 @@ def test_a_decision_does_not_depend_on_how_the_rules_are_found(
     ordered = sorted(given, key=lambda rule: -rule.final_priority)
     looked_up, tried = ActiveRules(ordered), AllRules(ordered)
     for line in everyday() + adversarial():
-        assert decided(looked_up, line) == decided(tried, line), line.command
+        assert decide_line(looked_up, line) == decide_line(tried, line), line.command
 
 
-def decided(active: ActiveRules, line: Line) -> Decision:
+def decide_line(active: ActiveRules, line: Line) -> Decision:
     call = PolicyCall(names=(SHELL,), args={"command": line.command})
     return decide_among(call, active, PolicyContext())
 

@@ -25,7 +25,7 @@ from tests.policy.support import ALLOW, ASK, DENY, SHELL, rule, rules
 NAMES = ToolNames(BUILT_IN, tuple(ALIASES))
 
 
-def decided(
+def decide_by_settings(
     settings: dict[str, Any],
     tool: str,
     args: dict[str, Any] | None = None,
@@ -48,7 +48,7 @@ def decided(
 
 
 def outcome(settings: dict[str, Any], tool: str, *args: Any, **options: Any) -> PolicyOutcome:
-    return decided(settings, tool, *args, **options).outcome
+    return decide_by_settings(settings, tool, *args, **options).outcome
 
 
 def shell(settings: dict[str, Any], command: str, **options: Any) -> PolicyOutcome:
@@ -63,7 +63,7 @@ def tools(**lists: list[str]) -> dict[str, Any]:
 def test_an_excluded_tool_is_denied_whatever_the_users_rules_say() -> None:
     files = rules(rule("allow", 999, toolName="*", allowRedirection=True))
     excluded = tools(exclude=["WriteFileTool"])
-    decision = decided(excluded, "write_file", files=files)
+    decision = decide_by_settings(excluded, "write_file", files=files)
     assert (decision.outcome, outcome(excluded, "glob", files=files)) == (DENY, ALLOW)
     assert "settings: tools.exclude" in decision.reason
     assert "the user policy" in decision.reason
@@ -81,7 +81,7 @@ def test_an_allowed_tool_needs_no_approval_below_the_users_rules() -> None:
     assert shell(allowed, "git status > x") is ASK
     files = rules(rule("ask_user", 0, toolName="write_file"))
     assert outcome(allowed, "write_file", files=files) is ASK
-    flag = decided({}, "write_file", allowed_tools=("write_file",))
+    flag = decide_by_settings({}, "write_file", allowed_tools=("write_file",))
     assert (flag.outcome, "--allowed-tools" in flag.reason) == (ALLOW, True)
 
 
@@ -107,7 +107,7 @@ def test_where_no_person_can_be_asked_servers_need_no_approval_if_settings_say_s
     assert outcome(settings, "search", server="t", interactive=False) is DENY
     ask = rules(rule("ask_user", 0, mcpName="s"))
     assert outcome(settings, "search", server="s", interactive=False, files=ask) is DENY
-    found = decided(settings, "search", server="s", interactive=False)
+    found = decide_by_settings(settings, "search", server="s", interactive=False)
     assert "settings: mcp.autoAllowInHeadless" in found.reason
 
 
@@ -130,7 +130,7 @@ def test_only_core_tools_are_there_and_they_are_still_asked_about() -> None:
     core = tools(core=["ReadFileTool", "write_file"])
     assert outcome(core, "read_file") is ALLOW
     assert outcome(core, "write_file") is ASK
-    gone = decided(core, "replace", mode="yolo")
+    gone = decide_by_settings(core, "replace", mode="yolo")
     assert gone.outcome is DENY
     assert "settings: tools.core" in gone.reason
     assert "tools.core" in str(gone.deny_message)
@@ -162,7 +162,7 @@ def test_core_with_a_prefix_leaves_only_commands_that_begin_so() -> None:
     assert shell(core, "git log") is ALLOW
     assert shell(core, "git push") is ASK
     assert outcome(core, "read_file") is DENY
-    message = decided(core, SHELL, {"command": "ls"}, mode="yolo").deny_message
+    message = decide_by_settings(core, SHELL, {"command": "ls"}, mode="yolo").deny_message
     assert message == "Only these shell commands are there: git, make test."
     whole = tools(core=["run_shell_command(git)", "run_shell_command"])
     assert shell(whole, "ls", **yolo) is ALLOW
@@ -176,7 +176,7 @@ def test_servers_are_excluded_trusted_and_limited() -> None:
     files = rules(rule("allow", 999, mcpName="*"))
     assert outcome(settings, "find", server="bad", files=files) is DENY
     assert outcome(settings, "find", server="good") is ALLOW
-    gone = decided(settings, "find", server="other", files=files)
+    gone = decide_by_settings(settings, "find", server="other", files=files)
     assert (gone.outcome, "settings: mcp.allowed" in gone.reason) == (DENY, True)
     ask = rules(rule("ask_user", 0, mcpName="good"))
     assert outcome(settings, "find", server="good", files=ask) is ASK
@@ -184,7 +184,9 @@ def test_servers_are_excluded_trusted_and_limited() -> None:
     assert outcome({"mcp": {"allowed": []}}, "find", server="good") is ASK
     trust = {"mcpServers": {"a b": {"trust": True}, "other": {}}}
     assert outcome(trust, "find", server="a b") is ALLOW
-    assert "settings: mcpServers.a b.trust" in decided(trust, "find", server="a b").reason
+    assert (
+        "settings: mcpServers.a b.trust" in decide_by_settings(trust, "find", server="a b").reason
+    )
     assert outcome(trust, "find", server="other") is ASK
 
 

@@ -22,10 +22,10 @@ def git(*arguments: str, cwd: Path) -> None:
 
 
 def at(cwd: Path, command: str, **args: str) -> Decision:
-    return said(PREFIXES, cwd, command, trusted=True, **args)
+    return decide_in_directory(PREFIXES, cwd, command, trusted=True, **args)
 
 
-def said(
+def decide_in_directory(
     given: tuple[PolicyRule, ...], cwd: Path, command: str, *, trusted: bool = False, **args: str
 ) -> Decision:
     call = PolicyCall(names=(SHELL,), args={"command": command, **args})
@@ -58,9 +58,9 @@ def test_a_change_of_directory_within_the_workspace_needs_no_rule(project: Path)
 
 def test_options_name_no_directory_in_a_workspace_that_is_the_root() -> None:
     for command in ("grep -n x etc/hostname", "wc -l etc/hostname", "head -n 3 etc/hostname"):
-        assert said(READING, Path("/"), command).outcome is ALLOW, command
+        assert decide_in_directory(READING, Path("/"), command).outcome is ALLOW, command
     for command in ("grep -rn x .", "cat /proc/self/environ", "cat dev/zero"):
-        assert said(READING, Path("/"), command).outcome is ASK, command
+        assert decide_in_directory(READING, Path("/"), command).outcome is ASK, command
 
 
 def test_a_change_of_directory_out_of_the_workspace_is_asked_about(project: Path) -> None:
@@ -83,9 +83,14 @@ def test_a_change_of_directory_out_of_the_workspace_is_asked_about(project: Path
 
 def test_a_line_of_nothing_but_changes_of_directory_is_decided_by_the_rules(project: Path) -> None:
     assert at(project, "cd src").outcome is ASK
-    assert said(rules(shell_rule("allow", commandPrefix="cd")), project, "cd src").outcome is ALLOW
+    assert (
+        decide_in_directory(
+            rules(shell_rule("allow", commandPrefix="cd")), project, "cd src"
+        ).outcome
+        is ALLOW
+    )
     deny = rules(shell_rule("deny", 900, commandPrefix="cd"))
-    assert said((*deny, *PREFIXES), project, "cd src && ls").outcome.value == "deny"
+    assert decide_in_directory((*deny, *PREFIXES), project, "cd src && ls").outcome.value == "deny"
 
 
 def test_git_in_another_repository_that_names_programs_is_asked_about(project: Path) -> None:
@@ -110,7 +115,7 @@ def test_git_in_another_repository_that_names_programs_is_asked_about(project: P
     assert at(project, "git -C $X status").outcome is ASK
 
 
-def planted(project: Path, trick: str) -> str:
+def plant_trick(project: Path, trick: str) -> str:
     """Plants a trick that makes git run `./evil`; returns the command that triggers it."""
     identity = ("-c", "user.name=a", "-c", "user.email=a@b")
     evil = project / "evil"
@@ -158,17 +163,17 @@ def planted(project: Path, trick: str) -> str:
 def test_git_in_a_repository_that_nobody_vouched_for_is_asked_about(
     project: Path, trick: str
 ) -> None:
-    command = planted(project, trick)
+    command = plant_trick(project, trick)
     assert not list(project.rglob("ran"))
     git(*command.split()[1:], cwd=project)
     assert list(project.rglob("ran")), "git does run it"
     for given in (PREFIXES, READING):
-        decision = said(given, project, command)
+        decision = decide_in_directory(given, project, command)
         assert decision.outcome is ASK
         assert "the folder is not trusted" in decision.reason
         assert decision.reason.endswith("alhena trust")
-        assert said(given, project, command, trusted=True).outcome is ALLOW
-        assert said(given, project, "ls").outcome is ALLOW
+        assert decide_in_directory(given, project, command, trusted=True).outcome is ALLOW
+        assert decide_in_directory(given, project, "ls").outcome is ALLOW
 
 
 def test_every_way_to_git_is_asked_about_in_a_repository_that_nobody_vouched_for(
@@ -193,17 +198,17 @@ def test_every_way_to_git_is_asked_about_in_a_repository_that_nobody_vouched_for
         "git rev-parse HEAD",
         "ls && git branch | head",
     ):
-        decision = said(given, project, command)
+        decision = decide_in_directory(given, project, command)
         assert decision.outcome is ASK, command
         assert "the folder is not trusted" in decision.reason, command
-        assert said(given, project, command, trusted=True).outcome is ALLOW, command
+        assert decide_in_directory(given, project, command, trusted=True).outcome is ALLOW, command
     for command in ("git --version", "git version", "git -v"):
-        assert said(given, project, command).outcome is ALLOW, command
+        assert decide_in_directory(given, project, command).outcome is ALLOW, command
 
 
 def test_where_there_is_no_repository_git_has_nothing_to_run(tmp_path: Path) -> None:
     for command in ("git status", "ls && git status 2>/dev/null | head -3", "cd . && git log"):
-        assert said(READING, tmp_path, command).outcome is ALLOW, command
+        assert decide_in_directory(READING, tmp_path, command).outcome is ALLOW, command
     given = (*READING, *rules(shell_rule("allow", commandPrefix=["tar", "echo", "git init"],
                                          allowRedirection=True)))  # fmt: skip
     for command in (
@@ -211,11 +216,11 @@ def test_where_there_is_no_repository_git_has_nothing_to_run(tmp_path: Path) -> 
         "git init && git status",
         "echo 'gitdir: x' > .git; git status",
     ):
-        decision = said(given, tmp_path, command)
+        decision = decide_in_directory(given, tmp_path, command)
         assert decision.outcome is ASK, command
         assert "may make or change one" in decision.reason, command
         assert decision.reason.endswith("alhena trust"), command
-        assert said(given, tmp_path, command, trusted=True).outcome is ALLOW, command
+        assert decide_in_directory(given, tmp_path, command, trusted=True).outcome is ALLOW, command
 
 
 def test_a_directory_that_git_takes_for_a_repository_itself_is_one(tmp_path: Path) -> None:
@@ -229,8 +234,8 @@ def test_a_directory_that_git_takes_for_a_repository_itself_is_one(tmp_path: Pat
     git("rev-parse", "--git-dir", cwd=bare)
     git("config", "core.fsmonitor", "./evil", cwd=store)
     assert Surroundings(bare).repository(str(bare)) == str(bare)
-    assert said(READING, bare, "git status").outcome is ASK
-    assert said(READING, tmp_path, "git -C bare status", trusted=True).outcome is ASK
+    assert decide_in_directory(READING, bare, "git status").outcome is ASK
+    assert decide_in_directory(READING, tmp_path, "git -C bare status", trusted=True).outcome is ASK
 
 
 def test_without_surroundings_only_what_stays_below_is_allowed() -> None:

@@ -186,7 +186,7 @@ def requests(*calls: str | ToolCallRequestInfo) -> list[ToolCallRequestInfo]:
     ]
 
 
-def told(call: CompletedToolCall) -> dict[str, Any]:
+def response_of(call: CompletedToolCall) -> dict[str, Any]:
     """The model's response to a call; checks that it is the only one."""
     answers = [part.function_response for part in call.response.response_parts]
     (answer,) = [each for each in answers if each is not None]

@@ -50,7 +50,7 @@ def offers(call: PolicyCall) -> tuple[LastingRule, ...]:
     )
 
 
-def staged(rules: Rules, *tools: SmallTool, **options: Any) -> Stage:
+def stage_rules(rules: Rules, *tools: SmallTool, **options: Any) -> Stage:
     async def save(update: UpdatePolicy) -> None:
         rules.allow(update.tool_name)
 
@@ -58,6 +58,6 @@ def staged(rules: Rules, *tools: SmallTool, **options: Any) -> Stage:
     return Stage(*tools, decide=rules.decide, watch=rules.watch, **given)
 
 
-async def asked(stage: Stage, count: int = 1) -> None:
+async def await_questions(stage: Stage, count: int = 1) -> None:
     while len(stage.questions()) < count:
         await asyncio.sleep(0)

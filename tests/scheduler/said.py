@@ -52,7 +52,9 @@ class SaidHooks:
         return [event for event, _ in self.heard]
 
 
-def hooked(*tools: SmallTool, says: Mapping[HookEvent, Say], **options: Any) -> tuple[Stage, Any]:
+def stage_with_hooks(
+    *tools: SmallTool, says: Mapping[HookEvent, Say], **options: Any
+) -> tuple[Stage, Any]:
     hooks = SaidHooks(says)
     found: Any = hooks
     outputs = options.pop("outputs", None)
@@ -60,7 +62,7 @@ def hooked(*tools: SmallTool, says: Mapping[HookEvent, Say], **options: Any) -> 
     return Stage(*tools, executor=executor, **options), hooks
 
 
-def seen(log: list[Any]) -> Any:
+def shown_input(log: list[Any]) -> Any:
     async def body(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
         log.append(params)
         return await echo(params, context)

@@ -10,8 +10,8 @@ from alhena.scheduler.bus import (
 )
 from alhena.scheduler.states import CallStatus, ConfirmationError
 from alhena.tools.contract import ToolErrorType
-from tests.scheduler.kit import SmallTool, Stage, deciding, request, told
-from tests.scheduler.rules import ASK, Rules, asked, staged
+from tests.scheduler.kit import SmallTool, Stage, deciding, request, response_of
+from tests.scheduler.rules import ASK, Rules, await_questions, stage_rules
 
 
 @pytest.mark.requirement("SCHED-09")
@@ -20,7 +20,7 @@ async def test_where_nobody_listens_a_call_that_must_be_asked_about_does_not_run
     stage.bus.__init__()  # as it was before anybody came
     (done,) = await stage.run("look")
     assert done.response.error_type is ToolErrorType.POLICY_VIOLATION
-    assert "requires user confirmation, which is not supported" in told(done)["error"]
+    assert "requires user confirmation, which is not supported" in response_of(done)["error"]
     assert "executing" not in stage.statuses("c0")
 
 
@@ -29,7 +29,7 @@ async def test_a_front_end_over_the_bus_sees_all_it_needs_and_answers():
     async def thinks(message: ToolConfirmationRequest) -> None:
         await asyncio.Event().wait()
 
-    stage = staged(Rules(), SmallTool("look"))
+    stage = stage_rules(Rules(), SmallTool("look"))
     stage.bus.subscribe(ToolConfirmationRequest, thinks)
     seen: list[ToolConfirmationRequest] = []
 
@@ -76,7 +76,7 @@ async def test_an_answer_over_the_bus_that_makes_no_sense_is_no_approval(respons
     stage.bus.subscribe(ToolConfirmationRequest, front_end)
     (done,) = await stage.run("look")
     assert done.status is CallStatus.ERROR
-    assert told(done)["error"].startswith("Tool execution was not approved: ")
+    assert response_of(done)["error"].startswith("Tool execution was not approved: ")
     assert "executing" not in stage.statuses("c0")
 
 
@@ -91,7 +91,9 @@ async def test_a_front_end_that_dies_while_it_is_asked_leaves_the_rest_of_the_ru
 
     stage.bus.subscribe(ToolConfirmationRequest, front_end)
     look, fine = await stage.run("look", "echo")
-    assert told(look) == {"error": "Tool execution was not approved: whoever was asked has failed."}
+    assert response_of(look) == {
+        "error": "Tool execution was not approved: whoever was asked has failed."
+    }
     assert fine.status is CallStatus.SUCCESS
     assert "BrokenPipeError: closed" in stage.reports[0]
 
@@ -110,7 +112,7 @@ async def test_of_two_answers_at_the_same_moment_the_first_counts_and_the_other_
 
     stage.bus.subscribe(ToolConfirmationRequest, stubborn)
     running = asyncio.create_task(stage.run("look"))
-    await asked(stage)
+    await await_questions(stage)
     for _ in range(5):
         await asyncio.sleep(0)
     number = stage.questions()[0].correlation_id
@@ -136,4 +138,4 @@ async def test_of_two_answers_at_the_same_moment_the_first_counts_and_the_other_
 async def test_a_question_nobody_answers_in_time_is_no_approval():
     stage = Stage(SmallTool("look"), decide=deciding(look=ASK), timeout_s=0.0)
     (done,) = await stage.run("look")
-    assert "no answer within 0 seconds" in told(done)["error"]
+    assert "no answer within 0 seconds" in response_of(done)["error"]

@@ -10,7 +10,16 @@ from alhena.scheduler.executor import Executor
 from alhena.scheduler.question import ConfirmationRequest
 from alhena.scheduler.states import CallStatus
 from alhena.tools.contract import ExecutionContext, Kind, ToolErrorType, ToolResult
-from tests.scheduler.kit import SmallTool, Stage, deciding, echo, forever, request, requests, told
+from tests.scheduler.kit import (
+    SmallTool,
+    Stage,
+    deciding,
+    echo,
+    forever,
+    request,
+    requests,
+    response_of,
+)
 
 BY_USER = {"error": "[Operation Cancelled] Reason: Operation cancelled by user"}
 INTERRUPTED = {"error": "[Operation Cancelled] Reason: The run was interrupted"}
@@ -51,7 +60,7 @@ async def test_cancel_all_ends_running_waiting_and_queued_calls_each_with_a_resp
     stage.scheduler.cancel_all()
     assert stage.statuses("c1")[-1] == "cancelled"
     done = await first + await queued
-    assert [told(call) for call in done] == [BY_USER] * 4
+    assert [response_of(call) for call in done] == [BY_USER] * 4
     assert [call.status for call in done] == [CallStatus.CANCELLED] * 4
     assert stage.statuses("q") == ["cancelled"]
     assert "executing" not in stage.statuses("c2")
@@ -79,7 +88,7 @@ async def test_a_running_tool_sees_the_cancellation_both_ways():
     stage.scheduler.cancel_all("Enough")
     (done,) = await running
     assert seen == ["event True"]
-    assert told(done) == {"error": "[Operation Cancelled] Reason: Enough"}
+    assert response_of(done) == {"error": "[Operation Cancelled] Reason: Enough"}
     assert done.response.error_type is ToolErrorType.CANCELLED
 
 
@@ -99,7 +108,7 @@ async def test_what_a_tool_had_come_to_when_it_was_cancelled_is_kept():
     stage.scheduler.cancel_all()
     (done,) = await running
     assert done.status is CallStatus.CANCELLED
-    assert told(done) == {"output": "half of it", **BY_USER}
+    assert response_of(done) == {"output": "half of it", **BY_USER}
     assert done.response.result_display == "half"
 
 
@@ -124,7 +133,7 @@ async def test_a_tool_that_will_not_stop_is_left_behind():
     stage.scheduler.cancel_all("Stop")
     (done,) = await running
     assert done.status is CallStatus.CANCELLED
-    assert told(done)["error"].endswith("The tool did not stop and was left behind")
+    assert response_of(done)["error"].endswith("The tool did not stop and was left behind")
     release.set()
     await stubborn_ended.wait()
     while not only_this_task():
@@ -155,7 +164,7 @@ async def test_cancelling_schedule_stops_running_tools_before_it_ends():
     with pytest.raises(asyncio.CancelledError):
         await running
     assert sorted(ended) == ["a", "b"]
-    assert [told(call) for call in stage.scheduler.last_batch] == [INTERRUPTED] * 3
+    assert [response_of(call) for call in stage.scheduler.last_batch] == [INTERRUPTED] * 3
     assert len(stage.responses()) == 3
     assert only_this_task()
 
@@ -215,7 +224,7 @@ async def test_cancelling_from_within_the_question_itself_is_an_answer():
 
     stage.on_event = cancel
     (done,) = await stage.run("asked")
-    assert told(done) == {"error": "[Operation Cancelled] Reason: No questions"}
+    assert response_of(done) == {"error": "[Operation Cancelled] Reason: No questions"}
 
 
 async def test_a_tool_that_cancels_itself_is_cancelled_and_others_are_not():
@@ -224,7 +233,9 @@ async def test_a_tool_that_cancels_itself_is_cancelled_and_others_are_not():
 
     stage = Stage(SmallTool("quitter", body), SmallTool("echo"))
     quitter, fine = await stage.run("quitter", "echo")
-    assert told(quitter) == {"error": "[Operation Cancelled] Reason: The tool cancelled itself"}
+    assert response_of(quitter) == {
+        "error": "[Operation Cancelled] Reason: The tool cancelled itself"
+    }
     assert fine.status is CallStatus.SUCCESS
 
 
@@ -276,7 +287,7 @@ async def test_a_call_that_is_cancelled_in_the_very_event_of_a_state_goes_no_fur
 
     stage.on_event = cancel
     (done,) = await stage.run("act")
-    assert told(done) == BY_USER
+    assert response_of(done) == BY_USER
     assert ran == []
     assert stage.statuses("c0")[-2:] == [status, "cancelled"]
     assert bool(stage.questions()) == (status in {"scheduled", "executing"})

@@ -22,7 +22,7 @@ from alhena.tools.contract import (
 )
 from alhena.tools.edit.external_editor import edit_externally
 from alhena.tools.edit.proposal import ProposedContents
-from tests.scheduler.kit import Stage, deciding, request, told
+from tests.scheduler.kit import Stage, deciding, request, response_of
 
 ASK = PolicyOutcome.ASK_USER
 Outcome = ToolConfirmationOutcome
@@ -60,7 +60,7 @@ def leaving(*texts: str | ToolFailure | Exception) -> Callable[[ProposedContents
     return edit
 
 
-async def replaced(stage: Stage) -> CompletedToolCall:
+async def replace_call(stage: Stage) -> CompletedToolCall:
     call = request("c0", "replace", file_path="a.txt", old_string="b", new_string="B")
     (done,) = await stage.scheduler.schedule([call])
     return done
@@ -76,10 +76,10 @@ def target(project: Path) -> Path:
 @pytest.mark.requirement("SCHED-04", "TOOLS-21")
 async def test_what_was_changed_in_an_editor_is_shown_again_and_then_written(project, target):
     stage, seen = editing(project, EDITOR, ONCE, edit=leaving("a\nmine\nc\n"))
-    done = await replaced(stage)
+    done = await replace_call(stage)
     assert target.read_bytes() == b"a\nmine\nc\n"
     assert [each.details.new_content for each in seen] == ["a\nB\nc\n", "a\nmine\nc\n"]
-    assert "User modified the `new_string` to be: mine" in told(done)["output"]
+    assert "User modified the `new_string` to be: mine" in response_of(done)["output"]
     assert seen[0].outcomes == ("proceed_once", "modify_with_editor", "cancel")
     assert stage.statuses("c0") == [
         "validating",
@@ -111,7 +111,7 @@ async def test_an_editor_that_comes_to_nothing_has_the_question_asked_again(
     project, target, outcome, problem
 ):
     stage, seen = editing(project, EDITOR, Outcome.CANCEL, edit=leaving(outcome))
-    done = await replaced(stage)
+    done = await replace_call(stage)
     assert done.status is CallStatus.CANCELLED
     assert target.read_bytes() == b"a\nb\nc\n"
     assert len(seen) == 2
@@ -123,7 +123,7 @@ async def test_an_editor_that_comes_to_nothing_has_the_question_asked_again(
 @pytest.mark.requirement("TOOLS-21")
 async def test_a_person_may_go_to_the_editor_again(project, target):
     stage, seen = editing(project, EDITOR, EDITOR, ONCE, edit=leaving("a\none\nc\n", "a\ntwo\nc\n"))
-    await replaced(stage)
+    await replace_call(stage)
     assert target.read_bytes() == b"a\ntwo\nc\n"
     assert len(seen) == 3
 
@@ -140,7 +140,7 @@ async def test_an_editor_that_is_a_program_changes_the_file(project, target):
         return await edit_externally(contents, command, {"PATH": "/usr/bin:/bin"})
 
     stage, _ = editing(project, EDITOR, ONCE, edit=edit)
-    await replaced(stage)
+    await replace_call(stage)
     assert target.read_bytes() == b"a\nfrom a program\nc\n"
 
 
@@ -148,9 +148,9 @@ async def test_an_editor_that_is_a_program_changes_the_file(project, target):
 async def test_content_that_comes_with_the_answer_is_what_is_written(project, target):
     answer = Answer(ONCE, Payload(new_content="a\ninline\nc\n"))
     stage, seen = editing(project, answer)
-    done = await replaced(stage)
+    done = await replace_call(stage)
     assert target.read_bytes() == b"a\ninline\nc\n"
-    assert "User modified" in told(done)["output"]
+    assert "User modified" in response_of(done)["output"]
     assert len(seen) == 1
     assert stage.responses()[0].decision == "modify"
 
@@ -176,16 +176,16 @@ async def test_an_editor_in_an_ide_answers_over_the_bus_with_what_it_holds(proje
         )
 
     stage.bus.subscribe(ToolConfirmationRequest, ide)
-    done = await replaced(stage)
+    done = await replace_call(stage)
     assert target.read_bytes() == b"a\nIDE\nc\n"
-    assert "User modified" in told(done)["output"]
+    assert "User modified" in response_of(done)["output"]
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_content_that_is_what_was_proposed_is_no_change(project, target):
     stage, _ = editing(project, Answer(ONCE, Payload(new_content="a\nB\nc\n")))
-    done = await replaced(stage)
-    assert "User modified" not in told(done)["output"]
+    done = await replace_call(stage)
+    assert "User modified" not in response_of(done)["output"]
     assert stage.responses()[0].decision == "accept"
 
 
@@ -193,7 +193,7 @@ async def test_content_that_is_what_was_proposed_is_no_change(project, target):
 async def test_content_that_cannot_be_written_has_the_question_asked_again(project, target):
     bad, good = (Answer(ONCE, Payload(new_content=text)) for text in ("\ud800", "ok\n"))
     stage, seen = editing(project, bad, good)
-    await replaced(stage)
+    await replace_call(stage)
     assert "surrogate" in seen[1].problem
     assert target.read_bytes() == b"ok\n"
 
@@ -209,7 +209,7 @@ async def test_the_policy_is_asked_about_what_a_person_has_made_of_a_call(projec
         return Decision(outcome=PolicyOutcome.DENY if forbidden else ASK, reason="planned")
 
     stage, asked = editing(project, answer, decide=decide, edit=leaving("forbidden\n"))
-    done = await replaced(stage)
+    done = await replace_call(stage)
     assert done.response.error_type is ToolErrorType.POLICY_VIOLATION
     assert target.read_bytes() == b"a\nb\nc\n"
     assert len(asked) == 1
@@ -223,20 +223,20 @@ async def test_why_it_is_asked_is_said_anew_for_what_a_person_has_made_of_a_call
         return Decision(outcome=ASK, reason="mine" if mine else "theirs", parts=("p",) * mine)
 
     stage, seen = editing(project, EDITOR, ONCE, decide=decide, edit=leaving("a\nmine\nc\n"))
-    done = await replaced(stage)
+    done = await replace_call(stage)
     assert [(each.reason, each.parts) for each in seen] == [("theirs", ()), ("mine", ("p",))]
     assert done.decision.reason == "mine"
 
 
 async def test_without_an_editor_none_is_offered(project, target):
     stage, seen = editing(project, Outcome.CANCEL)
-    await replaced(stage)
+    await replace_call(stage)
     assert seen[0].outcomes == ("proceed_once", "cancel")
 
 
 async def test_a_call_whose_content_nobody_can_change_takes_none(project, target):
     stage, _ = editing(project, approver=None)
-    running = asyncio.create_task(replaced(stage))
+    running = asyncio.create_task(replace_call(stage))
     while not stage.questions():
         await asyncio.sleep(0)
     with pytest.raises(ConfirmationError, match='"newContent" does not go with the answer "canc'):
@@ -251,7 +251,7 @@ async def test_a_program_that_never_tires_of_the_editor_is_stopped(project, targ
         return ToolFailure("no")
 
     stage, seen = editing(project, approver=lambda _: EDITOR, edit=edit)
-    done = await replaced(stage)
+    done = await replace_call(stage)
     assert done.status is CallStatus.ERROR
     assert len(stage.questions()) == MAX_QUESTIONS
     assert seen == []
@@ -269,7 +269,7 @@ async def test_a_call_that_is_cancelled_in_the_editor_ends_and_so_does_the_edito
         return ""
 
     stage, _ = editing(project, EDITOR, edit=edit)
-    running = asyncio.create_task(replaced(stage))
+    running = asyncio.create_task(replace_call(stage))
     await opened.wait()
     (waiting,) = stage.scheduler.calls
     assert isinstance(waiting.details, EditConfirmation)

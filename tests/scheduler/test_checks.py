@@ -7,7 +7,7 @@ import pytest
 
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome, PolicyRule
 from alhena.scheduler.states import CallStatus
-from tests.scheduler.kit import SmallTool, Stage, deciding, request, told
+from tests.scheduler.kit import SmallTool, Stage, deciding, request, response_of
 
 ALLOW, ASK, DENY = PolicyOutcome.ALLOW, PolicyOutcome.ASK_USER, PolicyOutcome.DENY
 
@@ -45,7 +45,7 @@ async def test_a_check_is_asked_about_every_call_that_is_not_denied_already() ->
 async def test_what_a_check_denies_does_not_run() -> None:
     stage = Stage(SmallTool("free"), check=Checker(DENY))
     (done,) = await stage.run("free")
-    assert told(done) == {"error": "Tool execution denied by policy. The check says no."}
+    assert response_of(done) == {"error": "Tool execution denied by policy. The check says no."}
     assert "executing" not in stage.statuses("c0")
 
 
@@ -64,7 +64,7 @@ async def test_a_check_that_fails_denies(failure: BaseException) -> None:
 
     stage = Stage(SmallTool("free"), check=check)
     (done,) = await stage.run("free")
-    error = told(done)["error"]
+    error = response_of(done)["error"]
     assert error.startswith("Tool execution denied: the safety checkers could not be asked (")
     assert "executing" not in stage.statuses("c0")
 

@@ -52,7 +52,7 @@ def calling(name: str, args: dict[str, Any], number: str = "1") -> Any:
     return sse(chunk(call(name, args, id=number), finish="STOP"))
 
 
-def told(server: ScriptedServer) -> dict[str, Any]:
+def response_of_call(server: ScriptedServer) -> dict[str, Any]:
     """The model's response to its call."""
     (part,) = server.requests[1].json["contents"][-1]["parts"]
     return part["functionResponse"]["response"]
@@ -83,9 +83,10 @@ def test_input_that_a_hook_process_changes_is_written_and_told_to_model_and_tele
     assert ran.code == 0, ran.err
     assert (project / "a").read_text(encoding="utf-8") == "hooked"
     assert (
-        "[System] Tool input parameters (content) were modified by hook" in told(server)["output"]
+        "[System] Tool input parameters (content) were modified by hook"
+        in response_of_call(server)["output"]
     )
-    assert told(server)["output"].endswith("<hook_context>mind the gap</hook_context>")
+    assert response_of_call(server)["output"].endswith("<hook_context>mind the gap</hook_context>")
     assert json.loads(heard.read_text(encoding="utf-8"))["tool_input"]["content"] == "m"
     assert hook_calls(written) == [
         ("BeforeTool", "my-BeforeTool", True),
@@ -108,7 +109,7 @@ def test_what_a_hook_process_makes_of_a_call_is_put_to_the_policy(
     server.reply(calling("write_file", {"file_path": "a", "content": "m"}), sse(text("ok")))
     ran = run(server, "--yolo", "--skip-trust", "--policy", str(policy))
     assert ran.code == 0, ran.err
-    assert told(server) == {"error": "Tool execution denied by policy. Not there."}
+    assert response_of_call(server) == {"error": "Tool execution denied by policy. Not there."}
     assert sorted(path.name for path in project.iterdir()) == []
     assert hook_calls(written) == [("BeforeTool", "my-BeforeTool", True)]
 
@@ -132,7 +133,7 @@ def test_a_hook_process_blocks_by_its_exit_code(
     configure(home, project, **{event: command})
     server.reply(calling("write_file", {"file_path": "a", "content": "m"}), sse(text("ok")))
     assert run(server, "--yolo", "--skip-trust").code == 0
-    assert told(server) == {"error": error}
+    assert response_of_call(server) == {"error": error}
     assert (project / "a").exists() is exists
 
 

@@ -16,7 +16,7 @@ from alhena.tools.contract import (
     ToolErrorType,
     ToolResult,
 )
-from tests.scheduler.kit import DETAILS, SmallTool, Stage, deciding, told
+from tests.scheduler.kit import DETAILS, SmallTool, Stage, deciding, response_of
 
 ASK = PolicyOutcome.ASK_USER
 ONCE = ToolConfirmationOutcome.PROCEED_ONCE
@@ -75,7 +75,7 @@ async def test_a_refusal_with_words_ends_that_call_only():
     one, two = await stage.run("one", "two")
     assert one.status is CallStatus.CANCELLED
     error = "[Operation Cancelled] Reason: User did not allow tool call. Feedback: two will do"
-    assert told(one) == {"error": error}
+    assert response_of(one) == {"error": error}
     assert not one.ends_turn
     assert two.status is CallStatus.SUCCESS
     assert [event.decision for event in stage.responses()] == ["reject", "accept"]
@@ -122,7 +122,7 @@ async def test_an_answer_that_is_none_never_runs_the_call(answer):
     stage = asking("write", approver=lambda asked: answer)
     (done,) = await stage.run("write")
     assert done.status is CallStatus.ERROR
-    assert told(done)["error"].startswith("Tool execution was not approved: ")
+    assert response_of(done)["error"].startswith("Tool execution was not approved: ")
     assert "executing" not in stage.statuses("c0")
 
 
@@ -135,7 +135,7 @@ async def test_an_approver_that_raises_ends_its_call_as_an_error_and_others_go_o
     stage = asking("one", "two", approver=approve)
     one, two = await stage.run("one", "two")
     assert one.status is CallStatus.ERROR
-    assert told(one) == {
+    assert response_of(one) == {
         "error": "Tool execution was not approved: the approval callback raised KeyError: 'lost'."
     }
     assert "executing" not in stage.statuses("c0")
@@ -226,7 +226,7 @@ async def test_a_tool_that_cannot_say_what_to_confirm_is_not_run():
     stage = Stage(Mute("mute"), decide=deciding(mute=ASK))
     (done,) = await stage.run("mute")
     assert done.response.error_type is ToolErrorType.UNHANDLED_EXCEPTION
-    assert "RuntimeError: no words" in told(done)["error"]
+    assert "RuntimeError: no words" in response_of(done)["error"]
     assert "executing" not in stage.statuses("c0")
 
 

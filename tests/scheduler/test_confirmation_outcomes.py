@@ -20,16 +20,16 @@ from alhena.tools.contract import (
     Question,
     ToolErrorType,
 )
-from tests.scheduler.kit import SmallTool, Stage, deciding, forever, request, told
-from tests.scheduler.rules import ASK, RULE, Outcome, Rules, asked, staged
+from tests.scheduler.kit import SmallTool, Stage, deciding, forever, request, response_of
+from tests.scheduler.rules import ASK, RULE, Outcome, Rules, await_questions, stage_rules
 
 
 @pytest.mark.requirement("SCHED-04")
 async def test_all_calls_of_a_wave_are_asked_about_at_once():
     rules = Rules()
-    stage = staged(rules, SmallTool("look"), SmallTool("fetch"))
+    stage = stage_rules(rules, SmallTool("look"), SmallTool("fetch"))
     running = asyncio.create_task(stage.run("look", "fetch", "look"))
-    await asked(stage, 3)
+    await await_questions(stage, 3)
     assert [call.status for call in stage.scheduler.calls] == [CallStatus.AWAITING_APPROVAL] * 3
     for call_id in ("c2", "c0", "c1"):
         stage.scheduler.confirm(call_id, Outcome.PROCEED_ONCE)
@@ -46,9 +46,9 @@ async def test_one_lasting_answer_settles_the_waiting_calls_that_it_covers_and_n
         updates.append(update)
         rules.allow(update.tool_name)
 
-    stage = staged(rules, SmallTool("look"), SmallTool("fetch"), save=save)
+    stage = stage_rules(rules, SmallTool("look"), SmallTool("fetch"), save=save)
     running = asyncio.create_task(stage.run("look", "fetch", "look", "look"))
-    await asked(stage, 4)
+    await await_questions(stage, 4)
     stage.scheduler.confirm("c2", Outcome.PROCEED_ALWAYS)
     while [call.status for call in stage.scheduler.calls].count(CallStatus.SUCCESS) < 3:
         await asyncio.sleep(0)
@@ -71,7 +71,7 @@ async def test_one_lasting_answer_settles_the_waiting_calls_that_it_covers_and_n
 @pytest.mark.requirement("SCHED-10")
 async def test_a_lasting_answer_holds_for_the_calls_of_later_waves():
     rules = Rules()
-    stage = staged(rules, SmallTool("change", kind=Kind.EDIT))
+    stage = stage_rules(rules, SmallTool("change", kind=Kind.EDIT))
     stage.on_event = lambda event: (
         isinstance(event, ConfirmationRequestEvent)
         and stage.scheduler.confirm(event.call_id, Outcome.PROCEED_ALWAYS)
@@ -88,7 +88,7 @@ async def test_a_lasting_answer_holds_for_the_calls_of_later_waves():
 async def test_where_nothing_lasting_is_offered_it_cannot_be_answered():
     stage = Stage(SmallTool("look"), decide=deciding(look=ASK))
     running = asyncio.create_task(stage.run("look"))
-    await asked(stage)
+    await await_questions(stage)
     assert stage.questions()[0].outcomes == ("proceed_once", "cancel")
     for outcome in (Outcome.PROCEED_ALWAYS, Outcome.PROCEED_ALWAYS_AND_SAVE, "nonsense"):
         with pytest.raises(ConfirmationError):
@@ -104,7 +104,7 @@ async def test_a_lasting_answer_that_was_not_offered_is_no_approval_of_a_callbac
     )
     (done,) = await stage.run("look")
     assert done.status is CallStatus.ERROR
-    assert told(done)["error"].startswith(
+    assert response_of(done)["error"].startswith(
         'Tool execution was not approved: the answer "proceed_always" is not offered'
     )
 
@@ -118,7 +118,7 @@ async def test_a_command_that_may_deceive_is_never_approved_beyond_its_call():
         root_commands=("ls",),
         warnings=("hides something",),
     )
-    stage = staged(Rules(), SmallTool("look", asks=details), approver=lambda _: False)
+    stage = stage_rules(Rules(), SmallTool("look", asks=details), approver=lambda _: False)
     await stage.run("look")
     assert stage.questions()[0].outcomes == ("proceed_once", "cancel")
 
@@ -126,11 +126,11 @@ async def test_a_command_that_may_deceive_is_never_approved_beyond_its_call():
 @pytest.mark.requirement("SCHED-04")
 async def test_a_waiting_call_that_the_policy_comes_to_deny_is_denied():
     rules = Rules()
-    stage = staged(rules, SmallTool("look"), SmallTool("fetch"))
+    stage = stage_rules(rules, SmallTool("look"), SmallTool("fetch"))
     rejections: list[ToolPolicyRejection] = []
     stage.bus.subscribe(ToolPolicyRejection, rejections.append)
     running = asyncio.create_task(stage.run("look", "fetch"))
-    await asked(stage, 2)
+    await await_questions(stage, 2)
     rules.denied.add("look")
     rules.changed()
     while stage.statuses("c0")[-1] != "error":
@@ -155,10 +155,10 @@ async def test_a_waiting_call_that_the_policy_comes_to_deny_is_denied():
 async def test_the_model_is_told_why_a_person_said_no(payload, error):
     stage = Stage(SmallTool("look"), decide=deciding(look=ASK))
     running = asyncio.create_task(stage.run("look"))
-    await asked(stage)
+    await await_questions(stage)
     stage.scheduler.confirm("c0", Outcome.CANCEL, payload)
     (done,) = await running
-    assert told(done) == {"error": f"[Operation Cancelled] Reason: {error}"}
+    assert response_of(done) == {"error": f"[Operation Cancelled] Reason: {error}"}
     assert stage.responses()[0].decision == "reject"
 
 
@@ -182,7 +182,7 @@ async def test_a_no_ends_its_call_alone_if_it_has_words_else_the_whole_batch(pay
         decide=deciding(look=ASK),
     )
     running = asyncio.create_task(stage.run("look", "look", "forever", "change"))
-    await asked(stage, 2)
+    await await_questions(stage, 2)
     stage.scheduler.confirm("c0", Outcome.CANCEL, payload)
     while stage.statuses("c0")[-1] != "cancelled":
         await asyncio.sleep(0)
@@ -208,7 +208,7 @@ async def test_one_call_can_be_cancelled_and_no_other_is():
         stage.scheduler.cancel("zzz")
     stage.scheduler.cancel("c0", "Enough")
     first, second = await running
-    assert told(first) == {"error": "[Operation Cancelled] Reason: Enough"}
+    assert response_of(first) == {"error": "[Operation Cancelled] Reason: Enough"}
     assert second.status is CallStatus.SUCCESS
     with pytest.raises(SchedulerError):
         stage.scheduler.cancel("c0")
@@ -229,12 +229,12 @@ async def test_the_answers_to_questions_become_part_of_the_call():
     details = AskUserConfirmation(title="Ask", questions=(question,))
     stage = Stage(Asking("ask", asks=details), decide=deciding(ask=ASK))
     running = asyncio.create_task(stage.run("ask"))
-    await asked(stage)
+    await await_questions(stage)
     with pytest.raises(ConfirmationError, match="no index"):
         stage.scheduler.confirm("c0", Outcome.PROCEED_ONCE, {"answers": {"first": "x"}})
     stage.scheduler.confirm("c0", Outcome.PROCEED_ONCE, Payload(answers={"0": "this"}))
     (done,) = await running
-    assert told(done) == {"output": "got {0: 'this'}"}
+    assert response_of(done) == {"output": "got {0: 'this'}"}
 
 
 async def test_an_approver_that_changes_its_call_for_ever_is_stopped():
@@ -250,7 +250,7 @@ async def test_an_approver_that_changes_its_call_for_ever_is_stopped():
 async def test_equal_call_ids_are_answered_one_after_the_other():
     stage = Stage(SmallTool("look"), decide=deciding(look=ASK))
     running = asyncio.create_task(stage.run(request("same", "look"), request("same", "look")))
-    await asked(stage, 2)
+    await await_questions(stage, 2)
     stage.scheduler.confirm("same", Outcome.PROCEED_ONCE)
     stage.scheduler.confirm("same", Outcome.CANCEL)
     with pytest.raises(ConfirmationError):

@@ -8,7 +8,7 @@ from pathlib import Path
 from alhena.scheduler.executor import Executor
 from alhena.tools.contract import Discover, ExecutionContext, ToolFailure, ToolLocation, ToolResult
 from alhena.wire.content import Part
-from tests.scheduler.kit import SmallTool, Stage, crash, request, told
+from tests.scheduler.kit import SmallTool, Stage, crash, request, response_of
 
 
 def stage(tool: SmallTool, discover: Discover) -> Stage:
@@ -26,9 +26,9 @@ async def test_what_is_known_of_a_place_follows_the_result_of_a_call_there():
 
     there = stage(SmallTool("echo"), discover)
     first, second = await there.run(request("1", "echo", text="a"), request("2", "echo", text="b"))
-    assert told(first) == {"output": "got a"}
+    assert response_of(first) == {"output": "got a"}
     assert first.response.response_parts[1:] == (Part(text="context"),)
-    assert told(second) == {"output": "got b"}
+    assert response_of(second) == {"output": "got b"}
     assert len(second.response.response_parts) == 1
     assert heard == ["echo", "echo"]
 
@@ -37,13 +37,13 @@ async def test_a_call_that_failed_is_told_nothing():
     async def discover(tool: str, places: tuple[ToolLocation, ...], stop: threading.Event) -> str:
         raise AssertionError("nothing is looked for")
 
-    async def refused(params: object, context: ExecutionContext) -> ToolResult:
+    async def refuse_call(params: object, context: ExecutionContext) -> ToolResult:
         return ToolResult(llm_content="no", error=ToolFailure("no"))
 
-    for body in (crash, refused):
+    for body in (crash, refuse_call):
         (done,) = await stage(SmallTool("echo", body), discover).run("echo")
         assert done.status == "error"
-        assert "nothing is looked for" not in str(told(done))
+        assert "nothing is looked for" not in str(response_of(done))
 
 
 async def test_a_call_cancelled_while_places_are_looked_into_says_what_its_tool_did():
@@ -74,5 +74,5 @@ async def test_a_call_cancelled_behind_them_keeps_what_was_found():
     there = stage(SmallTool("echo"), discover)
     (done,) = await there.run(request("1", "echo", text="written"))
     assert done.status == "cancelled"
-    assert told(done)["output"] == "got written"
+    assert response_of(done)["output"] == "got written"
     assert done.response.response_parts[1:] == (Part(text="context"),)

@@ -29,7 +29,7 @@ from alhena.tools.contract import (
 )
 from alhena.tools.registry import ToolOrigin
 from tests.scheduler.kit import SmallTool, Stage, deciding, request
-from tests.scheduler.rules import ASK, Rules, staged
+from tests.scheduler.rules import ASK, Rules, stage_rules
 from tests.support.scripted import ScriptedGenerator
 
 QUESTION = {"question": "Which port?", "header": "Port", "type": "text"}
@@ -176,7 +176,7 @@ async def test_a_command_that_hides_something_is_warned_of_and_holds_alone(proje
 
 
 async def warnings_of(details: ConfirmationDetails) -> tuple[str, ...]:
-    stage = staged(Rules(), SmallTool("look", asks=details), approver=lambda _: False)
+    stage = stage_rules(Rules(), SmallTool("look", asks=details), approver=lambda _: False)
     await stage.run("look")
     (question,) = stage.questions()
     return tuple(question.details["warnings"])
@@ -256,7 +256,7 @@ async def test_of_a_flood_of_unusual_lines_it_is_said_what_was_not_looked_at():
 async def test_what_may_deceive_is_warned_of_and_its_approval_holds_for_nothing_else(
     details: ConfirmationDetails, warning: str
 ):
-    stage = staged(Rules(), SmallTool("look", asks=details), approver=lambda _: False)
+    stage = stage_rules(Rules(), SmallTool("look", asks=details), approver=lambda _: False)
     await stage.run("look")
     (question,) = stage.questions()
     (said,) = question.details["warnings"]
@@ -265,7 +265,7 @@ async def test_what_may_deceive_is_warned_of_and_its_approval_holds_for_nothing_
 
 
 async def test_where_nothing_deceives_nothing_is_warned_of_and_an_approval_may_last():
-    stage = staged(Rules(), SmallTool("look"), approver=lambda _: False)
+    stage = stage_rules(Rules(), SmallTool("look"), approver=lambda _: False)
     await stage.run("look")
     (question,) = stage.questions()
     assert question.details["warnings"] == []

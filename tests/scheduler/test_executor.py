@@ -12,7 +12,7 @@ from alhena.scheduler.executor import Executor
 from alhena.scheduler.states import CallStatus
 from alhena.tools.contract import ExecutionContext, Kind, ToolErrorType, ToolFailure, ToolResult
 from alhena.wire.content import Blob, Part, ToolCallRequestInfo
-from tests.scheduler.kit import SmallTool, Stage, crash, told
+from tests.scheduler.kit import SmallTool, Stage, crash, response_of
 from tests.support.media import PNG_TEXT
 
 
@@ -49,12 +49,12 @@ async def test_the_pid_of_a_child_is_reported_while_it_runs():
         "executing",
         "success",
     ]
-    assert str(updates[3].pid) == told(done)["output"]
+    assert str(updates[3].pid) == response_of(done)["output"]
     assert updates[2].pid is None
 
 
 async def test_output_and_pid_from_a_thread_arrive_in_the_loops_thread():
-    async def threaded(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
+    async def run_in_thread(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
         def work() -> None:
             context.update_output("from afar")
             context.report_pid(os.getpid())
@@ -63,7 +63,7 @@ async def test_output_and_pid_from_a_thread_arrive_in_the_loops_thread():
         return ToolResult(llm_content="done")
 
     homes: set[int] = set()
-    stage = Stage(SmallTool("live", threaded, live=True))
+    stage = Stage(SmallTool("live", run_in_thread, live=True))
     stage.on_event = lambda event: homes.add(threading.get_ident())
     await stage.run("live")
     assert any(isinstance(event, ToolOutputEvent) for event in stage.events)
@@ -91,7 +91,7 @@ async def test_an_exception_of_a_tool_is_an_error_in_one_line():
     crashed, fine = await stage.run("crash", "echo")
     assert crashed.status is CallStatus.ERROR
     assert crashed.response.error_type is ToolErrorType.UNHANDLED_EXCEPTION
-    assert told(crashed) == {"error": "OSError: disk on fire"}
+    assert response_of(crashed) == {"error": "OSError: disk on fire"}
     assert fine.status is CallStatus.SUCCESS
 
 
@@ -101,19 +101,21 @@ async def test_a_tool_that_returns_no_result_is_an_error():
 
     stage = Stage(SmallTool("wrong", wrong))
     (done,) = await stage.run("wrong")
-    assert told(done) == {"error": "TypeError: the tool returned dict instead of a ToolResult"}
+    assert response_of(done) == {
+        "error": "TypeError: the tool returned dict instead of a ToolResult"
+    }
 
 
 async def test_a_result_with_content_of_no_known_kind_is_an_error_and_not_a_crash():
     async def odd(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
         return ToolResult(llm_content=(3,))
 
-    async def knotted(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
+    async def return_knot(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
         data: dict[str, Any] = {}
         data["self"] = data
         return ToolResult(llm_content="x", data=data)
 
-    stage = Stage(SmallTool("odd", odd), SmallTool("knotted", knotted))
+    stage = Stage(SmallTool("odd", odd), SmallTool("knotted", return_knot))
     done = await stage.run("odd", "knotted")
     assert [call.response.error_type for call in done] == [ToolErrorType.UNHANDLED_EXCEPTION] * 2
 
@@ -126,7 +128,7 @@ async def test_a_failure_of_a_tool_reaches_the_model_as_an_error_and_people_as_i
 
     stage = Stage(SmallTool("fail", fail))
     (done,) = await stage.run("fail")
-    assert told(done) == {"error": "No such file: a"}
+    assert response_of(done) == {"error": "No such file: a"}
     (event,) = stage.responses()
     assert (event.status, event.error_type) == ("error", "file_not_found")
     assert event.display == "not there"

@@ -13,8 +13,8 @@ from alhena.scheduler.states import CallStatus
 from alhena.tools.contract import ExecutionContext, Kind, ToolErrorType, ToolResult
 from alhena.tools.output_store import OutputStore
 from alhena.wire.content import Blob, Part
-from tests.scheduler.kit import SmallTool, deciding, forever, request, told
-from tests.scheduler.said import AFTER, BEFORE, hooked, seen
+from tests.scheduler.kit import SmallTool, deciding, forever, request, response_of
+from tests.scheduler.said import AFTER, BEFORE, shown_input, stage_with_hooks
 from tests.support.media import PNG_TEXT
 
 ASK, ALLOW, DENY = PolicyOutcome.ASK_USER, PolicyOutcome.ALLOW, PolicyOutcome.DENY
@@ -37,9 +37,9 @@ ASK, ALLOW, DENY = PolicyOutcome.ASK_USER, PolicyOutcome.ALLOW, PolicyOutcome.DE
     ],
 )
 async def test_a_hook_after_a_tool_keeps_its_result_back(said, error, kind):
-    stage, hooks = hooked(SmallTool("echo"), says={AFTER: said})
+    stage, hooks = stage_with_hooks(SmallTool("echo"), says={AFTER: said})
     (done,) = await stage.run(request("c0", "echo", text="hush"))
-    assert (told(done), done.response.error_type) == ({"error": error}, kind)
+    assert (response_of(done), done.response.error_type) == ({"error": error}, kind)
     assert "hush" not in str(stage.responses()[0].display)
     assert hooks.heard[0][1]["tool_response"] == {
         "llmContent": "got hush",
@@ -50,9 +50,11 @@ async def test_a_hook_after_a_tool_keeps_its_result_back(said, error, kind):
 
 @pytest.mark.requirement("HOOK-02")
 async def test_what_a_hook_adds_follows_the_result():
-    stage, _ = hooked(SmallTool("echo"), says={AFTER: HookVerdict(additional_context="a &lt; b")})
+    stage, _ = stage_with_hooks(
+        SmallTool("echo"), says={AFTER: HookVerdict(additional_context="a &lt; b")}
+    )
     (done,) = await stage.run("echo")
-    assert told(done) == {"output": "got \n\n<hook_context>a &lt; b</hook_context>"}
+    assert response_of(done) == {"output": "got \n\n<hook_context>a &lt; b</hook_context>"}
 
 
 @pytest.mark.requirement("HOOK-01", "HOOK-02")
@@ -62,7 +64,7 @@ async def test_what_hooks_add_is_the_text_of_a_result_of_media():
     async def body(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
         return ToolResult(llm_content=picture)
 
-    stage, hooks = hooked(
+    stage, hooks = stage_with_hooks(
         SmallTool("echo", body),
         says={
             BEFORE: HookVerdict(tool_input={"text": "x"}),
@@ -85,7 +87,7 @@ async def test_a_failure_is_told_to_hooks_and_what_they_add_follows_its_message(
     async def body(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
         return ToolResult.from_failure("no such file", ToolErrorType.FILE_NOT_FOUND)
 
-    stage, hooks = hooked(
+    stage, hooks = stage_with_hooks(
         SmallTool("echo", body), says={AFTER: HookVerdict(additional_context="try b")}
     )
     (done,) = await stage.run("echo")
@@ -93,7 +95,7 @@ async def test_a_failure_is_told_to_hooks_and_what_they_add_follows_its_message(
         "message": "no such file",
         "type": "file_not_found",
     }
-    assert told(done) == {"error": "no such file\n\n<hook_context>try b</hook_context>"}
+    assert response_of(done) == {"error": "no such file\n\n<hook_context>try b</hook_context>"}
 
 
 @pytest.mark.requirement("HOOK-02")
@@ -102,14 +104,14 @@ async def test_what_hooks_add_is_not_lost_when_the_result_is_truncated(tmp_path)
         return ToolResult(llm_content="x" * 5_000)
 
     store = OutputStore(tmp_path / "outputs", "s", threshold=1_000)
-    stage, hooks = hooked(
+    stage, hooks = stage_with_hooks(
         SmallTool("echo", body),
         says={AFTER: HookVerdict(additional_context="kept")},
         outputs=store,
     )
     (done,) = await stage.run("echo")
-    assert told(done)["output"].endswith("<hook_context>kept</hook_context>")
-    assert len(told(done)["output"]) < 2_000
+    assert response_of(done)["output"].endswith("<hook_context>kept</hook_context>")
+    assert len(response_of(done)["output"]) < 2_000
     assert hooks.heard[0][1]["tool_response"]["llmContent"] == "x" * 5_000
 
 
@@ -117,7 +119,7 @@ async def test_a_tool_that_raises_or_is_cancelled_is_heard_of_by_no_hook_after_i
     async def raises(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
         raise OSError("boom")
 
-    stage, hooks = hooked(
+    stage, hooks = stage_with_hooks(
         SmallTool("raises", raises), SmallTool("forever", forever), says={AFTER: HookVerdict()}
     )
     running = asyncio.create_task(stage.run("raises", "forever"))
@@ -136,14 +138,14 @@ async def test_a_tail_call_takes_the_place_of_a_result_and_is_answered_under_the
         return HookVerdict()
 
     log: list[Any] = []
-    stage, hooks = hooked(
-        SmallTool("look", seen(log)),
-        SmallTool("change", seen(log), kind=Kind.EDIT),
+    stage, hooks = stage_with_hooks(
+        SmallTool("look", shown_input(log)),
+        SmallTool("change", shown_input(log), kind=Kind.EDIT),
         says={AFTER: after, BEFORE: HookVerdict()},
     )
     (done,) = await stage.run(request("c0", "look", text="first"))
     assert log == [{"text": "first"}, {"text": "tail"}]
-    assert told(done) == {"output": "got tail"}
+    assert response_of(done) == {"output": "got tail"}
     way = ["validating", "scheduled", "executing", "success"]
     assert (stage.statuses("c0"), stage.statuses("c0~2")) == (way, way)
     second = [fields for event, fields in hooks.heard if event is BEFORE][1]
@@ -158,9 +160,9 @@ async def test_a_call_and_the_one_in_its_place_are_recorded_each_for_itself():
             return HookVerdict(tail_call=TailCall("change", {"text": "tail"}))
         return HookVerdict()
 
-    stage, _ = hooked(
-        SmallTool("look", seen([])),
-        SmallTool("change", seen([]), kind=Kind.EDIT),
+    stage, _ = stage_with_hooks(
+        SmallTool("look", shown_input([])),
+        SmallTool("change", shown_input([]), kind=Kind.EDIT),
         says={AFTER: after},
     )
     (done,) = await stage.run(request("c0", "look", text="first"))
@@ -187,14 +189,14 @@ async def test_a_call_and_the_one_in_its_place_are_recorded_each_for_itself():
     ],
 )
 async def test_a_tail_call_goes_the_way_of_any_other(tail, error):
-    stage, _ = hooked(
+    stage, _ = stage_with_hooks(
         SmallTool("look"),
         SmallTool("never"),
         says={AFTER: HookVerdict(tail_call=tail)},
         decide=deciding(never=DENY),
     )
     (done,) = await stage.run("look")
-    assert told(done) == {"error": error}
+    assert response_of(done) == {"error": error}
 
 
 async def test_tail_calls_that_change_something_run_alone():
@@ -215,7 +217,7 @@ async def test_tail_calls_that_change_something_run_alone():
         text = fields["tool_input"]["text"] + "!"
         return HookVerdict(tail_call=TailCall("change", {"text": text}))
 
-    stage, _ = hooked(
+    stage, _ = stage_with_hooks(
         SmallTool("look", body), SmallTool("change", body, kind=Kind.EDIT), says={AFTER: after}
     )
     await stage.run(*(request(f"c{n}", "look", text=f"{n}") for n in range(3)))
@@ -228,13 +230,14 @@ async def test_tail_calls_that_change_something_run_alone():
 
 async def test_tail_calls_for_ever_come_to_an_end():
     log: list[Any] = []
-    stage, _ = hooked(
-        SmallTool("look", seen(log)), says={AFTER: HookVerdict(tail_call=TailCall("look", {}))}
+    stage, _ = stage_with_hooks(
+        SmallTool("look", shown_input(log)),
+        says={AFTER: HookVerdict(tail_call=TailCall("look", {}))},
     )
     (done,) = await stage.run("look")
     assert done.status is CallStatus.ERROR
     assert len(log) == MAX_REPLACEMENTS + 1
-    assert f"{MAX_REPLACEMENTS} times" in told(done)["error"]
+    assert f"{MAX_REPLACEMENTS} times" in response_of(done)["error"]
 
 
 async def test_a_call_is_cancelled_between_what_has_run_and_what_takes_its_place():
@@ -243,7 +246,7 @@ async def test_a_call_is_cancelled_between_what_has_run_and_what_takes_its_place
         return HookVerdict(tail_call=TailCall("look", {"text": "tail"}))
 
     log: list[Any] = []
-    stage, _ = hooked(SmallTool("look", seen(log)), says={AFTER: after})
+    stage, _ = stage_with_hooks(SmallTool("look", shown_input(log)), says={AFTER: after})
     (done,) = await stage.run("look")
     assert done.status is CallStatus.CANCELLED
     assert log == [{}]
@@ -264,12 +267,12 @@ async def test_a_run_that_a_hook_stops_runs_no_call_in_the_place_of_another():
         return HookVerdict(tail_call=TailCall("look", {"text": "tail"}))
 
     log: list[Any] = []
-    stage, _ = hooked(SmallTool("look", seen(log)), says={AFTER: after})
+    stage, _ = stage_with_hooks(SmallTool("look", shown_input(log)), says={AFTER: after})
     first, second = await stage.run(
         request("c0", "look", text="first"), request("c1", "look", text="stop")
     )
     assert second.response.error_type is ToolErrorType.STOP_EXECUTION
-    assert told(first) == {
+    assert response_of(first) == {
         "error": "[Operation Cancelled] Reason: Agent execution stopped by hook: enough"
     }
     assert {"text": "tail"} not in log
@@ -283,12 +286,12 @@ async def test_a_call_that_is_cancelled_while_its_hooks_look_at_the_result_is_to
         await asyncio.Event().wait()
         raise AssertionError("nothing sets this event")
 
-    stage, _ = hooked(SmallTool("look"), says={AFTER: after})
+    stage, _ = stage_with_hooks(SmallTool("look"), says={AFTER: after})
     running = asyncio.create_task(stage.run(request("c0", "look", text="secret")))
     await begun.wait()
     stage.scheduler.cancel_all("Enough")
     (done,) = await running
     assert done.status is CallStatus.CANCELLED
-    assert told(done) == {"error": f"[Operation Cancelled] Reason: Enough. {UNHEARD}"}
+    assert response_of(done) == {"error": f"[Operation Cancelled] Reason: Enough. {UNHEARD}"}
     assert "secret" not in str(done.response.result_display)
     assert asyncio.all_tasks() == {asyncio.current_task()}

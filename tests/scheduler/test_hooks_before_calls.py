@@ -12,8 +12,15 @@ from alhena.scheduler.hooks import tool_hooks
 from alhena.scheduler.states import CallStatus
 from alhena.tools.contract import Kind, ToolErrorType, ToolFailure
 from alhena.tools.registry import ToolOrigin
-from tests.scheduler.kit import SmallTool, deciding, request, told
-from tests.scheduler.said import AFTER, BEFORE, NOTIFICATION, SaidHooks, hooked, seen
+from tests.scheduler.kit import SmallTool, deciding, request, response_of
+from tests.scheduler.said import (
+    AFTER,
+    BEFORE,
+    NOTIFICATION,
+    SaidHooks,
+    shown_input,
+    stage_with_hooks,
+)
 
 ASK, ALLOW, DENY = PolicyOutcome.ASK_USER, PolicyOutcome.ALLOW, PolicyOutcome.DENY
 
@@ -44,9 +51,11 @@ ASK, ALLOW, DENY = PolicyOutcome.ASK_USER, PolicyOutcome.ALLOW, PolicyOutcome.DE
 )
 async def test_a_hook_before_a_tool_stops_blocks_or_breaks_it_and_it_never_runs(said, error, kind):
     log: list[Any] = []
-    stage, hooks = hooked(SmallTool("echo", seen(log)), says={BEFORE: said, AFTER: HookVerdict()})
+    stage, hooks = stage_with_hooks(
+        SmallTool("echo", shown_input(log)), says={BEFORE: said, AFTER: HookVerdict()}
+    )
     (done,) = await stage.run("echo")
-    assert (told(done), done.response.error_type) == ({"error": error}, kind)
+    assert (response_of(done), done.response.error_type) == ({"error": error}, kind)
     assert log == []
     assert hooks.events() == [BEFORE]
     assert "executing" not in stage.statuses("c0")
@@ -55,26 +64,28 @@ async def test_a_hook_before_a_tool_stops_blocks_or_breaks_it_and_it_never_runs(
 @pytest.mark.requirement("HOOK-01")
 async def test_input_that_a_hook_changes_is_what_runs_and_the_model_is_told():
     log: list[Any] = []
-    stage, hooks = hooked(
-        SmallTool("list_directory", seen(log)),
+    stage, hooks = stage_with_hooks(
+        SmallTool("list_directory", shown_input(log)),
         says={BEFORE: HookVerdict(tool_input={"text": "safe", "extra": 1}), AFTER: HookVerdict()},
     )
     (done,) = await stage.run(request("c0", "ls", text="rough", path="p"))
     assert log == [{"text": "safe", "path": "p", "extra": 1}]
-    assert told(done) == {
+    assert response_of(done) == {
         "output": "got safe\n\n[System] Tool input parameters (text, extra) were modified by hook"
     }
     (_, before), (_, after) = hooks.heard
     assert before == {"tool_name": "list_directory", "tool_input": {"text": "rough", "path": "p"}}
     assert after["tool_input"] == {"text": "safe", "path": "p", "extra": 1}
-    assert after["tool_response"]["llmContent"] == told(done)["output"]
+    assert after["tool_response"]["llmContent"] == response_of(done)["output"]
     assert hooks.matches[0] == ("list_directory", "ls", "LSTool", "ReadFolder")
 
 
 async def test_a_hook_that_gives_the_input_back_as_it_is_has_changed_nothing():
-    stage, _ = hooked(SmallTool("echo"), says={BEFORE: HookVerdict(tool_input={"text": "x"})})
+    stage, _ = stage_with_hooks(
+        SmallTool("echo"), says={BEFORE: HookVerdict(tool_input={"text": "x"})}
+    )
     (done,) = await stage.run(request("c0", "echo", text="x"))
-    assert told(done) == {"output": "got x"}
+    assert response_of(done) == {"output": "got x"}
 
 
 @pytest.mark.requirement("HOOK-01")
@@ -88,13 +99,13 @@ async def test_the_policy_decides_on_what_a_hook_has_made_of_the_input():
         return Decision(outcome=outcome, reason="r", rule=rule)
 
     log: list[Any] = []
-    stage, _ = hooked(
-        SmallTool("echo", seen(log)),
+    stage, _ = stage_with_hooks(
+        SmallTool("echo", shown_input(log)),
         says={BEFORE: HookVerdict(tool_input={"text": "evil"})},
         decide=decide,
     )
     (done,) = await stage.run(request("c0", "echo", text="good"))
-    assert told(done) == {"error": "Tool execution denied by policy. No evil."}
+    assert response_of(done) == {"error": "Tool execution denied by policy. No evil."}
     assert seen_by_policy == ["good", "evil"]
     assert log == []
 
@@ -103,8 +114,8 @@ async def test_the_policy_decides_on_what_a_hook_has_made_of_the_input():
 async def test_a_person_who_approved_one_input_is_asked_again_about_another():
     asked: list[dict[str, Any]] = []
     log: list[Any] = []
-    stage, _ = hooked(
-        SmallTool("echo", seen(log)),
+    stage, _ = stage_with_hooks(
+        SmallTool("echo", shown_input(log)),
         says={BEFORE: HookVerdict(tool_input={"text": "other"})},
         decide=deciding(echo=ASK),
         approver=lambda r: asked.append(r.args) or len(asked) == 1,
@@ -119,7 +130,7 @@ async def test_a_person_who_approved_one_input_is_asked_again_about_another():
 @pytest.mark.parametrize("answer", [True, False])
 async def test_a_hook_can_have_a_person_asked_where_the_policy_would_not(answer):
     asked: list[Any] = []
-    stage, _ = hooked(
+    stage, _ = stage_with_hooks(
         SmallTool("echo"),
         says={BEFORE: HookVerdict(ask=True, reason="looks odd")},
         approver=lambda r: asked.append(r) or answer,
@@ -132,7 +143,7 @@ async def test_a_hook_can_have_a_person_asked_where_the_policy_would_not(answer)
 
 async def test_what_a_hook_wants_asked_no_change_of_the_policy_answers():
     watchers: list[Callable[[], None]] = []
-    stage, _ = hooked(
+    stage, _ = stage_with_hooks(
         SmallTool("echo"),
         says={BEFORE: HookVerdict(ask=True)},
         watch=lambda listener: watchers.append(listener) or (lambda: None),
@@ -150,7 +161,7 @@ async def test_what_a_hook_wants_asked_no_change_of_the_policy_answers():
 
 async def test_a_person_who_has_just_approved_a_call_is_not_asked_again_for_a_hook():
     asked: list[Any] = []
-    stage, _ = hooked(
+    stage, _ = stage_with_hooks(
         SmallTool("echo"),
         says={BEFORE: HookVerdict(ask=True)},
         decide=deciding(echo=ASK),
@@ -162,7 +173,7 @@ async def test_a_person_who_has_just_approved_a_call_is_not_asked_again_for_a_ho
 
 @pytest.mark.requirement("HOOK-03")
 async def test_a_denied_call_is_heard_of_by_no_hook_and_a_stop_ends_the_rest_of_the_batch():
-    stage, hooks = hooked(
+    stage, hooks = stage_with_hooks(
         SmallTool("never"),
         SmallTool("look"),
         SmallTool("change", kind=Kind.EDIT),
@@ -172,7 +183,7 @@ async def test_a_denied_call_is_heard_of_by_no_hook_and_a_stop_ends_the_rest_of_
     never, look, change = await stage.run("never", "look", "change")
     assert never.response.error_type is ToolErrorType.POLICY_VIOLATION
     assert look.response.error_type is ToolErrorType.STOP_EXECUTION
-    assert told(change) == {
+    assert response_of(change) == {
         "error": "[Operation Cancelled] Reason: Agent execution stopped by hook: s"
     }
     assert hooks.events() == [BEFORE]
@@ -180,7 +191,7 @@ async def test_a_denied_call_is_heard_of_by_no_hook_and_a_stop_ends_the_rest_of_
 
 @pytest.mark.requirement("HOOK-03")
 async def test_notification_hooks_hear_of_a_question_beside_it_and_change_nothing():
-    stage, hooks = hooked(
+    stage, hooks = stage_with_hooks(
         SmallTool("echo"),
         SmallTool("free"),
         says={NOTIFICATION: HookVerdict(stop="s", block="b")},
@@ -214,7 +225,7 @@ async def test_a_notification_hook_that_takes_its_time_holds_nobody_up_and_goes_
         await enough.wait()
         return HookVerdict()
 
-    stage, hooks = hooked(
+    stage, hooks = stage_with_hooks(
         SmallTool("echo"),
         says={NOTIFICATION: slow},
         decide=deciding(echo=ASK),
@@ -239,7 +250,7 @@ async def test_a_call_is_cancelled_while_its_hooks_run_and_so_are_they():
             ended.set()
         raise AssertionError
 
-    stage, _ = hooked(SmallTool("echo"), says={BEFORE: slow})
+    stage, _ = stage_with_hooks(SmallTool("echo"), says={BEFORE: slow})
     running = asyncio.create_task(stage.run("echo"))
     await begun.wait()
     stage.scheduler.cancel_all()
@@ -254,14 +265,14 @@ async def test_hooks_that_cannot_be_asked_block(failure):
         raise failure
 
     log: list[Any] = []
-    stage, _ = hooked(SmallTool("echo", seen(log)), says={BEFORE: broken})
+    stage, _ = stage_with_hooks(SmallTool("echo", shown_input(log)), says={BEFORE: broken})
     (done,) = await stage.run("echo")
-    assert told(done)["error"].startswith("Tool execution blocked: ")
+    assert response_of(done)["error"].startswith("Tool execution blocked: ")
     assert log == []
 
 
 async def test_hooks_of_a_servers_tool_are_told_of_the_server():
-    stage, hooks = hooked(says={BEFORE: HookVerdict()})
+    stage, hooks = stage_with_hooks(says={BEFORE: HookVerdict()})
     stage.registry.register(SmallTool("jira__find"), origin=ToolOrigin.MCP, server="jira")
     await stage.run("jira__find")
     assert hooks.heard[0][1]["mcp_context"] == {"server_name": "jira", "tool_name": "find"}
@@ -273,7 +284,9 @@ def test_without_hooks_around_calls_there_is_nothing():
 
 
 async def test_a_hook_that_must_ask_where_nobody_can_answer_blocks():
-    stage, _ = hooked(SmallTool("echo"), says={BEFORE: HookVerdict(ask=True, reason="odd")})
+    stage, _ = stage_with_hooks(
+        SmallTool("echo"), says={BEFORE: HookVerdict(ask=True, reason="odd")}
+    )
     stage.bus.__init__()
     (done,) = await stage.run("echo")
     assert isinstance(done.response.error, str)
@@ -293,8 +306,8 @@ async def test_a_policy_that_changes_while_hooks_run_is_asked_again(later, statu
         return HookVerdict()
 
     log: list[Any] = []
-    stage, _ = hooked(
-        SmallTool("echo", seen(log)),
+    stage, _ = stage_with_hooks(
+        SmallTool("echo", shown_input(log)),
         says={BEFORE: slow},
         decide=lambda call: Decision(outcome=now[0], reason="now"),
         watch=lambda listener: rules.append(listener) or (lambda: None),
@@ -307,7 +320,7 @@ async def test_a_policy_that_changes_while_hooks_run_is_asked_again(later, statu
 
 @pytest.mark.requirement("HOOK-03")
 async def test_notification_hooks_hear_of_every_question_about_a_call():
-    stage, hooks = hooked(
+    stage, hooks = stage_with_hooks(
         SmallTool("echo"),
         says={BEFORE: HookVerdict(tool_input={"text": "other"}), NOTIFICATION: HookVerdict()},
         decide=deciding(echo=ASK),

@@ -16,7 +16,7 @@ from alhena.scheduler.question import Answer, ConfirmationRequest
 from alhena.scheduler.states import TERMINAL, CallStatus, CompletedToolCall, advance
 from alhena.tools.contract import ExecutionContext, Kind, ToolResult
 from alhena.wire.content import ToolCallRequestInfo
-from tests.scheduler.kit import SmallTool, Stage, crash, echo, forever, told
+from tests.scheduler.kit import SmallTool, Stage, crash, echo, forever, response_of
 
 
 async def slow(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
@@ -103,7 +103,7 @@ def check_calls(
     assert [call.request.call_id for call in done] == ids
     assert all(call.status in TERMINAL for call in done)
     for call in done:
-        assert set(told(call)) & {"output", "error"}
+        assert set(response_of(call)) & {"output", "error"}
     reported = Counter(e.call_id for e in events if isinstance(e, ToolCallResponseEvent))
     assert all(reported[call_id] == 1 for call_id in ids)
     for call_id in ids:
@@ -130,7 +130,7 @@ def new_stage() -> Stage:
     return Stage(*TOOLS, decide=decide, approver=approve, executor=Executor(Path.cwd()))
 
 
-async def undisturbed(batch: list[PlannedCall]) -> None:
+async def run_undisturbed(batch: list[PlannedCall]) -> None:
     stage = new_stage()
     done = await stage.scheduler.schedule([c.request(f"a{i}") for i, c in enumerate(batch)])
     check_calls(batch, done, stage.events, "a")
@@ -144,16 +144,18 @@ async def undisturbed(batch: list[PlannedCall]) -> None:
         elif plan.name.startswith("crash"):
             assert call.status is CallStatus.ERROR
         else:
-            assert told(call) == {"output": f"got {plan.text}"}
+            assert response_of(call) == {"output": f"got {plan.text}"}
 
 
 @pytest.mark.requirement("SCHED-01", "SCHED-03", "SCHED-06")
 @given(batches)
 def test_every_call_of_every_batch_ends_as_planned(batch):
-    asyncio.run(undisturbed(batch))
+    asyncio.run(run_undisturbed(batch))
 
 
-async def disturbed(batch: list[PlannedCall], second: list[PlannedCall], at: int, how: str) -> None:
+async def run_disturbed(
+    batch: list[PlannedCall], second: list[PlannedCall], at: int, how: str
+) -> None:
     stage = new_stage()
     tasks: list[asyncio.Task[Any]] = []
 
@@ -199,7 +201,7 @@ async def disturbed(batch: list[PlannedCall], second: list[PlannedCall], at: int
     st.sampled_from(["all at once", "all soon", "schedule"]),
 )
 def test_cancelled_at_any_event_every_call_still_ends_with_one_response(batch, second, at, how):
-    asyncio.run(disturbed(batch, second, at, how))
+    asyncio.run(run_disturbed(batch, second, at, how))
 
 
 async def cancelled_in(status: str, size: int) -> None:

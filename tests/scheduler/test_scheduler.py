@@ -16,7 +16,7 @@ from tests.scheduler.kit import (
     echo,
     request,
     requests,
-    told,
+    response_of,
 )
 
 DENY, ALLOW, ASK = PolicyOutcome.DENY, PolicyOutcome.ALLOW, PolicyOutcome.ASK_USER
@@ -26,7 +26,7 @@ DENY, ALLOW, ASK = PolicyOutcome.DENY, PolicyOutcome.ALLOW, PolicyOutcome.ASK_US
 async def test_one_request_may_be_scheduled_without_a_list():
     stage = Stage(SmallTool("echo"))
     (done,) = await stage.scheduler.schedule(request("c0", "echo", text="hi"))
-    assert told(done) == {"output": "got hi"}
+    assert response_of(done) == {"output": "got hi"}
 
 
 async def test_an_empty_batch_is_done_at_once():
@@ -39,7 +39,7 @@ async def test_an_unknown_tool_is_an_error_that_names_the_nearest_tools():
     (done,) = await stage.run("read_fil")
     assert done.status is CallStatus.ERROR
     assert done.response.error_type is ToolErrorType.TOOL_NOT_REGISTERED
-    assert told(done) == {
+    assert response_of(done) == {
         "error": 'Tool "read_fil" not found. Did you mean one of: "read_file", "read_mail"?'
     }
     assert stage.statuses("c0") == ["error"]
@@ -56,7 +56,7 @@ async def test_wrong_parameters_are_an_error_and_the_tool_never_runs():
     stage = Stage(SmallTool("echo", body))
     bad, good = await stage.run(request("a", "echo", text=3), request("b", "echo", text="x"))
     assert bad.response.error_type is ToolErrorType.INVALID_TOOL_PARAMS
-    assert told(bad) == {"error": "params/text must be string, got integer 3"}
+    assert response_of(bad) == {"error": "params/text must be string, got integer 3"}
     assert good.status is CallStatus.SUCCESS
     assert ran == [{"text": "x"}]
 
@@ -79,7 +79,7 @@ async def test_a_tool_that_cannot_even_be_built_is_an_error_of_that_call_only():
     stage = Stage(Broken("broken"), SmallTool("echo"))
     broken, fine = await stage.run("broken", "echo")
     assert broken.response.error_type is ToolErrorType.UNHANDLED_EXCEPTION
-    assert told(broken) == {"error": "ZeroDivisionError: in build"}
+    assert response_of(broken) == {"error": "ZeroDivisionError: in build"}
     assert fine.status is CallStatus.SUCCESS
 
 
@@ -90,7 +90,7 @@ async def test_a_denied_call_is_an_error_with_the_rules_own_words():
     stage = Stage(SmallTool("echo"), decide=deciding(echo=decision))
     (done,) = await stage.run("echo")
     assert done.response.error_type is ToolErrorType.POLICY_VIOLATION
-    assert told(done) == {"error": "Tool execution denied by policy. Not on Sundays."}
+    assert response_of(done) == {"error": "Tool execution denied by policy. Not on Sundays."}
     assert stage.statuses("c0") == ["validating", "error"]
     assert stage.responses()[0].decision == "reject"
 
@@ -99,7 +99,7 @@ async def test_a_denied_call_is_an_error_with_the_rules_own_words():
 async def test_a_denial_without_words_of_its_own_says_who_denied():
     stage = Stage(SmallTool("echo"), decide=deciding(echo=DENY))
     (done,) = await stage.run("echo")
-    assert told(done) == {"error": "Tool execution denied by policy."}
+    assert response_of(done) == {"error": "Tool execution denied by policy."}
 
 
 @pytest.mark.requirement("SCHED-03")
@@ -107,7 +107,7 @@ async def test_what_would_have_to_be_asked_where_nobody_is_says_so_with_the_reas
     decision = Decision(outcome=DENY, reason="No rule matched.", rule=None)
     stage = Stage(SmallTool("echo"), decide=deciding(echo=decision))
     (done,) = await stage.run("echo")
-    assert told(done) == {
+    assert response_of(done) == {
         "error": 'Tool execution for "Echo" requires user confirmation, which is not supported in '
         "non-interactive mode. Reason: No rule matched."
     }
@@ -176,7 +176,7 @@ async def test_contiguous_non_mutating_calls_run_together_and_mutating_ones_alon
     assert log[:2] == ["+0", "+1"]
     assert log[4:8] == ["+2", "-2", "+3", "-3"]
     assert log[8:10] == ["+4", "+5"]
-    assert [told(call)["output"] for call in done] == ["0", "1", "2", "3", "4", "5"]
+    assert [response_of(call)["output"] for call in done] == ["0", "1", "2", "3", "4", "5"]
 
 
 async def test_calls_that_cannot_run_do_not_part_those_that_run_together():
@@ -204,7 +204,7 @@ async def test_responses_keep_call_order_whatever_ends_first():
 
     stage = Stage(SmallTool("look", body))
     done = await stage.run(request("a", "look", text="a"), request("b", "look", text="b"))
-    assert [told(call) for call in done] == [{"output": "a"}, {"output": "b"}]
+    assert [response_of(call) for call in done] == [{"output": "a"}, {"output": "b"}]
     assert [event.call_id for event in stage.responses()] == ["b", "a"]
     assert first.is_set()
 
@@ -250,7 +250,7 @@ async def test_every_call_is_reported_exactly_once_even_with_equal_ids():
     ]
     reported = [event for event in stage.events if isinstance(event, ToolCallResponseEvent)]
     assert len(reported) == 3
-    assert {told(call).popitem()[0] for call in done} == {"output", "error"}
+    assert {response_of(call).popitem()[0] for call in done} == {"output", "error"}
 
 
 async def test_the_states_of_the_running_batch_can_be_looked_at():
@@ -270,6 +270,6 @@ async def test_names_from_the_file_system_that_are_no_unicode_reach_events_and_m
 
     stage = Stage(SmallTool("echo", body))
     (done,) = await stage.run(request("c0", "echo", text=name))
-    assert told(done) == {"output": "caf\ufffd"}
+    assert response_of(done) == {"output": "caf\ufffd"}
     assert stage.responses()[0].display == "caf\ufffd"
     assert stage.responses()[0].data == {"path": "caf\ufffd"}

@@ -42,7 +42,7 @@ from alhena.tools.contract import EditConfirmation, ExecutionContext, Kind, Tool
 from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 from alhena.tools.edit.proposal import ProposedContents
 from alhena.tools.response import cancelled_text
-from tests.scheduler.kit import SmallCall, SmallTool, Stage, request, told
+from tests.scheduler.kit import SmallCall, SmallTool, Stage, request, response_of
 from tests.scheduler.said import SaidHooks
 
 ALLOW, ASK, DENY = PolicyOutcome.ALLOW, PolicyOutcome.ASK_USER, PolicyOutcome.DENY
@@ -553,7 +553,7 @@ class Machine(RuleBasedStateMachine):
                 assert call.status is states.get(f"{number}~2", states[number])
                 assert call.response.error != NO_REASON or number in self.given_up
                 key = "output" if call.status is CallStatus.SUCCESS else "error"
-                assert key in told(call)
+                assert key in response_of(call)
 
 
 @pytest.mark.requirement("SCHED-01", "SCHED-02", "SCHED-03", "SCHED-04", "SCHED-05", "SCHED-06")

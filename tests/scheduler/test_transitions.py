@@ -15,7 +15,7 @@ from tests.scheduler.kit import request
 ARCHITECTURE = Path(alhena.__file__).parents[2] / "ARCHITECTURE.md"
 
 
-def drawn() -> set[tuple[str | None, str]]:
+def drawn_arrows() -> set[tuple[str | None, str]]:
     """The arrows of the picture in ARCHITECTURE.md; None is the beginning."""
     text = ARCHITECTURE.read_text(encoding="utf-8")
     (picture,) = re.findall(r"```mermaid\nstateDiagram-v2\n(.*?)```", text, re.DOTALL)
@@ -24,7 +24,7 @@ def drawn() -> set[tuple[str | None, str]]:
     return {(None if old == "[*]" else old, new) for old, new in arrows}
 
 
-DRAWN = {(old, new) for old, new in drawn() if new != "[*]"}
+DRAWN = {(old, new) for old, new in drawn_arrows() if new != "[*]"}
 
 
 @pytest.mark.requirement("SCHED-01")
@@ -56,7 +56,7 @@ def test_a_walk_goes_on_exactly_as_long_as_its_steps_are_drawn(walk):
 
 @pytest.mark.requirement("SCHED-01")
 def test_the_picture_of_the_states_ends_where_the_table_does():
-    assert {old for old, new in drawn() if new == "[*]"} == {str(each) for each in TERMINAL}
+    assert {old for old, new in drawn_arrows() if new == "[*]"} == {str(each) for each in TERMINAL}
 
 
 def test_nothing_follows_a_terminal_state_and_something_follows_every_other():

@@ -24,7 +24,7 @@ from alhena.tools.contract import (
 )
 from alhena.tools.output_store import OutputStore, bounded_display, limit_result
 from alhena.wire.content import Blob, FunctionResponse, Part
-from tests.scheduler.kit import SmallTool, Stage, told
+from tests.scheduler.kit import SmallTool, Stage, response_of
 from tests.support.media import png
 
 LONG = "".join(f"line {n}\n" for n in range(10_000))
@@ -56,25 +56,25 @@ async def test_a_long_result_of_any_tool_is_saved_whole_and_given_as_its_two_end
     played = stage(ToolResult(llm_content=LONG, display="shown"), store)
     (done,) = await played.run("talker")
     path = store.directory / "talker__c0.txt"
-    assert told(done)["output"] == (
+    assert response_of(done)["output"] == (
         "Output too large. Showing first 8,000 and last 32,000 characters. "
         f"For full output see: {path}\n"
         f"{LONG[:8_000]}\n\n... [{len(LONG) - 40_000:,} characters omitted] ...\n\n{LONG[-32_000:]}"
     )
     assert path.read_text(encoding="utf-8") == LONG
     assert done.response.output_file == str(path)
-    assert done.response.content_length == len(told(done)["output"])
+    assert done.response.content_length == len(response_of(done)["output"])
     (event,) = truncations(played.events)
     assert (event.call_id, event.name, event.threshold) == ("c0", "talker", 40_000)
     assert (event.original_length, event.output_file) == (len(LONG), str(path))
-    assert event.truncated_length == len(told(done)["output"])
+    assert event.truncated_length == len(response_of(done)["output"])
     assert played.responses()[0].output_file == str(path)
 
 
 async def test_a_result_at_the_threshold_is_given_as_it_is(store: OutputStore) -> None:
     played = stage(ToolResult(llm_content="x" * 40_000), store)
     (done,) = await played.run("talker")
-    assert told(done)["output"] == "x" * 40_000
+    assert response_of(done)["output"] == "x" * 40_000
     assert done.response.output_file is None
     assert truncations(played.events) == []
     assert not store.directory.exists()
@@ -84,12 +84,12 @@ async def test_a_result_at_the_threshold_is_given_as_it_is(store: OutputStore) -
 async def test_the_threshold_can_be_set_and_switched_off(tmp_path: Path) -> None:
     small = OutputStore(tmp_path, "small", threshold=100)
     (done,) = await stage(ToolResult(llm_content="x" * 101), small).run("talker")
-    assert "Showing first 20 and last 80 characters" in told(done)["output"]
-    assert "\n\n... [1 characters omitted] ...\n\n" in told(done)["output"]
+    assert "Showing first 20 and last 80 characters" in response_of(done)["output"]
+    assert "\n\n... [1 characters omitted] ...\n\n" in response_of(done)["output"]
     for threshold in (0, -1):
         off = OutputStore(tmp_path, "off", threshold=threshold)
         (done,) = await stage(ToolResult(llm_content=LONG * 10), off).run("talker")
-        assert told(done)["output"] == LONG * 10
+        assert response_of(done)["output"] == LONG * 10
     assert not off.directory.exists()
 
 
@@ -117,7 +117,7 @@ async def test_words_are_cut_in_whatever_form_they_come_and_media_stay(
     images = [part for part in parts if part.inline_data is not None]
     wanted = content if isinstance(content, tuple) else ()
     assert len(images) == sum(item is PNG for item in wanted)
-    words = [told(done)["output"], *(part.text for part in parts if part.text)]
+    words = [response_of(done)["output"], *(part.text for part in parts if part.text)]
     assert any(text.startswith("Output too large") for text in words)
     assert sum(map(len, words)) < 40_500
     (path,) = store.directory.iterdir()
@@ -134,8 +134,8 @@ async def test_media_alone_are_not_cut(store: OutputStore) -> None:
 async def test_a_long_error_is_cut_too(store: OutputStore) -> None:
     failure = ToolFailure(LONG, ToolErrorType.READ_CONTENT_FAILURE)
     (done,) = await stage(ToolResult(llm_content="", error=failure), store).run("talker")
-    assert told(done)["error"].startswith("Output too large.")
-    assert len(told(done)["error"]) < 40_500
+    assert response_of(done)["error"].startswith("Output too large.")
+    assert len(response_of(done)["error"]) < 40_500
     assert done.response.error_type is ToolErrorType.READ_CONTENT_FAILURE
     assert Path(str(done.response.output_file)).read_text(encoding="utf-8") == LONG
 
@@ -156,8 +156,8 @@ async def test_what_a_cancelled_tool_returned_is_cut_too(store: OutputStore) -> 
     await begun.wait()
     played.scheduler.cancel_all()
     (done,) = await running
-    assert "Cancelled" in told(done)["error"]
-    assert told(done)["output"].startswith("Output too large.")
+    assert "Cancelled" in response_of(done)["error"]
+    assert response_of(done)["output"].startswith("Output too large.")
     assert done.response.output_file is not None
 
 
@@ -169,12 +169,12 @@ async def test_when_nothing_can_be_saved_the_result_still_comes_and_says_so(
     store = OutputStore(tmp_path / "file" / "outputs", "s1")
     played = stage(ToolResult(llm_content=LONG), store)
     (done,) = await played.run("talker")
-    first = told(done)["output"].splitlines()[0]
+    first = response_of(done)["output"].splitlines()[0]
     assert first.startswith(
         "Output too large. Showing first 8,000 and last 32,000 characters. "
         "The full output could not be saved: "
     )
-    assert told(done)["output"].endswith(LONG[-32_000:])
+    assert response_of(done)["output"].endswith(LONG[-32_000:])
     assert done.response.output_file is None
     (event,) = truncations(played.events)
     assert event.output_file is None
@@ -183,7 +183,7 @@ async def test_when_nothing_can_be_saved_the_result_still_comes_and_says_so(
 
 async def test_without_a_store_nothing_is_left_out() -> None:
     (done,) = await stage(ToolResult(llm_content=LONG), None).run("talker")
-    assert told(done)["output"] == LONG
+    assert response_of(done)["output"] == LONG
 
 
 def test_a_text_that_was_spilled_is_not_saved_again(store: OutputStore) -> None:

@@ -12,8 +12,8 @@ from alhena.scheduler.bus import UpdatePolicy
 from alhena.scheduler.question import ConfirmationRequest
 from alhena.scheduler.states import CallStatus, ConfirmationError
 from alhena.tools.contract import AskUserConfirmation, McpConfirmation, Question, ToolErrorType
-from tests.scheduler.kit import SmallTool, Stage, deciding, request, told
-from tests.scheduler.rules import ASK, Outcome, Rules, asked, staged
+from tests.scheduler.kit import SmallTool, Stage, deciding, request, response_of
+from tests.scheduler.rules import ASK, Outcome, Rules, await_questions, stage_rules
 
 
 class SlowCheck:
@@ -35,9 +35,9 @@ class SlowCheck:
 @pytest.mark.requirement("SCHED-04")
 async def test_a_no_that_was_taken_counts_even_when_a_rule_comes_to_allow_the_call():
     rules, check = Rules(), SlowCheck()
-    stage = staged(rules, SmallTool("look"), check=check)
+    stage = stage_rules(rules, SmallTool("look"), check=check)
     running = asyncio.create_task(stage.run("look"))
-    await asked(stage)
+    await await_questions(stage)
     rules.allow("look")
     await check.begun.wait()
     stage.scheduler.confirm("c0", Outcome.CANCEL)
@@ -51,9 +51,9 @@ async def test_a_no_that_was_taken_counts_even_when_a_rule_comes_to_allow_the_ca
 @pytest.mark.parametrize("first", ["rule", "answer"])
 async def test_a_yes_counts_for_nothing_when_a_rule_comes_to_deny_the_call(first):
     rules = Rules()
-    stage = staged(rules, SmallTool("look"))
+    stage = stage_rules(rules, SmallTool("look"))
     running = asyncio.create_task(stage.run("look"))
-    await asked(stage)
+    await await_questions(stage)
     if first == "answer":
         stage.scheduler.confirm("c0", Outcome.PROCEED_ONCE)
     rules.denied.add("look")
@@ -77,7 +77,7 @@ async def test_a_policy_that_changes_while_checkers_think_is_asked_until_it_stay
             rules.changed()
         return decision
 
-    stage = staged(rules, SmallTool("look"), check=check)
+    stage = stage_rules(rules, SmallTool("look"), check=check)
     (done,) = await stage.run("look")
     assert done.response.error_type is ToolErrorType.POLICY_VIOLATION
     assert "executing" not in stage.statuses("c0")
@@ -88,9 +88,9 @@ async def test_a_policy_that_changes_while_checkers_think_is_asked_until_it_stay
 async def test_an_answer_and_the_rule_it_makes_are_one_approval_for_its_own_call():
     """The rule that an answer adds is no reason to ask about the call that was answered for."""
     rules = Rules()
-    stage = staged(rules, SmallTool("look"))
+    stage = stage_rules(rules, SmallTool("look"))
     running = asyncio.create_task(stage.run("look"))
-    await asked(stage)
+    await await_questions(stage)
     stage.scheduler.confirm("c0", Outcome.PROCEED_ALWAYS)
     (done,) = await running
     assert (done.status, done.outcome) == (CallStatus.SUCCESS, "proceed_always")
@@ -101,9 +101,9 @@ async def test_an_approval_that_cannot_be_saved_holds_for_the_call_itself():
     async def broken(update: UpdatePolicy) -> None:
         raise OSError("read-only")
 
-    stage = staged(Rules(), SmallTool("look"), save=broken)
+    stage = stage_rules(Rules(), SmallTool("look"), save=broken)
     running = asyncio.create_task(stage.run("look"))
-    await asked(stage)
+    await await_questions(stage)
     stage.scheduler.confirm("c0", Outcome.PROCEED_ALWAYS)
     assert (await running)[0].status is CallStatus.SUCCESS
     (warning,) = (event for event in stage.events if isinstance(event, WarningEvent))
@@ -132,7 +132,7 @@ async def test_a_tool_that_shows_what_cannot_be_shown_is_not_run_and_others_are(
     stage = Stage(strange, SmallTool("echo"), decide=deciding(strange=ASK), approver=lambda _: True)
     first, second = await stage.run("strange", "echo")
     assert first.response.error_type is ToolErrorType.UNHANDLED_EXCEPTION
-    assert reason in told(first)["error"]
+    assert reason in response_of(first)["error"]
     assert stage.questions() == []
     assert "executing" not in stage.statuses("c0")
     assert second.status is CallStatus.SUCCESS
@@ -150,7 +150,7 @@ async def test_a_question_that_cannot_be_put_together_ends_its_call_alone():
         approver=lambda _: True,
     )
     look, echo = await stage.run("look", "echo")
-    assert "LookupError: no such rule" in told(look)["error"]
+    assert "LookupError: no such rule" in response_of(look)["error"]
     assert "executing" not in stage.statuses("c0")
     assert echo.status is CallStatus.SUCCESS
 
@@ -162,7 +162,7 @@ async def test_a_policy_that_fails_on_a_hidden_tool_leaves_the_call_unknown():
     stage = Stage(SmallTool("hidden"), decide=decide)
     stage.registry.hide(["hidden"])
     (done,) = await stage.run("hidden")
-    assert 'Tool "hidden" not found' in told(done)["error"]
+    assert 'Tool "hidden" not found' in response_of(done)["error"]
     assert "ZeroDivisionError: in a rule" in str(done.response.result_display)
 
 
@@ -172,7 +172,7 @@ async def test_an_answer_to_no_question_is_refused_and_the_call_waits_on(index):
     details = AskUserConfirmation(title="Ask", questions=questions)
     stage = Stage(SmallTool("ask", asks=details), decide=deciding(ask=ASK))
     running = asyncio.create_task(stage.run("ask"))
-    await asked(stage)
+    await await_questions(stage)
     with pytest.raises(ConfirmationError, match="is no index of a question"):
         stage.scheduler.confirm("c0", Outcome.PROCEED_ONCE, {"answers": {index: "x"}})
     assert stage.statuses("c0")[-1] == "awaiting_approval"
@@ -210,14 +210,14 @@ async def test_a_call_that_is_cancelled_while_its_approval_is_saved_does_not_run
         saving.set()
         await asyncio.Event().wait()
 
-    stage = staged(Rules(), SmallTool("look"), save=save)
+    stage = stage_rules(Rules(), SmallTool("look"), save=save)
     running = asyncio.create_task(stage.run("look"))
-    await asked(stage)
+    await await_questions(stage)
     stage.scheduler.confirm("c0", Outcome.PROCEED_ALWAYS)
     await saving.wait()
     stage.scheduler.cancel_all("enough")
     (done,) = await running
-    assert told(done) == {"error": "[Operation Cancelled] Reason: enough"}
+    assert response_of(done) == {"error": "[Operation Cancelled] Reason: enough"}
     assert "executing" not in stage.statuses("c0")
     await stage.bus.aclose()
     assert asyncio.all_tasks() == {asyncio.current_task()}

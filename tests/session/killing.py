@@ -146,7 +146,7 @@ class Witness:
         require([places[text] for text in wanted] == sorted(places[text] for text in wanted))
         require(extent.damage is None or extent.damage.size < 100_000)
         self._effects(lines)
-        _kept()
+        _check_versions()
         ends = replay.pending_responses()
         errors = [
             str(part.function_response.response.get("error"))
@@ -167,7 +167,7 @@ class Witness:
         require({each for each in ended if each.startswith("e-")} <= set(done))
 
 
-def _kept() -> None:
+def _check_versions() -> None:
     """The file is one of its versions, never a mix."""
     if Path("kept.txt").exists():
         lines = Path("kept.txt").read_text().splitlines()

@@ -56,11 +56,11 @@ def answer(call_id: str, text: str) -> bytes:
     return encode_value(Part(function_response=response))
 
 
-def started(call_id: str) -> Started:
+def started_record(call_id: str) -> Started:
     return Started(at=AT, call_id=call_id, name="run_shell_command")
 
 
-def answered(call_id: str, text: str) -> Answered:
+def answered_record(call_id: str, text: str) -> Answered:
     parts = (msgspec.Raw(answer(call_id, text)),)
     return Answered(at=AT, call_id=call_id, name="run_shell_command", parts=parts)
 
@@ -87,7 +87,7 @@ def write(path: Path, *records: KnownRecord, disk: Disk | None = None) -> Path:
     return path
 
 
-def replayed(path: Path) -> tuple[Replay, Extent]:
+def replay_journal(path: Path) -> tuple[Replay, Extent]:
     replay = Replay()
     extent = read_session(path, replay.feed)
     return replay, extent

@@ -56,11 +56,11 @@ def back(project: Path, snapshot: Snapshot, *named: str) -> Restoration:
     return restore(repository(project), goal(snapshot, *named))
 
 
-def saved(project: Path, *named: str, **options: Any) -> Snapshot:
-    return taken(repository(project, **options), *named)
+def save_snapshot(project: Path, *named: str, **options: Any) -> Snapshot:
+    return take_snapshot(repository(project, **options), *named)
 
 
-def taken(repository: Repository, *named: str) -> Snapshot:
+def take_snapshot(repository: Repository, *named: str) -> Snapshot:
     with repository.hold_lock():
         return repository.snapshot(named)
 

@@ -68,14 +68,14 @@ def _kill_before_rename(at: int) -> None:
     left = at
 
     def deadly(rename: Any) -> Any:
-        def renamed(*args: Any, **options: Any) -> Any:
+        def rename_then_fail(*args: Any, **options: Any) -> Any:
             nonlocal left
             left -= 1
             if not left:
                 os.kill(os.getpid(), signal.SIGKILL)
             return rename(*args, **options)
 
-        return renamed
+        return rename_then_fail
 
     os.rename, os.replace = deadly(os.rename), deadly(os.replace)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.session.repositories import back as restored
-from tests.session.repositories import saved
+from tests.session.repositories import save_snapshot
 
 FILES = 40
 LINES = 300
@@ -34,7 +34,7 @@ def words(project: Path) -> list[str]:
     return found
 
 
-def killed(
+def kill_during(
     work: Callable[[], object], after_s: float, begun: Callable[[], bool] = lambda: True
 ) -> None:
     """Does something in a process of its own and kills that so much later than it has begun."""
@@ -55,21 +55,21 @@ def killed(
 def test_files_are_old_or_new_when_putting_them_back_is_killed(project: Path, seed: int):
     chance = random.Random(seed)
     fill(project, "old")
-    snapshot = saved(project)
+    snapshot = save_snapshot(project)
     seen: set[str] = set()
 
     def putting_back() -> None:
         restored(project, snapshot)
 
-    def begun() -> bool:
+    def has_begun() -> bool:
         return any(path.read_text().startswith("old") for path in project.glob("*/*.txt"))
 
     for count in range(4):
         fill(project, "new")
         if count:
-            killed(putting_back, chance.uniform(0.02, 0.25))
+            kill_during(putting_back, chance.uniform(0.02, 0.25))
         else:
-            killed(putting_back, chance.uniform(0, 0.05), begun)
+            kill_during(putting_back, chance.uniform(0, 0.05), has_begun)
         found = words(project)
         seen.update(found)
         assert set(found) <= {"old", "new"}
@@ -83,11 +83,11 @@ def test_files_are_old_or_new_when_putting_them_back_is_killed(project: Path, se
 def test_a_snapshot_that_is_killed_spoils_none_before_or_after_it(project: Path, seed: int):
     chance = random.Random(100 + seed)
     fill(project, "first")
-    snapshot = saved(project)
+    snapshot = save_snapshot(project)
     for count in range(4):
         fill(project, f"{count}")
-        killed(lambda: saved(project), chance.uniform(0, 0.12))
-        later = saved(project)
+        kill_during(lambda: save_snapshot(project), chance.uniform(0, 0.12))
+        later = save_snapshot(project)
         fill(project, "other")
         restored(project, later)
         assert set(words(project)) == {f"{count}"}

@@ -12,7 +12,7 @@ from tests.support.command import Ran, alhena, keyed
 from tests.support.server import ScriptedServer, call, chunk, sse, text
 
 
-def edited(server: ScriptedServer, *arguments: str, content: str = "new") -> Ran:
+def edit_file(server: ScriptedServer, *arguments: str, content: str = "new") -> Ran:
     args = {"file_path": "a.txt", "content": content}
     write = call("write_file", args, id=f"c-{content}")
     server.reply(sse(chunk(write, finish="STOP")), sse(text("done")))
@@ -22,7 +22,7 @@ def edited(server: ScriptedServer, *arguments: str, content: str = "new") -> Ran
 @pytest.mark.requirement("CHAT-07")
 def test_a_command_puts_files_and_conversation_back(server: ScriptedServer, project: Path):
     (project / "a.txt").write_text("old", encoding="utf-8")
-    assert edited(server, "--checkpointing").code == 0
+    assert edit_file(server, "--checkpointing").code == 0
     (listed,) = alhena("sessions", "checkpoints", "--json").json["checkpoints"]
     assert listed["toolCall"] == {
         "name": "write_file",
@@ -46,7 +46,7 @@ def test_a_command_puts_files_and_conversation_back(server: ScriptedServer, proj
 
 
 def test_without_the_flag_or_the_setting_there_are_none(server: ScriptedServer, project: Path):
-    assert edited(server).code == 0
+    assert edit_file(server).code == 0
     assert alhena("sessions", "checkpoints").out == "This project has no checkpoints.\n"
     assert alhena("sessions", "checkpoints", "--json").json == {"checkpoints": []}
     refused = alhena("sessions", "restore", "latest")
@@ -58,8 +58,8 @@ def test_the_setting_makes_them(server: ScriptedServer, project: Path, home: Pat
     settings = home / ".gemini/settings.json"
     settings.parent.mkdir()
     settings.write_text('{"general": {"checkpointing": {"enabled": true}}}', encoding="utf-8")
-    edited(server, content="one")
-    edited(server, content="two")
+    edit_file(server, content="one")
+    edit_file(server, content="two")
     assert len(alhena("sessions", "checkpoints", "--json").json["checkpoints"]) == 2
     assert alhena("sessions", "restore", "1").code == 0
     assert not (project / "a.txt").exists()
@@ -68,7 +68,7 @@ def test_the_setting_makes_them(server: ScriptedServer, project: Path, home: Pat
 def test_a_session_that_is_in_use_keeps_its_files_and_its_conversation(
     server: ScriptedServer, project: Path
 ):
-    edited(server, "--checkpointing")
+    edit_file(server, "--checkpointing")
     store = open_store(project_temp(os.environ, project))
     held = store.resume("latest", "test")
     try:
@@ -81,15 +81,15 @@ def test_a_session_that_is_in_use_keeps_its_files_and_its_conversation(
 
 
 def test_checkpoints_go_with_their_session(server: ScriptedServer, project: Path):
-    edited(server, "--checkpointing", content="one")
-    edited(server, "--checkpointing", content="two")
+    edit_file(server, "--checkpointing", content="one")
+    edit_file(server, "--checkpointing", content="two")
     assert alhena("sessions", "delete", "1").code == 0
     (left,) = alhena("sessions", "checkpoints", "--json").json["checkpoints"]
     assert left["toolCall"]["args"]["content"] == "two"
 
 
 def test_the_files_come_back_when_the_session_is_gone(server: ScriptedServer, project: Path):
-    edited(server, "--checkpointing")
+    edit_file(server, "--checkpointing")
     Path(open_store(project_temp(os.environ, project)).find("latest").path).unlink()
     restored = alhena("sessions", "restore", "latest", "--json").json
     assert restored["removed"] == ["a.txt"]
@@ -101,8 +101,8 @@ def test_the_files_come_back_when_the_session_is_gone(server: ScriptedServer, pr
 def test_numbers_are_those_of_the_list_when_a_checkpoint_is_damaged(
     server: ScriptedServer, project: Path
 ):
-    edited(server, "--checkpointing", content="one")
-    edited(server, "--checkpointing", content="two")
+    edit_file(server, "--checkpointing", content="one")
+    edit_file(server, "--checkpointing", content="two")
     directory = project_checkpoints(project_temp(os.environ, project))
     bad = directory / "2020-01-01T00-00-00_000Z-a.txt-write_file.json"
     bad.write_text("{", encoding="utf-8")
@@ -122,7 +122,7 @@ def test_numbers_are_those_of_the_list_when_a_checkpoint_is_damaged(
 def test_names_that_are_no_utf_8_are_told(server: ScriptedServer, project: Path):
     odd = project / os.fsdecode(b"odd\xff.txt")
     odd.write_text("old", encoding="utf-8")
-    edited(server, "--checkpointing")
+    edit_file(server, "--checkpointing")
     odd.unlink()
     restored = alhena("sessions", "restore", "1", "--json")
     assert (restored.code, restored.json["written"]) == (0, ["odd\\xff.txt"])
@@ -139,7 +139,7 @@ def test_names_that_are_no_utf_8_are_told(server: ScriptedServer, project: Path)
 
 
 def test_cut_lists_say_how_many_more_there_are(server: ScriptedServer, project: Path):
-    edited(server, "--checkpointing")
+    edit_file(server, "--checkpointing")
     for number in range(25):
         (project / f"{number}.txt").write_text("x", encoding="utf-8")
     assert "Removed: 6 more of 26\n" in alhena("sessions", "restore", "1").out
@@ -150,7 +150,7 @@ def test_a_file_that_had_to_be_left_is_named_and_the_exit_code_says_so(
     server: ScriptedServer, project: Path, home: Path, form: tuple[str, ...]
 ):
     (project / "a.txt").write_text("old", encoding="utf-8")
-    assert edited(server, "--checkpointing").code == 0
+    assert edit_file(server, "--checkpointing").code == 0
     (project / "b.txt").write_text("since", encoding="utf-8")
     name = content_name(b"old")
     (damaged,) = home.glob(f".gemini/history/*/.git/objects/{name[:2]}/{name[2:]}")

@@ -16,7 +16,7 @@ from tests.session.repositories import (
     put,
     repository,
     restore,
-    saved,
+    save_snapshot,
     undo,
 )
 from tests.session.test_repository_faults import REAL, environ, fake, on
@@ -56,7 +56,7 @@ def of_another(path: Path) -> None:
     overwrite(path, zlib.compress(b"blob 6\0other\n"))
 
 
-def written(project: Path, word: str) -> None:
+def write_session(project: Path, word: str) -> None:
     for number in range(1, 7):
         put(project / f"f{number}", f"{word}{number}\n")
 
@@ -65,9 +65,9 @@ def written(project: Path, word: str) -> None:
 def test_each_file_but_that_whose_content_is_lost_is_put_back_and_all_are_named(
     project: Path, damage: Callable[[Path], None] | None
 ):
-    written(project, "old")
-    snapshot = saved(project)
-    written(project, "new")
+    write_session(project, "old")
+    snapshot = save_snapshot(project)
+    write_session(project, "new")
     put(project / "extra")
     if damage is None:
         pack = in_one_pack(project)
@@ -87,10 +87,10 @@ def test_each_file_but_that_whose_content_is_lost_is_put_back_and_all_are_named(
 
 
 def test_a_turn_is_undone_as_far_as_its_contents_are_there(project: Path):
-    written(project, "old")
-    start = saved(project)
-    written(project, "new")
-    end: Snapshot = saved(project)
+    write_session(project, "old")
+    start = save_snapshot(project)
+    write_session(project, "new")
+    end: Snapshot = save_snapshot(project)
     with_junk(loose(project, "old4\n"))
     done = undo(project, start, end.tree)
     assert done.left == (("f4", LOST),)
@@ -99,11 +99,11 @@ def test_a_turn_is_undone_as_far_as_its_contents_are_there(project: Path):
 
 def test_a_file_whose_present_content_cannot_be_read_back_is_not_overwritten(project: Path):
     put(project / "a", "old\n")
-    snapshot = saved(project)
+    snapshot = save_snapshot(project)
     put(project / "a", "new\n")
     put(project / "extra", "new too\n")
     put(project / "b", "new\n")
-    saved(project)
+    save_snapshot(project)
     for content in ("new\n", "new too\n"):
         with_junk(loose(project, content))
     done = back(project, snapshot)
@@ -117,13 +117,13 @@ def test_a_snapshot_with_a_damaged_tree_is_lost_and_the_repository_set_aside(
     project: Path, damage: Callable[[Path], None]
 ):
     put(project / "a", "old\n")
-    snapshot = saved(project)
+    snapshot = save_snapshot(project)
     put(project / "a", "new\n")
     damage(objects(project) / snapshot.tree[:2] / snapshot.tree[2:])
     with pytest.raises(LostSnapshotError, match=r"was damaged; a new one is begun.*damaged-1"):
         back(project, snapshot)
     assert (project / "a").read_text() == "new\n"
-    later = saved(project)
+    later = save_snapshot(project)
     put(project / "a", "newer\n")
     assert back(project, later).written == ("a",)
 
@@ -131,7 +131,7 @@ def test_a_snapshot_with_a_damaged_tree_is_lost_and_the_repository_set_aside(
 def test_notes_that_are_damaged_keep_a_snapshot_from_being_restored(project: Path):
     put(project / ".gitignore", "data/\n")
     put(project / "data/x", "precious\n")
-    snapshot = saved(project)
+    snapshot = save_snapshot(project)
     put(project / ".gitignore", "")
     with_junk(objects(project) / snapshot.notes[:2] / snapshot.notes[2:])
     with pytest.raises(LostSnapshotError, match="the notes of the checkpoint are damaged"):
@@ -141,7 +141,7 @@ def test_notes_that_are_damaged_keep_a_snapshot_from_being_restored(project: Pat
 
 def test_a_git_that_fails_while_contents_are_read_changes_no_file(project: Path, tmp_path: Path):
     put(project / "a", "old\n")
-    snapshot = saved(project)
+    snapshot = save_snapshot(project)
     put(project / "a", "new\n")
     script = f'case "$*" in *--batch*) kill -9 $$;; esac; exec {REAL} "$@"'
     done = restore(on(project, environ(fake(tmp_path / "bin", script))), goal(snapshot))

@@ -27,7 +27,7 @@ ALLOWED = re.compile(
 """Node types that prose may have in a document."""
 
 
-def exported(path: Path, said: str, name: str = "f", result: str = "fine") -> Any:
+def export_transcript(path: Path, said: str, name: str = "f", result: str = "fine") -> Any:
     """The transcript of a session in which the model says that, and calls this."""
     call = FunctionCall(id="c", name=name, args={"path": result})
     answer = FunctionResponse(id="c", name=name, response={"output": result})
@@ -93,7 +93,7 @@ HOSTILE = [
 def test_prose_is_no_structure_of_the_document_and_nothing_to_carry_out(
     tmp_path: Path, said: str, parser: MarkdownIt
 ):
-    document = as_markdown(exported(tmp_path / "s.jsonl", said, result=said))
+    document = as_markdown(export_transcript(tmp_path / "s.jsonl", said, result=said))
     assert headings(document, parser) == HEADINGS
     allowed = [kind for kind in kinds(document, parser) if not kind.startswith("heading")]
     assert [kind for kind in allowed if not ALLOWED.fullmatch(kind)] == []
@@ -103,7 +103,7 @@ def test_prose_is_no_structure_of_the_document_and_nothing_to_carry_out(
 @pytest.mark.parametrize("name", ["<script>alert(2)</script>", "x\n# User", "`*_[a](b)_*`", "a #"])
 @pytest.mark.parametrize("parser", PARSERS)
 def test_a_name_in_a_heading_is_what_it_is(tmp_path: Path, name: str, parser: MarkdownIt):
-    document = as_markdown(exported(tmp_path / "s.jsonl", name, name=name))
+    document = as_markdown(export_transcript(tmp_path / "s.jsonl", name, name=name))
     told = " ".join(name.split())
     expected = [*HEADINGS[:3], f"Call of {told}", f"Result of {told}"]
     assert headings(document, parser) == expected
@@ -134,7 +134,9 @@ CONTROLS = ["\x1b]0;owned\x07", "a\u202eb\u2066c", "x\x00y", "a\rb", "\ud800", "
 
 @pytest.mark.parametrize("text", CONTROLS)
 def test_what_nobody_sees_is_written_out_in_both_forms(tmp_path: Path, text: str):
-    transcript = exported(tmp_path / "s.jsonl", text.replace("\ud800", "?"), name=f"f{text}"[:3])
+    transcript = export_transcript(
+        tmp_path / "s.jsonl", text.replace("\ud800", "?"), name=f"f{text}"[:3]
+    )
     page = exported_page(tmp_path / "s.jsonl").decode()
     for document in (as_markdown(transcript), page):
         assert not set(document) & {*"\x00\x07\x1b\r\x9b\u202e\u2028\u2066\ud800"}
@@ -153,7 +155,7 @@ def test_what_joins_signs_and_letters_stays(text: str):
 
 def test_a_page_has_the_text_as_data_alone(tmp_path: Path):
     hostile = "</script><script>alert(1)</script><img src=x onerror=y>\u202e"
-    exported(tmp_path / "s.jsonl", hostile, name=hostile, result=hostile)
+    export_transcript(tmp_path / "s.jsonl", hostile, name=hostile, result=hostile)
     page = exported_page(tmp_path / "s.jsonl")
     assert page.count(b"<script") == page.count(b"</script") == 2
     assert b"<img" not in page

@@ -12,7 +12,7 @@ from alhena.session.checkpoints.records import CheckpointError, CheckpointFiles
 from alhena.session.records import Prompted, SessionError, line_of
 from alhena.session.store import SessionStore, project_store
 from alhena.wire.content import USER
-from tests.session.kit import AT, contents, header_of, replayed, says, write
+from tests.session.kit import AT, contents, header_of, replay_journal, says, write
 from tests.support.command import alhena, keyed
 from tests.support.server import ScriptedServer, sse, text
 
@@ -28,7 +28,7 @@ def store(project: Path) -> SessionStore:
     return store
 
 
-def sealed(body: bytes, chain: int) -> bytes:
+def seal_line(body: bytes, chain: int) -> bytes:
     """A line with the checksum of whatever is in it."""
     return b'%b,"crc":"%08x"}\n' % (body, zlib.crc32(body, chain))
 
@@ -40,7 +40,9 @@ def good(store: SessionStore, project: Path, name: str = "good") -> Path:
 
 def odd_header(project: Path) -> bytes:
     line, _ = line_of(header_of(project), 0)
-    return sealed(line.split(b',"crc"')[0].replace(b'"writer":"1"', b'"writer":"%b"' % ODD_TEXT), 0)
+    return seal_line(
+        line.split(b',"crc"')[0].replace(b'"writer":"1"', b'"writer":"%b"' % ODD_TEXT), 0
+    )
 
 
 def test_a_header_that_is_no_text_stops_no_other_session(
@@ -68,8 +70,8 @@ def test_a_line_that_is_no_text_ends_what_can_be_trusted(
     path = good(store, project)
     whole = path.read_bytes()
     body = b'{"type":"prompt","at":"","text":"%b"' % ODD_TEXT
-    path.write_bytes(whole + sealed(body, replayed(path)[1].chain))
-    assert replayed(path)[1].end == len(whole)
+    path.write_bytes(whole + seal_line(body, replay_journal(path)[1].chain))
+    assert replay_journal(path)[1].end == len(whole)
     for command in ("show", "export"):
         ran = alhena("sessions", command, "good")
         assert ran.code == 0
@@ -87,7 +89,7 @@ def test_a_line_that_is_nested_too_deeply_is_refused_and_left(store: SessionStor
     deep = bytes(nest) % (b"[" * DEEP + b"]" * DEEP)
     with path.open("ab") as file:
         body = b'{"type":"contents","at":"","keep":1,"contents":[%b]' % deep
-        file.write(sealed(body, replayed(path)[1].chain))
+        file.write(seal_line(body, replay_journal(path)[1].chain))
     good(store, project, "other")
     before = path.read_bytes()
     with pytest.raises(SessionError, match="nested too deeply"):

@@ -16,17 +16,17 @@ from alhena.session.records import HeldSessionError, JournalError, Prompted
 from alhena.session.replay import Replay
 from alhena.session.store import SessionStore
 from alhena.system.files import synchronise
-from tests.session.kit import AT, HEADER, replayed, texts, turns, write
+from tests.session.kit import AT, HEADER, replay_journal, texts, turns, write
 
 
-def reopened(path: Path) -> tuple[Journal, Replay, Path | None]:
+def reopen_journal(path: Path) -> tuple[Journal, Replay, Path | None]:
     replay = Replay()
     journal, _, moved = Journal.reopen(path, lambda path: read_session(path, replay.feed))
     return journal, replay, moved
 
 
 def test_what_was_appended_is_read_back(tmp_path: Path):
-    replay, extent = replayed(write(tmp_path / "s.jsonl", *turns(3)))
+    replay, extent = replay_journal(write(tmp_path / "s.jsonl", *turns(3)))
     assert extent.damage is None
     assert replay.prompts == 3
     assert texts(replay)[-2:] == ["prompt 2 ⚡", "answer 2 ü"]
@@ -52,7 +52,7 @@ def test_a_cut_at_every_byte_of_the_last_three_records_leaves_the_longest_sound_
     for cut in range(begin, len(whole) + 1):
         path = tmp_path / f"{cut}.jsonl"
         path.write_bytes(whole[:cut])
-        journal, _, moved = reopened(path)
+        journal, _, moved = reopen_journal(path)
         kept = max(end for end in ends if end - 1 <= cut)  # a line without its newline is whole
         kept = min(kept, cut)
         assert (moved is None) == (kept == cut)
@@ -64,7 +64,7 @@ def test_a_cut_at_every_byte_of_the_last_three_records_leaves_the_longest_sound_
         after = path.read_bytes()
         assert after.startswith(whole[:kept])
         assert after.splitlines()[-1].startswith(b'{"type":"prompt"')
-        assert replayed(path)[1].damage is None
+        assert replay_journal(path)[1].damage is None
         path.unlink()
 
 
@@ -83,7 +83,7 @@ def test_what_is_no_record_is_moved_aside_and_not_deleted(tmp_path: Path, tail: 
     path = write(tmp_path / "s.jsonl", *turns(2))
     sound = path.read_bytes()
     path.write_bytes(sound + tail)
-    journal, replay, moved = reopened(path)
+    journal, replay, moved = reopen_journal(path)
     journal.close()
     assert replay.prompts == 2
     assert moved is not None
@@ -96,7 +96,7 @@ def test_damage_twice_leaves_two_files_aside(tmp_path: Path):
     for tail in (b"first", b"second"):
         with path.open("ab") as file:
             file.write(tail)
-        journal, _, moved = reopened(path)
+        journal, _, moved = reopen_journal(path)
         journal.close()
         assert moved is not None
         assert moved.read_bytes() == tail
@@ -115,7 +115,7 @@ def test_a_line_that_was_lost_doubled_or_changed_ends_what_is_trusted(tmp_path: 
     for number, form in enumerate(forms):
         path = tmp_path / f"{number}.jsonl"
         path.write_bytes(b"".join(form))
-        _, extent = replayed(path)
+        _, extent = replay_journal(path)
         assert extent.damage is not None
         assert extent.lines == place + (number == 1)
 
@@ -144,9 +144,9 @@ def test_one_process_writes_a_session_at_a_time(tmp_path: Path):
     journal = Journal.create(path)
     journal.append(HEADER)
     with pytest.raises(HeldSessionError):
-        reopened(path)
+        reopen_journal(path)
     journal.close()
-    reopened(path)[0].close()
+    reopen_journal(path)[0].close()
 
 
 class BrokenDisk:
@@ -211,14 +211,14 @@ def test_what_a_disk_refuses_at_any_call_is_said_and_written_when_it_is_mended(
             refused += refusals(partial(journal.append, record), journal.sync)
             if refused:
                 # what is whole so far is sound, and what is torn is not taken for a record
-                found = replayed(path)[0]
+                found = replay_journal(path)[0]
                 assert texts(found) == [text for text in texts(found) if text]
                 assert not journal.settled
         broken.mended = True
         journal.sync()
         assert journal.settled
         journal.close()
-        replay, extent = replayed(path)
+        replay, extent = replay_journal(path)
         assert extent.damage is None
         assert replay.prompts == 4
         assert len(replay.contents) == 8
@@ -248,7 +248,7 @@ def test_a_disk_that_forgets_what_it_could_not_bring_down_gets_it_again(tmp_path
     for record in records[2:]:
         journal.append(record)
     journal.close()
-    replay, extent = replayed(path)
+    replay, extent = replay_journal(path)
     assert extent.damage is None
     assert (replay.prompts, len(replay.contents)) == (1, 2)
 

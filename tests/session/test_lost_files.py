@@ -14,7 +14,7 @@ from alhena.session.records import JournalError
 from alhena.session.replay import Replay
 from alhena.system.files import synchronise
 from tests.agent.kit import agent, events_of
-from tests.session.kit import replayed, turns, write
+from tests.session.kit import replay_journal, turns, write
 from tests.support.command import alhena
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import Received, Reply, ScriptedServer, call, chunk, sse, text
@@ -120,7 +120,7 @@ def test_what_is_left_of_a_cut_record_is_not_written_to(home: Path, project: Pat
         (path,) = server.sessions.glob("*.jsonl")
     assert code == 1
     assert f"alhena --resume {path.stem}" in said
-    replay, extent = replayed(path)
+    replay, extent = replay_journal(path)
     assert (extent.lines, extent.damage) == (1, None)
     assert replay.header is not None
 
@@ -151,7 +151,7 @@ async def test_a_file_that_is_put_back_is_gone_on_with(home: Path):
         assert isinstance(error, JournalError)
         elsewhere.rename(path)
         assert await running.ask("third") == "three"
-    replay, extent = replayed(path)
+    replay, extent = replay_journal(path)
     assert extent.damage is None
     assert replay.prompts == 3
 
@@ -162,19 +162,19 @@ def test_a_damaged_end_is_on_the_disk_beside_before_it_is_cut_off(tmp_path: Path
         file.write(b"torn")
     done: list[tuple[str, bytes]] = []
 
-    def named(descriptor: int) -> str:
+    def name_of(descriptor: int) -> str:
         return Path(os.readlink(f"/proc/self/fd/{descriptor}")).name
 
-    def synchronised(descriptor: int) -> None:
+    def note_sync(descriptor: int) -> None:
         synchronise(descriptor)
-        name = named(descriptor)
+        name = name_of(descriptor)
         done.append((f"sync {name}", (tmp_path / name).read_bytes()[-4:]))
 
-    def truncated(descriptor: int, length: int) -> None:
-        done.append((f"cut {named(descriptor)}", b""))
+    def note_truncation(descriptor: int, length: int) -> None:
+        done.append((f"cut {name_of(descriptor)}", b""))
         os.ftruncate(descriptor, length)
 
-    disk = Disk(synchronise=synchronised, truncate=truncated)
+    disk = Disk(synchronise=note_sync, truncate=note_truncation)
     journal, _, _ = Journal.reopen(path, lambda path: read_session(path, Replay().feed), disk)
     journal.drop()
     steps = [("sync s.damaged-1", b"torn"), ("cut s.jsonl", b""), ("sync s.jsonl", b'"}\n')]

@@ -11,13 +11,13 @@ from alhena.session.store import project_store
 from alhena.wire.conformance.content_repair import UNKNOWN_OUTCOME
 from tests.agent.kit import agent, conforming, events_of
 from tests.agent.test_checkpoints import shell, turn
-from tests.session.kit import replayed, started
-from tests.session.test_unknown_outcomes import crashed, resumed
+from tests.session.kit import replay_journal, started_record
+from tests.session.test_unknown_outcomes import resume_session, write_crashed_journal
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import text
 
 
-def damaged(path: Path, what: bytes = b'"type":"started"') -> tuple[bytes, bytes]:
+def damage_record(path: Path, what: bytes = b'"type":"started"') -> tuple[bytes, bytes]:
     """Has a bit of the last record of a kind turn; what can be trusted, and what is after it."""
     whole = path.read_bytes()
     at = whole.rindex(what)
@@ -35,8 +35,8 @@ def texts_of(generator: ScriptedGenerator) -> list[str]:
 async def test_wherever_a_run_ends_that_moves_an_end_away_the_next_one_knows(
     project: Path, copied: str
 ):
-    path = crashed(project, started("a"), started("b"))
-    trusted, behind = damaged(path)
+    path = write_crashed_journal(project, started_record("a"), started_record("b"))
+    trusted, behind = damage_record(path)
     aside = path.with_name("s.damaged-1")
     aside.write_bytes(
         {"nothing": b"", "a part": behind[:10]}[copied]
@@ -45,7 +45,7 @@ async def test_wherever_a_run_ends_that_moves_an_end_away_the_next_one_knows(
     )
     if copied == "all, and cut off":
         path.write_bytes(trusted)
-    responses, notice, generator = await resumed(project)
+    responses, notice, generator = await resume_session(project)
     assert responses == [{"error": UNKNOWN_OUTCOME}, {"error": UNKNOWN_OUTCOME}]
     assert "may have started" in notice
     assert f"{len(behind)} bytes of its end were moved to" in notice
@@ -55,9 +55,9 @@ async def test_wherever_a_run_ends_that_moves_an_end_away_the_next_one_knows(
 
 @pytest.mark.parametrize("size", [1, 30])
 async def test_of_a_line_that_was_not_written_to_its_end_nothing_is_gone(project: Path, size: int):
-    path = crashed(project, started("a"))
+    path = write_crashed_journal(project, started_record("a"))
     path.with_name("s.damaged-1").write_bytes(b'{"type":"event","at":"2026-01-31T12:00:00'[:size])
-    responses, notice, generator = await resumed(project)
+    responses, notice, generator = await resume_session(project)
     assert responses == [{"error": UNKNOWN_OUTCOME}, {"error": NOT_STARTED}]
     assert f"{size} bytes of its end were moved" in notice
     assert GONE not in texts_of(generator)
@@ -72,7 +72,7 @@ async def test_a_model_whose_own_words_are_gone_is_told_so(project: Path):
     async with agent(generator, approval_mode="yolo") as running:
         await running.ask("deploy")
         path = project_store(os.environ, project).path(running.session_id)
-    damaged(path, b'"functionCall":{"id":"c1"')
+    damage_record(path, b'"functionCall":{"id":"c1"')
     generator = ScriptedGenerator([text("I see.")], [text("Still.")])
     async with agent(generator, resume="latest") as running:
         events, error = await events_of(running, "go on")
@@ -82,7 +82,7 @@ async def test_a_model_whose_own_words_are_gone_is_told_so(project: Path):
         assert said.index("deploy") < said.index(GONE) < said.index("go on")
         assert conforming(generator)
         await running.ask("and now?")
-    found, extent = replayed(path)
+    found, extent = replay_journal(path)
     assert extent.damage is None
     assert not found.incomplete
     assert str(generator.seen(1)).count(GONE) == 1

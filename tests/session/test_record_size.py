@@ -15,7 +15,7 @@ from alhena.events import (
 from alhena.session.records import Happened, KnownRecord
 from alhena.session.replay import JournalRecorder
 from tests.agent.kit import agent
-from tests.session.kit import replayed
+from tests.session.kit import replay_journal
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
 
@@ -77,7 +77,7 @@ async def test_a_big_file_that_is_written_is_recorded_once(home: Path, project: 
         (path,) = home.glob(".gemini/tmp/*/sessions/*.jsonl")
     assert (project / "new.txt").read_text(encoding="utf-8") == content
     assert path.stat().st_size < 1.2 * len(content)
-    replay, _ = replayed(path)
+    replay, _ = replay_journal(path)
     kept = [part.function_call for entry in replay.contents for part in entry.content.parts]
     assert [found.args for found in kept if found is not None] == [args]
 

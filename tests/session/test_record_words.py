@@ -14,7 +14,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.server import ScriptedServer, call, chunk, sse, text
 
 
-def within(blocks: int, server: ScriptedServer, *words: str) -> Ran:
+def run_within_space(blocks: int, server: ScriptedServer, *words: str) -> Ran:
     """A run that may write files of so many KiB: beyond that they have no space left."""
     ran = subprocess.run(
         ["bash", "-c", f'ulimit -f {blocks}; exec "$@"', "bash", ALHENA, *words],
@@ -33,7 +33,7 @@ def test_a_new_session_that_cannot_be_recorded_is_one_warning_that_promises_noth
     temp = project_temp(os.environ, project)
     claim_project_temp(temp, project)
     server.reply(sse(text("fine")))
-    ran = within(0, server, "-p", "go")
+    ran = run_within_space(0, server, "-p", "go")
     assert (ran.code, ran.out) == (0, "fine\n")
     path = temp / "sessions"
     (said,) = ran.err.splitlines()
@@ -61,7 +61,7 @@ def test_a_disk_that_fills_up_is_said_once_and_in_words(
     for number in range(9):
         part = call("glob", {"pattern": f"*{number}"}, id=f"c{number}")
         server.reply(sse(chunk(part, finish="STOP")))
-    ran = within(4, server, "-p", "go", "-o", form)
+    ran = run_within_space(4, server, "-p", "go", "-o", form)
     assert ran.code == 1
     assert len(server.requests) < 9
     assert ran.err.count("the session cannot be recorded: No space left to write file: ") == 1

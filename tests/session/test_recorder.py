@@ -245,13 +245,13 @@ async def test_a_power_cut_takes_nothing_that_was_settled(tmp_path: Path):
             assert machine.safe == machine.written
             settled = [bytes(entry.raw) for entry in history.contents]
         for kept in (0, 1, 40, 10_000):
-            found = _found(tmp_path, machine.after(kept))
+            found = _find_media(tmp_path, machine.after(kept))
             assert found[: len(settled)] == settled
     await into.aclose()
-    assert _found(tmp_path, machine.safe) == [bytes(entry.raw) for entry in history.contents]
+    assert _find_media(tmp_path, machine.safe) == [bytes(entry.raw) for entry in history.contents]
 
 
-def _found(tmp_path: Path, data: bytes) -> list[bytes]:
+def _find_media(tmp_path: Path, data: bytes) -> list[bytes]:
     path = tmp_path / "found"
     path.write_bytes(data)
     replay = Replay()

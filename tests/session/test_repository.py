@@ -18,8 +18,8 @@ from tests.session.repositories import (
     put,
     repository,
     restore,
-    saved,
-    taken,
+    save_snapshot,
+    take_snapshot,
 )
 
 
@@ -33,7 +33,7 @@ def test_a_projects_own_repository_is_neither_read_nor_written(project: Path):
     hook.chmod(0o755)
     git(project, "-c", "core.fsmonitor=false", "-c", "filter.bad.clean=cat", "add", "a.txt")
     own = {path: path.read_bytes() for path in project.glob(".git/**/*") if path.is_file()}
-    snapshot = saved(project)
+    snapshot = save_snapshot(project)
     put(project / "a.txt", "new\r\n")
     back(project, snapshot)
     assert (project / "a.txt").read_bytes() == b"$Id$\nold\n"
@@ -58,7 +58,7 @@ def test_variables_and_configuration_of_the_user_have_no_say(project: Path, tmp_
     }
     put(project / "a.txt", b"one\r\n")
     private = Repository(tmp_path / "history", project, environ)
-    snapshot = taken(private)
+    snapshot = take_snapshot(private)
     assert tuple(private.changes(EMPTY, snapshot.tree)) == ("a.txt",)
     put(project / "a.txt", b"two\n")
     restore(private, goal(snapshot))
@@ -70,7 +70,7 @@ def test_large_and_unreadable_things_are_left_out_and_said(project: Path):
     put(project / "large.bin", b"x" * 2_000)
     put(project / "small.txt")
     os.mkfifo(project / "pipe")
-    snapshot = saved(project, limits=SnapshotLimits(file_bytes=1_000))
+    snapshot = save_snapshot(project, limits=SnapshotLimits(file_bytes=1_000))
     assert snapshot.left_out == {"large.bin"}
     assert paths(project, snapshot.tree) == ("small.txt",)
     put(project / "large.bin", "small now\n")
@@ -83,23 +83,23 @@ def test_more_names_than_a_pipe_holds_are_saved(project: Path):
     names = {f"{number:04}{'x' * 150}" for number in range(600)}
     for name in names:
         put(project / name, name)
-    assert set(paths(project, saved(project).tree)) == names
+    assert set(paths(project, save_snapshot(project).tree)) == names
 
 
 def test_too_much_is_refused_before_it_is_copied(project: Path):
     for number in range(5):
         put(project / f"{number}.txt", b"x" * 100)
     with pytest.raises(CheckpointError, match="5 new or changed files"):
-        saved(project, limits=SnapshotLimits(files=4))
+        save_snapshot(project, limits=SnapshotLimits(files=4))
     with pytest.raises(CheckpointError, match="MB of new"):
-        saved(project, limits=SnapshotLimits(bytes=499))
+        save_snapshot(project, limits=SnapshotLimits(bytes=499))
     assert not list(Path(os.environ["HOME"], ".gemini/history/p/.git/objects").glob("pack/*.pack"))
 
 
 def test_a_home_directory_that_would_hold_its_own_checkpoints_is_refused(project: Path):
     home = Path(os.environ["HOME"]).resolve()
     with pytest.raises(CheckpointError, match="contains the checkpoints themselves"):
-        taken(Repository(home / ".gemini/history/h", home, os.environ))
+        take_snapshot(Repository(home / ".gemini/history/h", home, os.environ))
 
 
 def test_repositories_within_the_project_are_kept_as_files_and_never_harmed(project: Path):
@@ -117,7 +117,7 @@ def test_repositories_within_the_project_are_kept_as_files_and_never_harmed(proj
     git(project, "init", "-q")
     git(project, "submodule", "add", "-q", str(inner), "module")
     head = git(inner, "rev-parse", "HEAD")
-    snapshot = saved(project)
+    snapshot = save_snapshot(project)
     assert set(paths(project, snapshot.tree)) == {
         ".gitmodules",
         "empty/new.txt",
@@ -129,7 +129,7 @@ def test_repositories_within_the_project_are_kept_as_files_and_never_harmed(proj
     put(inner / "code.py", "new\n")
     put(inner / "more.py")
     put(project / "module/code.py", "new\n")
-    saved(project)
+    save_snapshot(project)
     back(project, snapshot)
     assert (inner / "code.py").read_text() == "old\n"
     assert (project / "module/code.py").read_text() == "old\n"
@@ -149,7 +149,7 @@ def test_a_worktree_is_a_project_like_any_other(project: Path, tmp_path: Path):
     tree = tmp_path / "tree"
     git(project, "worktree", "add", "-q", str(tree))
     put(tree / "x.tmp")
-    snapshot = saved(tree)
+    snapshot = save_snapshot(tree)
     assert paths(tree, snapshot.tree) == ("a.txt",)
     put(tree / "a.txt", "new\n")
     back(tree, snapshot)
@@ -165,7 +165,7 @@ def test_a_part_of_a_repository_keeps_to_its_rules_and_to_itself(project: Path):
     for name in ("node_modules/m.js", "dist/d.js", "a.key", "only-here", "sub/only-here", "a.js"):
         put(part / name, "old\n")
     put(project / "packages/b/b.js", "old\n")
-    snapshot = saved(part)
+    snapshot = save_snapshot(part)
     assert paths(part, snapshot.tree) == (".geminiignore", "a.js", "sub/only-here")
     put(part / "a.js", "new\n")
     put(project / "packages/b/b.js", "new\n")
@@ -175,26 +175,26 @@ def test_a_part_of_a_repository_keeps_to_its_rules_and_to_itself(project: Path):
     (part / "a.js").unlink()
     (part / "sub/only-here").unlink()
     (part / ".geminiignore").unlink()
-    back(part, saved(part))
+    back(part, save_snapshot(part))
 
 
 def test_a_project_that_the_repository_around_it_ignores_stands_alone(project: Path):
     git(project, "init", "-q")
     put(project / ".gitignore", "*\n")
     put(project / "work/a.txt", "old\n")
-    assert paths(project / "work", saved(project / "work").tree) == ("a.txt",)
+    assert paths(project / "work", save_snapshot(project / "work").tree) == ("a.txt",)
 
 
 def test_what_a_killed_process_has_left_is_cleared(project: Path):
     put(project / "a.txt", "one\n")
-    saved(project)
+    save_snapshot(project)
     index = Path(os.environ["HOME"], ".gemini/history/p/.git/alhena-index")
     put(Path(f"{index}.lock"), b"half")
     put(project / "a.txt", "two\n")
-    snapshot = saved(project)
+    snapshot = save_snapshot(project)
     put(index, b"")  # as a machine that stopped may leave it
     put(project / "a.txt", "three\n")
-    saved(project)
+    save_snapshot(project)
     back(project, snapshot)
     assert (project / "a.txt").read_text() == "two\n"
 
@@ -205,11 +205,11 @@ def test_two_at_once_wait_for_each_other(project: Path):
     def work(number: int) -> None:
         for count in range(5):
             put(project / f"{number}.txt", f"{count}\n")
-            saved(project)
+            save_snapshot(project)
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(work, range(4))) == [None] * 4
-    assert len(paths(project, saved(project).tree)) == 5
+    assert len(paths(project, save_snapshot(project).tree)) == 5
 
 
 def test_one_that_is_interrupted_stops_and_the_next_goes_on(project: Path):
@@ -218,15 +218,15 @@ def test_one_that_is_interrupted_stops_and_the_next_goes_on(project: Path):
     stop.set()
     directory = Path(os.environ["HOME"], ".gemini/history/p")
     with pytest.raises(CheckpointError):
-        taken(Repository(directory, project, os.environ, cancellation=stop))
-    assert paths(project, saved(project).tree) == ("a.txt",)
+        take_snapshot(Repository(directory, project, os.environ, cancellation=stop))
+    assert paths(project, save_snapshot(project).tree) == ("a.txt",)
 
 
 def test_moments_that_nobody_needs_go_and_the_others_stay_whole(project: Path):
     snapshots: list[Snapshot] = []
     for number in range(5):
         put(project / "a.txt", f"{number}\n")
-        snapshots.append(saved(project))
+        snapshots.append(save_snapshot(project))
     private = repository(project)
     assert private.keep_only(lambda: [each.tree for each in snapshots[3:]]) == 3
     private.collect()
@@ -238,13 +238,13 @@ def test_moments_that_nobody_needs_go_and_the_others_stay_whole(project: Path):
         with pytest.raises(LostSnapshotError, match="not saved any more"):
             back(project, gone)
     assert private.warning == ""
-    saved(project)
+    save_snapshot(project)
 
 
 def test_where_there_is_no_git_that_is_what_is_said(project: Path, tmp_path: Path):
     environ = {**os.environ, "PATH": str(tmp_path)}
     with pytest.raises(NoGitError, match="git is not installed"):
-        taken(Repository(tmp_path / "history", project, environ))
+        take_snapshot(Repository(tmp_path / "history", project, environ))
 
 
 def test_a_full_disk_is_said_in_gits_words(project: Path, tmp_path: Path):
@@ -254,4 +254,4 @@ def test_a_full_disk_is_said_in_gits_words(project: Path, tmp_path: Path):
     fake.chmod(0o755)
     environ = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
     with pytest.raises(CheckpointError, match="No space left on device"):
-        taken(Repository(tmp_path / "history", project, environ))
+        take_snapshot(Repository(tmp_path / "history", project, environ))

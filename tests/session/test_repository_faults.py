@@ -19,8 +19,8 @@ from tests.session.repositories import (
     put,
     repository,
     restore,
-    saved,
-    taken,
+    save_snapshot,
+    take_snapshot,
 )
 
 REAL = shutil.which("git") or "git"
@@ -53,7 +53,7 @@ def test_git_that_hangs_can_be_interrupted(project: Path, tmp_path: Path):
 
     def work() -> None:
         try:
-            taken(private)
+            take_snapshot(private)
         except CheckpointError as error:
             failures.append(error)
 
@@ -68,7 +68,7 @@ def test_git_that_hangs_can_be_interrupted(project: Path, tmp_path: Path):
 
 def test_an_interruption_before_anything_has_changed_changes_nothing(project: Path):
     put(project / "a.txt", "old\n")
-    snapshot = saved(project)
+    snapshot = save_snapshot(project)
     put(project / "a.txt", "new\n")
     stop = threading.Event()
     stop.set()
@@ -81,7 +81,7 @@ def test_an_interruption_before_anything_has_changed_changes_nothing(project: Pa
 def test_a_directory_in_the_place_of_rules_says_nothing(project: Path, name: str):
     put(project / name / "a.txt")
     put(project / "sub" / name / "a.txt")
-    tree = saved(project).tree
+    tree = save_snapshot(project).tree
     assert paths(project, tree) == (f"{name}/a.txt", f"sub/{name}/a.txt")
 
 
@@ -95,7 +95,7 @@ def test_no_program_of_the_project_is_taken_for_git(project: Path, tmp_path: Pat
     found = {**os.environ, "PATH": ":".join([*map(str, entries), "", os.environ["PATH"]])}
     put(project / "a.txt")
     private = on(project, found)
-    assert "a.txt" in private.changes(EMPTY, taken(private).tree)
+    assert "a.txt" in private.changes(EMPTY, take_snapshot(private).tree)
     assert not mark.exists()
 
 
@@ -108,7 +108,7 @@ def test_nor_is_one_of_another_directory_of_the_workspace(project: Path, tmp_pat
         fake(inside, f"touch {mark}")
     path = f"{tmp_path}/root/bin:{tmp_path}/mono/bin:{os.environ['PATH']}"
     around = RepositorySettings(others=others)
-    taken(Repository(tmp_path / "history", project, {**os.environ, "PATH": path}, around))
+    take_snapshot(Repository(tmp_path / "history", project, {**os.environ, "PATH": path}, around))
     assert not mark.exists()
 
 
@@ -119,12 +119,12 @@ def test_nor_is_one_of_another_directory_of_the_workspace(project: Path, tmp_pat
 def test_a_program_that_is_not_git_is_told_as_that(project: Path, tmp_path: Path, script: str):
     put(project / "a.txt")
     with pytest.raises(CheckpointError) as told:
-        taken(on(project, environ(fake(tmp_path / "bin", script))))
+        take_snapshot(on(project, environ(fake(tmp_path / "bin", script))))
     assert "git" in told.value.message
     assert "list_directory" not in str(told.value)
-    saved(project)
+    save_snapshot(project)
     with pytest.raises(CheckpointError) as told:
-        taken(on(project, environ(tmp_path / "bin")))
+        take_snapshot(on(project, environ(tmp_path / "bin")))
     assert "printed no object name" in told.value.message
     assert "git --version" in str(told.value)
 
@@ -132,7 +132,7 @@ def test_a_program_that_is_not_git_is_told_as_that(project: Path, tmp_path: Path
 def test_a_file_in_the_place_of_the_directory_is_named(project: Path):
     history = put(Path(os.environ["HOME"], ".gemini", "history"), "a file")
     with pytest.raises(CheckpointError) as told:
-        saved(project)
+        save_snapshot(project)
     assert told.value.message == f"{history}: Not a directory."
     assert "list_directory" not in str(told.value)
 
@@ -140,11 +140,11 @@ def test_a_file_in_the_place_of_the_directory_is_named(project: Path):
 @pytest.mark.parametrize("name", ["HEAD", "config", "refs", "info/attributes"])
 def test_a_repository_that_lacks_a_part_gets_it_again(project: Path, name: str):
     put(project / "a.txt", "old\n")
-    snapshot = saved(project)
+    snapshot = save_snapshot(project)
     part = repository(project).git.git_dir / name
     shutil.rmtree(part) if part.is_dir() else part.unlink()
     put(project / "a.txt", "new\n")
-    saved(project)
+    save_snapshot(project)
     back(project, snapshot)
     assert (project / "a.txt").read_text() == "old\n"
 
@@ -152,7 +152,7 @@ def test_a_repository_that_lacks_a_part_gets_it_again(project: Path, name: str):
 @pytest.mark.parametrize("damage", ["HEAD", "config", "objects"])
 def test_a_damaged_repository_is_set_aside_and_a_new_one_begun(project: Path, damage: str):
     put(project / "a.txt", "old\n")
-    saved(project)
+    save_snapshot(project)
     git_dir = repository(project).git.git_dir
     if damage == "objects":
         shutil.rmtree(git_dir / "objects")
@@ -160,7 +160,7 @@ def test_a_damaged_repository_is_set_aside_and_a_new_one_begun(project: Path, da
     else:
         put(git_dir / damage, "[core\n")
     private = repository(project)
-    snapshot = taken(private)
+    snapshot = take_snapshot(private)
     aside = git_dir.parent / ".git.damaged-1"
     assert aside.exists()
     assert private.warning.startswith(
@@ -174,13 +174,13 @@ def test_a_damaged_repository_is_set_aside_and_a_new_one_begun(project: Path, da
 
 def test_a_git_that_fails_leaves_a_sound_repository_in_place(project: Path, tmp_path: Path):
     put(project / "a.txt", "old\n")
-    snapshot = saved(project)
+    snapshot = save_snapshot(project)
     script = f'case "$*" in *write-tree*) echo odd >&2; exit 9;; esac; exec {REAL} "$@"'
     private = on(project, environ(fake(tmp_path / "bin", script)))
     with pytest.raises(CheckpointError, match=r"git write-tree failed \(9\): odd"):
-        taken(private)
+        take_snapshot(private)
     with pytest.raises(CheckpointError, match="git"):
-        taken(on(project, environ(fake(tmp_path / "bin", "exit 1"))))
+        take_snapshot(on(project, environ(fake(tmp_path / "bin", "exit 1"))))
     assert private.warning == ""
     put(project / "a.txt", "new\n")
     assert back(project, snapshot).written == ("a.txt",)

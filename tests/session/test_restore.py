@@ -12,7 +12,7 @@ from tests.session.repositories import (
     put,
     repository,
     restore,
-    saved,
+    save_snapshot,
     state,
 )
 
@@ -30,7 +30,7 @@ def test_files_come_back_as_they_were_whatever_became_of_them(project: Path):
     put(project / ":(glob)*", "magic\n")
     put(project / "crlf.txt", b"a\r\nb\n")
     before = state(project)
-    snapshot = saved(project)
+    snapshot = save_snapshot(project)
     put(project / "changed.txt", "new\n")
     (project / "gone/deep/er.txt").unlink()
     (project / "gone/deep").rmdir()
@@ -64,7 +64,7 @@ def test_ignored_files_are_left_out_and_stay(project: Path):
     put(project / ".geminiignore", "/secrets\n")
     for name in ("a.log", "build/x", "private/x", "a.swp", "secrets", "sub/secrets", "a.py"):
         put(project / name, "old\n")
-    snapshot = saved(project)
+    snapshot = save_snapshot(project)
     assert paths(project, snapshot.tree) == (
         ".geminiignore",
         ".gitignore",
@@ -82,7 +82,7 @@ def test_ignored_files_are_left_out_and_stay(project: Path):
 def test_an_ignored_file_that_a_call_names_is_kept_and_comes_back(project: Path):
     put(project / ".gitignore", "*.env\n")
     put(project / "my.env", "KEY=1\n")
-    snapshot = saved(project, "my.env", "new.env", ".git/config", "behind/../x")
+    snapshot = save_snapshot(project, "my.env", "new.env", ".git/config", "behind/../x")
     put(project / "my.env", "KEY=2\n")
     put(project / "new.env")
     back(project, snapshot, "my.env", "new.env")
@@ -93,7 +93,7 @@ def test_an_ignored_file_that_a_call_names_is_kept_and_comes_back(project: Path)
 def test_a_file_that_has_grown_large_is_not_lost_when_its_old_content_comes_back(project: Path):
     limits = SnapshotLimits(file_bytes=1_000)
     put(project / "a.bin", b"small")
-    snapshot = saved(project, limits=limits)
+    snapshot = save_snapshot(project, limits=limits)
     put(project / "a.bin", b"x" * 5_000)
     done = restore(repository(project, limits), goal(snapshot))
     assert (project / "a.bin").read_bytes() == b"small"
@@ -104,7 +104,7 @@ def test_a_file_that_has_grown_large_is_not_lost_when_its_old_content_comes_back
 def test_a_file_that_changes_while_files_are_put_back_is_left_alone(project: Path):
     put(project / "a.txt", "old\n")
     put(project / "b.txt", "old\n")
-    snapshot = saved(project)
+    snapshot = save_snapshot(project)
     put(project / "a.txt", "new\n")
     put(project / "b.txt", "new\n")
     put(project / "c.txt", "new\n")
@@ -124,7 +124,7 @@ def test_nothing_is_written_through_a_symlink_out_of_the_project(project: Path, 
     outside = tmp_path / "outside"
     put(outside / "a.txt", "theirs\n")
     put(project / "dir/a.txt", "old\n")
-    snapshot = saved(project)
+    snapshot = save_snapshot(project)
     (project / "dir/a.txt").unlink()
     (project / "dir").rmdir()
     (project / "dir").symlink_to(outside)
@@ -137,12 +137,12 @@ def test_nothing_is_written_through_a_symlink_out_of_the_project(project: Path, 
 def test_a_file_that_only_its_owner_may_read_comes_back_as_one(project: Path):
     put(project / "key.pem", "secret\n").chmod(0o600)
     put(project / "a.txt", "old\n")
-    saved(project)
+    save_snapshot(project)
     put(project / "a.txt", "new\n")
-    snapshot = saved(project)
+    snapshot = save_snapshot(project)
     (project / "key.pem").unlink()
     (project / "a.txt").unlink()
-    saved(project)
+    save_snapshot(project)
     done = back(project, snapshot)
     assert done.left == ()
     assert (project / "key.pem").read_text() == "secret\n"

@@ -15,7 +15,7 @@ from tests.session.repositories import (
     put,
     repository,
     restore,
-    saved,
+    save_snapshot,
 )
 
 
@@ -26,7 +26,7 @@ def test_what_the_repositorys_own_excludes_left_out_stays_without_them(project: 
     put(project / "data/x", "precious\n")
     put(project / "sub/a.key", "precious\n")
     put(project / "a.txt", "old\n")
-    snapshot = saved(project)
+    snapshot = save_snapshot(project)
     put(project / "b.txt", "new\n")
     if gone == "rule":
         put(project / ".git/info/exclude", "")
@@ -41,8 +41,8 @@ def test_what_the_repositorys_own_excludes_left_out_stays_without_them(project: 
 def test_an_ignored_file_that_a_later_call_names_goes_back_to_what_that_call_found(project: Path):
     put(project / ".gitignore", "*.env\n")
     put(project / "my.env", "KEY=1\n")
-    first = saved(project)
-    second = saved(project, "my.env", "new.env")
+    first = save_snapshot(project)
+    second = save_snapshot(project, "my.env", "new.env")
     put(project / "my.env", "KEY=2\n")
     put(project / "new.env", "KEY=2\n")
     later = {"my.env": second.tree, "new.env": second.tree}
@@ -55,7 +55,7 @@ def test_an_ignored_file_that_a_later_call_names_goes_back_to_what_that_call_fou
 def test_a_moment_that_is_no_name_is_never_gits_to_interpret(project: Path, tmp_path: Path):
     put(project / ".gitignore", "*.env\n")
     put(project / "my.env", "KEY=1\n")
-    first = saved(project)
+    first = save_snapshot(project)
     later = {"my.env": f"--output={tmp_path}/written"}
     done = restore(repository(project), goal(first, later=later))
     assert done.left == (("my.env", "'--output=/tm' names no snapshot"),)
@@ -104,7 +104,7 @@ def test_directories_are_made_through_no_symlink_out_of_the_project(project: Pat
     outside.mkdir()
     put(project / "d/g/h/file").parent.joinpath("l").symlink_to("x")
     put(project / "d/k/key", "secret\n").chmod(0o600)
-    snapshot = saved(project)
+    snapshot = save_snapshot(project)
     shutil.rmtree(project / "d")
     (project / "d").symlink_to(outside)
     put(project / ".gitignore", "d\n")

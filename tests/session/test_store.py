@@ -22,7 +22,7 @@ from alhena.session.records import (
 from alhena.session.store import Retention, SessionStore, find_outdated, prune, retention
 from alhena.session.transcript import as_json, as_markdown, facts, read_transcript
 from alhena.wire.content import MODEL, USER
-from tests.session.kit import AT, HEADER, contents, replayed, says, texts, turns, write
+from tests.session.kit import AT, HEADER, contents, replay_journal, says, texts, turns, write
 from tests.tracing.kit import data_of, exported_page
 
 DAY = 86_400.0
@@ -105,7 +105,7 @@ def test_records_that_a_later_version_has_added_are_passed_over_and_kept(store: 
 
     store.directory.mkdir()
     path = write(store.path("s"), *turns(1))
-    _, extent = replayed(path)
+    _, extent = replay_journal(path)
     body = b'{"type":"mood","at":"2026","is":["new",{}]'
     with path.open("ab") as file:
         file.write(b'%b,"crc":"%08x"}\n' % (body, zlib.crc32(body, extent.chain)))
@@ -118,7 +118,7 @@ def test_records_that_a_later_version_has_added_are_passed_over_and_kept(store: 
 
 def test_a_session_of_the_first_version_is_read(tmp_path: Path):
     """The file is of that version and is never written anew."""
-    replay, extent = replayed(V1)
+    replay, extent = replay_journal(V1)
     assert extent.damage is None
     assert replay.header is not None
     assert (replay.header.version, replay.header.opening) == (1, 2)
@@ -149,7 +149,7 @@ def test_old_sessions_go_but_never_one_that_is_in_use(store: SessionStore):
     now = 100 * DAY
     for name, days in {"old": 40, "held": 50, "own": 60, "new": 2}.items():
         session(store, name, used=now - days * DAY)
-    journal, _, _ = Journal.reopen(store.path("held"), lambda path: replayed(path)[1])
+    journal, _, _ = Journal.reopen(store.path("held"), lambda path: replay_journal(path)[1])
     limits = Retention(max_age_s=30 * DAY, max_count=None, min_s=DAY)
     assert prune(store, limits, "own", lambda: now) == ("old",)
     journal.close()

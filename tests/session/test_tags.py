@@ -48,7 +48,7 @@ def _raw(value: object) -> msgspec.Raw:
     return msgspec.Raw(encode_json(value))
 
 
-def replayed(path: Path) -> Replay:
+def replay_session(path: Path) -> Replay:
     replay = Replay()
     assert read_session(path, replay.feed).damage is None
     return replay
@@ -60,7 +60,7 @@ def test_what_is_saved_is_what_a_new_session_begins_with(tmp_path: Path):
     tag = tags.save("a name", journal)
     assert (tag.name, tag.session_id, tag.title) == ("a name", ID, "one")
     begun = tags.begin("a name", NEW, "/new", "2")
-    replay = replayed(begun)
+    replay = replay_session(begun)
     assert replay.header is not None
     assert begun.name == f"{NEW}.jsonl"
     assert (replay.header.session_id, replay.header.project, replay.header.writer) == (
@@ -68,7 +68,7 @@ def test_what_is_saved_is_what_a_new_session_begins_with(tmp_path: Path):
         "/new",
         "2",
     )
-    assert [c.raw for c in replay.contents] == [c.raw for c in replayed(journal).contents]
+    assert [c.raw for c in replay.contents] == [c.raw for c in replay_session(journal).contents]
     assert replay.prompts == 3
     assert b'"tagged"' not in begun.read_bytes()
 
@@ -97,7 +97,7 @@ def test_of_two_that_save_under_one_name_at_once_one_is_told(tmp_path: Path):
 
     with ThreadPoolExecutor(8) as pool:
         assert sorted(pool.map(save, range(8))) == [False] * 7 + [True]
-    assert replayed(Path(tags_of(tmp_path).find("x").path)).prompts == 20
+    assert replay_session(Path(tags_of(tmp_path).find("x").path)).prompts == 20
     assert len(os.listdir(tmp_path / "tags")) == 1
 
 

@@ -12,12 +12,21 @@ from alhena.session.store import open_store
 from alhena.wire.conformance.history import UNKNOWN_OUTCOME
 from alhena.wire.content import USER
 from tests.agent.kit import agent, conforming, events_of
-from tests.session.kit import answered, calls, contents, header_of, replayed, says, started, write
+from tests.session.kit import (
+    answered_record,
+    calls,
+    contents,
+    header_of,
+    replay_journal,
+    says,
+    started_record,
+    write,
+)
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import text
 
 
-def crashed(project: Path, *records: KnownRecord) -> Path:
+def write_crashed_journal(project: Path, *records: KnownRecord) -> Path:
     """The journal of a session of this project that ended in these records."""
     temp = project_temp(os.environ, project)
     claim_project_temp(temp, project)
@@ -27,7 +36,7 @@ def crashed(project: Path, *records: KnownRecord) -> Path:
     return write(store.path("s"), header_of(project), go, *records)
 
 
-async def resumed(project: Path) -> tuple[list[dict[str, str]], str, ScriptedGenerator]:
+async def resume_session(project: Path) -> tuple[list[dict[str, str]], str, ScriptedGenerator]:
     generator = ScriptedGenerator([text("I see.")])
     async with agent(generator, resume="s") as running:
         events, error = await events_of(running, "go on")
@@ -42,33 +51,39 @@ async def resumed(project: Path) -> tuple[list[dict[str, str]], str, ScriptedGen
 
 
 async def test_a_call_that_had_started_has_an_unknown_outcome_and_a_person_is_told(project: Path):
-    crashed(project, answered("a", "fine"), started("b"))
-    responses, notice, generator = await resumed(project)
+    write_crashed_journal(project, answered_record("a", "fine"), started_record("b"))
+    responses, notice, generator = await resume_session(project)
     assert responses == [{"output": "fine"}, {"error": UNKNOWN_OUTCOME}]
     assert "run_shell_command had started" in notice
     assert conforming(generator)
 
 
 async def test_a_call_that_had_not_started_is_told_to_have_had_no_effect(project: Path):
-    crashed(project, started("a"))
-    responses, _, _ = await resumed(project)
+    write_crashed_journal(project, started_record("a"))
+    responses, _, _ = await resume_session(project)
     assert responses == [{"error": UNKNOWN_OUTCOME}, {"error": NOT_STARTED}]
 
 
 async def test_results_that_were_recorded_are_told_as_they_were(project: Path):
-    crashed(project, started("b"), answered("b", "two"), started("a"), answered("a", "one"))
-    responses, notice, _ = await resumed(project)
+    write_crashed_journal(
+        project,
+        started_record("b"),
+        answered_record("b", "two"),
+        started_record("a"),
+        answered_record("a", "one"),
+    )
+    responses, notice, _ = await resume_session(project)
     assert responses == [{"output": "one"}, {"output": "two"}]
     assert "unknown" not in notice
 
 
 async def test_what_was_said_of_an_unknown_outcome_is_said_the_same_way_ever_after(project: Path):
-    path = crashed(project, started("a"), started("b"))
-    first, _, _ = await resumed(project)
-    again, notice, generator = await resumed(project)
+    path = write_crashed_journal(project, started_record("a"), started_record("b"))
+    first, _, _ = await resume_session(project)
+    again, notice, generator = await resume_session(project)
     assert again == first
     assert "unknown" not in notice
-    assert replayed(path)[0].pending_responses() is None
+    assert replay_journal(path)[0].pending_responses() is None
     assert conforming(generator)
 
 
@@ -87,11 +102,13 @@ async def test_a_prompt_that_was_never_answered_is_followed_by_word_of_that(proj
 
 @pytest.mark.parametrize("cut", range(1, 60, 7))
 async def test_a_torn_end_is_moved_aside_and_said(project: Path, cut: int):
-    path = crashed(project, answered("a", "fine"), answered("b", "fine, too"))
+    path = write_crashed_journal(
+        project, answered_record("a", "fine"), answered_record("b", "fine, too")
+    )
     whole = path.read_bytes()
     path.write_bytes(whole[:-cut])
     torn = cut > 1  # without its newline the last line is whole
-    responses, notice, generator = await resumed(project)
+    responses, notice, generator = await resume_session(project)
     assert responses == [
         {"output": "fine"},
         {"error": NOT_STARTED} if torn else {"output": "fine, too"},
@@ -101,7 +118,7 @@ async def test_a_torn_end_is_moved_aside_and_said(project: Path, cut: int):
     assert [each.read_bytes() for each in aside] == (
         [whole.splitlines(True)[-1][:-cut]] if torn else []
     )
-    assert replayed(path)[1].damage is None
+    assert replay_journal(path)[1].damage is None
     assert conforming(generator)
 
 
@@ -109,12 +126,12 @@ async def test_a_torn_end_is_moved_aside_and_said(project: Path, cut: int):
 async def test_of_calls_whose_records_are_damaged_nobody_says_they_had_no_effect(
     project: Path, behind: bool
 ):
-    more = (answered("b", "fine"),) if behind else ()
-    path = crashed(project, started("a"), started("b"), *more)
+    more = (answered_record("b", "fine"),) if behind else ()
+    path = write_crashed_journal(project, started_record("a"), started_record("b"), *more)
     whole = path.read_bytes()
     last = whole.rindex(b'"type":"started"')
     path.write_bytes(whole[:last] + b"#" + whole[last + 1 :])  # a bit of it has turned
-    responses, notice, generator = await resumed(project)
+    responses, notice, generator = await resume_session(project)
     assert responses == [{"error": UNKNOWN_OUTCOME}, {"error": UNKNOWN_OUTCOME}]
     assert "run_shell_command, run_shell_command may have started" in notice
     assert conforming(generator)

@@ -9,7 +9,7 @@ from alhena.policy.model import PolicyOutcome
 from alhena.scheduler.states import CallStatus
 from alhena.session.records import JournalError
 from alhena.tools.contract import ExecutionContext, Kind, ToolErrorType, ToolResult
-from tests.scheduler.kit import SmallTool, Stage, deciding, told
+from tests.scheduler.kit import SmallTool, Stage, deciding, response_of
 
 
 class Order:
@@ -65,7 +65,7 @@ async def test_a_call_does_not_start_when_it_cannot_be_recorded_and_the_run_ends
     first, second = await order.stage(Kind.EXECUTE).run("act", "act")
     assert order.seen == []
     assert first.response.error_type is ToolErrorType.STOP_EXECUTION
-    assert told(first) == {"error": "Not started: the session cannot be recorded: no space."}
+    assert response_of(first) == {"error": "Not started: the session cannot be recorded: no space."}
     assert second.status is CallStatus.CANCELLED
 
 

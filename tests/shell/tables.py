@@ -21,7 +21,7 @@ def compiler() -> ModuleType:
     return module
 
 
-def compiled(tables: dict[str, Any]) -> dict[str, Program]:
+def compile_programs(tables: dict[str, Any]) -> dict[str, Program]:
     """The programs of these tables."""
     lists: dict[str, Any] = {"names": {}, "versions": {}, "absent": {}, "narrow": {}, "removes": {}}
     found = compiler().compile_tables({**lists, **tables})
@@ -30,4 +30,4 @@ def compiled(tables: dict[str, Any]) -> dict[str, Program]:
 
 def reading(reads: str, **keys: Any) -> Program:
     """A program that only reads with these options."""
-    return compiled({"@more": {"reads": "--more -m"}, "p": {"reads": reads, **keys}})["p"]
+    return compile_programs({"@more": {"reads": "--more -m"}, "p": {"reads": reads, **keys}})["p"]

@@ -60,29 +60,29 @@ PLAIN_TWO = [
 ]  # fmt: skip
 
 
-def found(command: str, count: int) -> str | None:
+def find_hazard(command: str, count: int) -> str | None:
     only = part(command)
     return hazard(only, tuple(word.text for word in only.words[:count]))
 
 
 @for_each("command", ONE_WORD)
 def test_beyond_the_program_that_a_rule_names_a_hazard_is_seen(command: str) -> None:
-    assert found(command, 1) is not None
+    assert find_hazard(command, 1) is not None
 
 
 @for_each("command", TWO_WORDS)
 def test_beyond_the_subcommand_that_a_rule_names_a_hazard_is_seen(command: str) -> None:
-    assert found(command, 2) is not None
+    assert find_hazard(command, 2) is not None
 
 
 @for_each("command", PLAIN)
 def test_ordinary_arguments_of_builds_are_none(command: str) -> None:
-    assert found(command, 1) is None
+    assert find_hazard(command, 1) is None
 
 
 @for_each("command", PLAIN_TWO)
 def test_nor_are_those_of_their_subcommands(command: str) -> None:
-    assert found(command, 2) is None
+    assert find_hazard(command, 2) is None
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_nor_are_those_of_their_subcommands(command: str) -> None:
 def test_what_the_rule_names_with_its_value_is_meant(
     count: int, command: str, hazardous: bool
 ) -> None:
-    assert (found(command, count) is not None) is hazardous
+    assert (find_hazard(command, count) is not None) is hazardous
 
 
 @pytest.mark.parametrize(
@@ -113,4 +113,4 @@ def test_what_the_rule_names_with_its_value_is_meant(
     ],
 )  # fmt: skip
 def test_it_is_one_sentence_that_names_the_argument(command: str, sentence: str) -> None:
-    assert found(command, 1 if command.startswith("pytest") else 2) == sentence
+    assert find_hazard(command, 1 if command.startswith("pytest") else 2) == sentence

@@ -46,7 +46,7 @@ def no_hazard(words: list[str]) -> bool:
     return hazard(Part(text="", words=tuple(map(Word, words))), tuple(words[:2])) is None
 
 
-def written(words: list[str], folder: Path) -> bool:
+def writes_file(words: list[str], folder: Path) -> bool:
     out = folder / "out.txt"
     quiet(words, folder)
     found = out.exists()
@@ -59,7 +59,7 @@ def written(words: list[str], folder: Path) -> bool:
 def test_whatever_stands_before_it_git_writes_only_where_a_hazard_is_seen(
     repository: Path, subcommand: str
 ) -> None:
-    assert written(["git", "log", "--output=out.txt", "HEAD"], repository)
+    assert writes_file(["git", "log", "--output=out.txt", "HEAD"], repository)
     table = program(f"git {subcommand}")
     assert table is not None
     options = [name for name, each in table.options.items() if not each.effect]
@@ -68,7 +68,7 @@ def test_whatever_stands_before_it_git_writes_only_where_a_hazard_is_seen(
         for middle in ([], ["--"]):
             words = ["git", subcommand, option, *middle, "--output=out.txt", "HEAD"]
             if no_hazard(words):
-                assert not written(words, repository), words
+                assert not writes_file(words, repository), words
             wrote += 1
     assert wrote == 2 * len(options)
 
@@ -126,4 +126,4 @@ def test_what_a_program_writes_by_its_options_is_a_hazard(tmp_path: Path, comman
     words = shlex.split(command)
     rule = words[: 3 if words[1] == "-m" else 1]
     assert hazard(Part(text="", words=tuple(map(Word, words))), tuple(rule)) is not None
-    assert shutil.which(words[0]) is None or written(words, tmp_path)
+    assert shutil.which(words[0]) is None or writes_file(words, tmp_path)

@@ -113,7 +113,7 @@ SEEDS = [
 
 
 @st.composite
-def mutated(draw: st.DrawFn) -> str:
+def mutated_lines(draw: st.DrawFn) -> str:
     text = draw(st.sampled_from(SEEDS))
     for _ in range(draw(st.integers(1, 4))):
         start = draw(st.integers(0, len(text)))
@@ -123,18 +123,18 @@ def mutated(draw: st.DrawFn) -> str:
     return text
 
 
-def joined(pairs: list[tuple[str, str]]) -> str:
+def join_pairs(pairs: list[tuple[str, str]]) -> str:
     return "".join(text + blank for text, blank in pairs)
 
 
 SCRAPS = st.lists(
     st.tuples(st.sampled_from(SNIPPETS), st.sampled_from(["", " "])), min_size=1, max_size=9
-).map(joined)
+).map(join_pairs)
 
 
 @needs_bash
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.one_of(mutated(), SCRAPS))
+@given(st.one_of(mutated_lines(), SCRAPS))
 @example('bb "$\\\n(a)"')
 @example("<&-a")
 @example("(a; b<&-b) | c")

@@ -14,7 +14,7 @@ from alhena.shell.tables import (
     program,
     wrapper,
 )
-from tests.shell.tables import compiled, compiler
+from tests.shell.tables import compile_programs, compiler
 
 
 def test_the_compiled_tables_and_rules_are_up_to_date() -> None:
@@ -24,7 +24,7 @@ def test_the_compiled_tables_and_rules_are_up_to_date() -> None:
 
 def test_an_option_has_an_arity_and_an_effect() -> None:
     tables = {"p": {"known": "-ab -k: -U? --color[=]", "writes": "-o: --output=", "code": "-e:"}}
-    assert compiled(tables)["p"].options == {
+    assert compile_programs(tables)["p"].options == {
         "-a": Option(Arity.FLAG),
         "-b": Option(Arity.FLAG),
         "-k": Option(Arity.VALUE),
@@ -38,9 +38,9 @@ def test_an_option_has_an_arity_and_an_effect() -> None:
 
 def test_the_style_says_what_a_word_behind_a_dash_is() -> None:
     for style in Style:
-        options = compiled({"p": {"style": style, "runs": "--one-Two="}})["p"].options
+        options = compile_programs({"p": {"style": style, "runs": "--one-Two="}})["p"].options
         assert list(options) == [option_name("--one-Two", style)]
-    assert list(compiled({"p": {"style": "words", "known": "-ps -c:"}})["p"].options) == [
+    assert list(compile_programs({"p": {"style": "words", "known": "-ps -c:"}})["p"].options) == [
         "-ps",
         "-c",
     ]
@@ -52,7 +52,7 @@ def test_a_program_takes_over_what_it_uses_and_its_own_word_comes_first() -> Non
         "lists": {"use": "@shared", "reads": "-n"},
         "does": {"use": "@shared", "writes": "-o"},
     }
-    found = compiled(tables)
+    found = compile_programs(tables)
     assert found["lists"].options["-n"] == Option(Arity.FLAG, reads=True)
     assert found["lists"].options["--date"] == Option(Arity.VALUE, reads=True)
     assert found["lists"].options["--exec"].effect is Effect.RUNS
@@ -61,10 +61,10 @@ def test_a_program_takes_over_what_it_uses_and_its_own_word_comes_first() -> Non
 
 
 def test_only_an_option_that_holds_code_may_read_and_have_an_effect() -> None:
-    table = compiled({"p": {"reads": "-e:", "code": "-e:"}})["p"]
+    table = compile_programs({"p": {"reads": "-e:", "code": "-e:"}})["p"]
     assert table.options["-e"] == Option(Arity.VALUE, Effect.CODE, reads=True)
     with pytest.raises(ValueError, match="-o both reads and writes"):
-        compiled({"p": {"reads": "-o:", "writes": "-o:"}})
+        compile_programs({"p": {"reads": "-o:", "writes": "-o:"}})
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_only_an_option_that_holds_code_may_read_and_have_an_effect() -> None:
 )
 def test_a_mistake_in_a_table_is_an_error(tables: dict[str, dict[str, str]], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        compiled(tables)
+        compile_programs(tables)
 
 
 def test_every_table_can_be_decoded_and_other_names_lead_to_it() -> None:

@@ -11,7 +11,7 @@ from tests.support.each import for_each
 KIB = 1024
 
 
-def repeated(unit: str) -> str:
+def repeat_unit(unit: str) -> str:
     return unit * (MAX_BYTES // len(unit.encode()))
 
 
@@ -80,7 +80,7 @@ ENDLESS = [
 
 @for_each("unit", ENDLESS)
 def test_a_command_of_64_kib_that_is_all_operators_is_not_complete(unit: str) -> None:
-    analysis = analyse(repeated(unit))
+    analysis = analyse(repeat_unit(unit))
     assert not analysis.complete
     assert analysis.doubts
     assert len(analysis.parts) < 1100

@@ -82,7 +82,7 @@ def scripts(pieces: list[str], longest: int, count: int) -> st.SearchStrategy[li
     return st.lists(script, min_size=count, max_size=count)
 
 
-def accepted(program: str, texts: list[str]) -> list[str]:
+def accepted_texts(program: str, texts: list[str]) -> list[str]:
     """Of these arguments those with which the program only reads."""
     parts = {text: Part(text="", words=(Word(program), Word(text))) for text in texts}
     return [text for text, part in parts.items() if not_read_only(part) is None]
@@ -119,7 +119,7 @@ quick = settings(
 def test_an_accepted_sed_script_neither_runs_nor_writes(texts: list[str], tmp_path: Path) -> None:
     lines = [
         f"timeout 1 sed {option} --sandbox -e {shlex.quote(text)}"
-        for text in accepted("sed", texts)
+        for text in accepted_texts("sed", texts)
         for option in ("-E", "-n")
     ]
     assert "sandbox" not in run("\n".join(lines), tmp_path)
@@ -135,7 +135,7 @@ def test_the_sandbox_of_sed_would_tell() -> None:
 def test_an_accepted_awk_program_neither_runs_nor_writes(texts: list[str], tmp_path: Path) -> None:
     (tmp_path / "in").write_text("1 2\n", encoding="utf-8")
     before = sorted(tmp_path.iterdir())
-    lines = [f"timeout 1 awk {shlex.quote(text)} in" for text in accepted("awk", texts)]
+    lines = [f"timeout 1 awk {shlex.quote(text)} in" for text in accepted_texts("awk", texts)]
     run("\n".join(lines), tmp_path)
     assert sorted(tmp_path.iterdir()) == before
 
@@ -147,7 +147,8 @@ def test_an_accepted_jq_program_does_not_show_the_environment(
     texts: list[str], tmp_path: Path
 ) -> None:
     lines = [
-        f"timeout 1 jq -n --arg env 1 -- {shlex.quote(text)}" for text in accepted("jq", texts)[:8]
+        f"timeout 1 jq -n --arg env 1 -- {shlex.quote(text)}"
+        for text in accepted_texts("jq", texts)[:8]
     ]
     assert "hunter2" not in run("\n".join(lines), tmp_path)
 
@@ -157,7 +158,7 @@ def test_an_accepted_jq_program_does_not_show_the_environment(
 def test_an_accepted_format_assigns_to_no_variable(texts: list[str], tmp_path: Path) -> None:
     lines = [
         f"v=kept; printf {shlex.quote(text)} v v v v >/dev/null 2>&1; [ $v = kept ] || echo changed"
-        for text in accepted("printf", texts)
+        for text in accepted_texts("printf", texts)
     ]
     assert run("\n".join(lines), tmp_path) == ""
 
@@ -186,7 +187,7 @@ def test_a_number_of_bytes_printed_becomes_a_variable_in_bash(tmp_path: Path) ->
      "y/abc/xyz/", "/x/I,+3p", "0~4p", "s#[^,]*#&#p", "1i header", "$a the end", "/x/{n;p}",
      "# a comment", "1!G;h;$!d", "s/\\(a\\)\\[b]/\\1/", "10q", "/^$/d ; s/a/b/", "l 80", "="])  # fmt: skip
 def test_a_plain_sed_script_is_accepted(script: str) -> None:
-    assert accepted("sed", [script]) == [script]
+    assert accepted_texts("sed", [script]) == [script]
 
 
 @for_each("program", ["1", "NR % 2", "{ print $1, $NF }", "$2 ~ /x/ { n++ } END { print n }", "!seen[$1]++",
@@ -195,14 +196,14 @@ def test_a_plain_sed_script_is_accepted(script: str) -> None:
      "{ sum[$1] += $2 } END { for (k in sum) print k, sum[k] }", "/[0-9.]+\\/x/", "(1 > 2) { print }"])  # fmt: skip
 def test_a_plain_awk_program_is_accepted(program: str) -> None:
     expected = [] if "[/]" in program else [program]
-    assert accepted("awk", [program]) == expected
+    assert accepted_texts("awk", [program]) == expected
 
 
 def test_a_very_long_awk_program_is_refused() -> None:
-    assert accepted("awk", ["1;" * 5000]) == []
+    assert accepted_texts("awk", ["1;" * 5000]) == []
 
 
 @for_each("program", [".env", ".a.env", "..", ".include", "map(.environment)", '.["a"]', "$env", ".a as $x | $x",
      '"\\(.a)"', "keys | length", ".[] | select(.import == 1)"])  # fmt: skip
 def test_a_plain_jq_program_is_accepted(program: str) -> None:
-    assert accepted("jq", [program]) == [program]
+    assert accepted_texts("jq", [program]) == [program]

@@ -33,7 +33,7 @@ def table(name: str) -> Program:
     return found
 
 
-def known(name: str) -> dict[str, Arity]:
+def known_options(name: str) -> dict[str, Arity]:
     """The options with which a program only reads."""
     return {name: option.arity for name, option in table(name).options.items() if option.reads}
 
@@ -50,8 +50,8 @@ def names_and_values(given: Given | str) -> list[tuple[str, str | None]]:
 
 def test_no_option_is_both_known_and_refused() -> None:
     for name in NAMES:
-        assert not known(name).keys() & table(name).refuses.keys()
-        assert all(option.startswith("-") for option in known(name))
+        assert not known_options(name).keys() & table(name).refuses.keys()
+        assert all(option.startswith("-") for option in known_options(name))
         assert {*table(name).form} <= {"expression", "guarded", "leading", "names", "subcommand"}
 
 
@@ -154,7 +154,7 @@ def test_what_is_needed_and_what_is_used_are_read_from_the_table() -> None:
 def command_lines(draw: st.DrawFn) -> str:
     name = draw(st.sampled_from(RUNNABLE))
     words: list[str] = []
-    options = sorted(known(name).items())
+    options = sorted(known_options(name).items())
     for option, arity in draw(
         st.lists(st.sampled_from(options), max_size=4) if options else st.just([])
     ):

@@ -45,7 +45,7 @@ needs_landlock = pytest.mark.skipif(
 )
 
 
-def opened(mechanism: Mechanism, *roots: Path, **wish: Any) -> Sandbox:
+def open_test_sandbox(mechanism: Mechanism, *roots: Path, **wish: Any) -> Sandbox:
     """A sandbox over workspace directories; the current one when none is given."""
     tops = tuple(os.path.realpath(root) for root in roots or (Path.cwd(),))
     asked = SandboxRequest(origin="the test", mechanism=mechanism, **wish)

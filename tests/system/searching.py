@@ -15,7 +15,7 @@ Write = Callable[[str, str | bytes], None]
 """Writes a file of the tree."""
 
 
-async def found(
+async def find_matches(
     backend: FileSearch, pattern: str, path: Path, **options: object
 ) -> list[tuple[str, int, str]]:
     """Relative path, line number and line of each match; there are not more than allowed."""

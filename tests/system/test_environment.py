@@ -45,7 +45,9 @@ GEMINI_CLI_HOME GIT_CONFIG_COUNT GIT_CONFIG_KEY_0 GITHUB_ENV ISSUE_TITLE EDITOR 
 """
 
 
-def kept(name: str, value: str = "value", rules: EnvironmentRedaction = RULES, **more: str) -> bool:
+def keeps_variable(
+    name: str, value: str = "value", rules: EnvironmentRedaction = RULES, **more: str
+) -> bool:
     made = sanitise_environment({name: value, **more}, rules)
     assert (name in made.variables) is (name not in made.removed)
     assert made.variables.get(name, value) == value
@@ -55,13 +57,13 @@ def kept(name: str, value: str = "value", rules: EnvironmentRedaction = RULES, *
 @pytest.mark.requirement("TOOLS-23")
 @for_each("name", SECRET_NAMES.split())
 def test_names_of_secrets_are_removed(name: str) -> None:
-    assert not kept(name)
+    assert not keeps_variable(name)
 
 
 @pytest.mark.requirement("TOOLS-23")
 @for_each("name", HARMLESS_NAMES.split())
 def test_names_that_only_look_like_secrets_are_kept(name: str) -> None:
-    assert kept(name)
+    assert keeps_variable(name)
 
 
 @pytest.mark.requirement("TOOLS-23")
@@ -103,8 +105,8 @@ def test_names_that_only_look_like_secrets_are_kept(name: str) -> None:
 )
 def test_values_that_are_secrets_are_removed_whatever_their_names(value: str) -> None:
     for name in ("INNOCENT", "TITLE", "GEMINI_CLI_NOTE"):
-        assert not kept(name, value)
-    assert not kept("INNOCENT", f"before {value} after")
+        assert not keeps_variable(name, value)
+    assert not keeps_variable("INNOCENT", f"before {value} after")
 
 
 @for_each("value", ["", "https://example.com/a:b", "me@example.com", "Me <me@example.com>", "sk-short",
@@ -114,29 +116,31 @@ def test_values_that_are_secrets_are_removed_whatever_their_names(value: str) ->
      "12:30", "a@b", "key=value", "-----BEGIN PUBLIC KEY-----", "skill-based", "/usr/bin:/bin",
      "https://example.com/?time=12:30&to=a@b"])  # fmt: skip
 def test_everyday_values_are_kept(value: str) -> None:
-    assert kept("INNOCENT", value)
+    assert keeps_variable("INNOCENT", value)
 
 
 @pytest.mark.requirement("TOOLS-23")
 def test_a_name_the_user_allows_is_kept_with_its_value() -> None:
     rules = EnvironmentRedaction(allowed=("github_token", "GEMINI_API_KEY"))
-    assert kept("GITHUB_TOKEN", "ghp_" + "a" * 36, rules)
-    assert kept("GEMINI_API_KEY", "k", rules)
-    assert not kept("OTHER_TOKEN", "t", rules)
+    assert keeps_variable("GITHUB_TOKEN", "ghp_" + "a" * 36, rules)
+    assert keeps_variable("GEMINI_API_KEY", "k", rules)
+    assert not keeps_variable("OTHER_TOKEN", "t", rules)
 
 
 @pytest.mark.requirement("TOOLS-23")
 def test_a_name_the_user_blocks_is_removed_even_if_it_is_harmless() -> None:
     rules = EnvironmentRedaction(blocked=("Editor", "TITLE"))
-    assert not kept("EDITOR", "vi", rules)
-    assert not kept("TITLE", "x", rules)
-    assert not kept("EDITOR", "vi", EnvironmentRedaction(enabled=False, blocked=("EDITOR",)))
+    assert not keeps_variable("EDITOR", "vi", rules)
+    assert not keeps_variable("TITLE", "x", rules)
+    assert not keeps_variable(
+        "EDITOR", "vi", EnvironmentRedaction(enabled=False, blocked=("EDITOR",))
+    )
 
 
 def test_the_path_of_a_certificate_is_kept_and_the_certificate_is_not() -> None:
     for name in ("PIP_CERT", "HTTPLIB2_CA_CERTS", "NIX_SSL_CERT_FILE"):
-        assert kept(name, "/etc/ssl/ca.pem")
-        assert not kept(name, "MIIDdzCCAl+gAwIBAgIE")
+        assert keeps_variable(name, "/etc/ssl/ca.pem")
+        assert not keeps_variable(name, "MIIDdzCCAl+gAwIBAgIE")
 
 
 def test_the_lists_come_from_the_settings_file() -> None:
@@ -154,10 +158,10 @@ def test_switched_off_it_still_removes_what_the_model_is_signed_in_with() -> Non
 @pytest.mark.parametrize("sign", [{"GITHUB_SHA": "abc"}, {"SURFACE": "Github"}])
 def test_in_a_github_action_only_known_names_are_kept(sign: dict[str, str]) -> None:
     for rules in (RULES, OFF):
-        assert not kept("VIRTUAL_ENV", "/v", rules, **sign)
-        assert kept("PATH", "/bin", rules, **sign)
-        assert kept("GEMINI_CLI_HOME", "/h", rules, **sign)
-        assert kept("MINE", "m", EnvironmentRedaction(allowed=("MINE",)), **sign)
+        assert not keeps_variable("VIRTUAL_ENV", "/v", rules, **sign)
+        assert keeps_variable("PATH", "/bin", rules, **sign)
+        assert keeps_variable("GEMINI_CLI_HOME", "/h", rules, **sign)
+        assert keeps_variable("MINE", "m", EnvironmentRedaction(allowed=("MINE",)), **sign)
 
 
 def test_git_settings_are_kept_or_removed_together() -> None:

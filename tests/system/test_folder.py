@@ -123,7 +123,7 @@ def build(top: Path, tree: Tree) -> set[str]:
     return found
 
 
-def shown(text: str) -> tuple[set[str], int]:
+def paths_in_picture(text: str) -> tuple[set[str], int]:
     """The paths in a picture, and how many places say that there is more."""
     paths: set[str] = set()
     more = 0
@@ -150,7 +150,7 @@ def test_a_picture_shows_only_what_is_there_and_says_where_there_is_more(
         top = Path(folder)
         there = build(top, tree)
         text = folder_structure(top, None, max_items=room, max_read=reads)
-    paths, more = shown(text)
+    paths, more = paths_in_picture(text)
     assert paths <= there
     assert len(paths) == min(len(there), room) or reads < len(there) * 4
     assert len(paths) <= room

@@ -32,7 +32,9 @@ def wait_unheard(pid: int) -> None:
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
 
-def served(groups: ProcessGroups, written: bytearray, errors: bytearray) -> ServedProcess:
+def open_served_process(
+    groups: ProcessGroups, written: bytearray, errors: bytearray
+) -> ServedProcess:
     script = command("echo an answer; echo no licence >&2; exit 3")
     return start_served_process(script, groups, written.extend, errors.extend)
 
@@ -41,7 +43,7 @@ async def test_another_that_starts_takes_nothing_from_one_that_has_just_ended(
     groups: ProcessGroups,
 ) -> None:
     written, errors = bytearray(), bytearray()
-    child = served(groups, written, errors)
+    child = open_served_process(groups, written, errors)
     wait_unheard(child.pid)
     other = start_served_process(command("exec sleep 60"), groups, written.extend, errors.extend)
     async with asyncio.timeout(PATIENCE_S):
@@ -57,7 +59,7 @@ async def test_what_was_left_in_the_pipe_is_read_before_it_is_closed(
     groups: ProcessGroups, ends: str
 ) -> None:
     written, errors = bytearray(), bytearray()
-    child = served(groups, written, errors)
+    child = open_served_process(groups, written, errors)
     child.pause()
     async with asyncio.timeout(PATIENCE_S):
         await child.exited

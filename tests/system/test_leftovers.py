@@ -33,7 +33,7 @@ replace_file(path, b"x" * 3_000_000, expected=before, limit=9_999_999, cancellat
 """
 
 
-def killed(project: Path) -> Path:
+def kill_run(project: Path) -> Path:
     (project / "a.txt").write_bytes(b"old")
     ran = subprocess.run([sys.executable, "-c", KILLED], cwd=project, check=False)
     assert ran.returncode == -9
@@ -41,7 +41,7 @@ def killed(project: Path) -> Path:
     return left
 
 
-def aged(path: Path, seconds: float = 3_600) -> Path:
+def age_path(path: Path, seconds: float = 3_600) -> Path:
     when = path.stat().st_mtime - seconds
     os.utime(path, (when, when))
     return path
@@ -54,17 +54,17 @@ def write(project: Path, content: bytes) -> None:
 
 
 def test_the_next_write_removes_what_a_killed_one_left(project: Path) -> None:
-    left = killed(project)
+    left = kill_run(project)
     write(project, b"new")
     assert left.exists()  # too young to be sure of
-    aged(left)
+    age_path(left)
     write(project, b"newer")
     assert os.listdir(project) == ["a.txt"]
     assert (project / "a.txt").read_bytes() == b"newer"
 
 
 def test_a_file_whose_writer_lives_stays_however_old(project: Path) -> None:
-    left = aged(killed(project))
+    left = age_path(kill_run(project))
     with left.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         write(project, b"new")
@@ -101,9 +101,9 @@ def test_a_file_is_locked_from_its_making_until_it_has_its_place(project: Path) 
 
 
 def test_only_ones_own_temporary_files_are_removed(project: Path) -> None:
-    outside = aged(_touched(project.parent / "outside"))
+    outside = age_path(_touch_path(project.parent / "outside"))
     names = [".alhena-x.tmp", ".alhena-0123456789abcdef.old", "alhena-0123456789abcdef.tmp"]
-    kept = [aged(_touched(project / name)) for name in names]
+    kept = [age_path(_touch_path(project / name)) for name in names]
     (project / temporary_name()).symlink_to(outside)
     (project / temporary_name()).mkdir()
     os.mkfifo(project / temporary_name())
@@ -129,6 +129,6 @@ async def test_files_on_their_way_are_not_listed_nor_searched(project: Path) -> 
     assert [match.path.name for match in found.matches] == ["a.txt"]
 
 
-def _touched(path: Path) -> Path:
+def _touch_path(path: Path) -> Path:
     path.touch()
     return path

@@ -74,7 +74,7 @@ def test_an_endless_escape_sequence_is_not_kept_waiting() -> None:
     assert terminal.pending == "x" * 5000
 
 
-def captured(data: bytes, *, chunk: int = 65_536, **options: int) -> tuple[str, int, bool]:
+def capture_text(data: bytes, *, chunk: int = 65_536, **options: int) -> tuple[str, int, bool]:
     capture = OutputCapture(**options)
     for start in range(0, len(data), chunk):
         capture.feed(data[start : start + chunk])
@@ -84,11 +84,11 @@ def captured(data: bytes, *, chunk: int = 65_536, **options: int) -> tuple[str, 
 
 
 def test_output_up_to_the_limit_is_kept_whole() -> None:
-    assert captured(b"x" * 40_000) == ("x" * 40_000, 0, False)
+    assert capture_text(b"x" * 40_000) == ("x" * 40_000, 0, False)
 
 
 def test_output_over_the_limit_keeps_both_ends_and_the_exact_count() -> None:
-    text, omitted, _ = captured("é".encode() * 50 + b"z" * 50, head=10, tail=20, chunk=7)
+    text, omitted, _ = capture_text("é".encode() * 50 + b"z" * 50, head=10, tail=20, chunk=7)
     assert omitted == 70
     assert text == "é" * 10 + "\n\n... [70 characters omitted] ...\n\n" + "z" * 20
 
@@ -135,7 +135,7 @@ def test_memory_stays_bounded_under_a_flood() -> None:
 )
 def test_binary_output_is_told_by_its_bytes(data: bytes) -> None:
     assert looks_binary(data)
-    text, _, binary = captured(data)
+    text, _, binary = capture_text(data)
     assert binary
     assert text == f"[binary output, {len(data):,} bytes, not shown]"
 
@@ -207,7 +207,7 @@ def test_live_output_that_waits_is_bounded_and_says_what_it_lacks() -> None:
     assert seen == ["first", "... [18 characters omitted] ...\nxxxxxxxend"]
 
 
-def watched() -> tuple[CapturedOutput, Clock, list[str]]:
+def watch_capture() -> tuple[CapturedOutput, Clock, list[str]]:
     clock = Clock()
     seen: list[str] = []
     live = LiveOutput(
@@ -220,7 +220,7 @@ def watched() -> tuple[CapturedOutput, Clock, list[str]]:
 
 
 def test_live_text_ends_where_binary_begins() -> None:
-    output, clock, seen = watched()
+    output, clock, seen = watch_capture()
     for data in (b"hello\n", bytes(range(256)), b"more\n"):
         output.feed(data)
         clock.advance(1.0)
@@ -229,7 +229,7 @@ def test_live_text_ends_where_binary_begins() -> None:
 
 
 def test_live_text_comes_as_it_is_written_and_follows_redrawn_lines() -> None:
-    output, clock, seen = watched()
+    output, clock, seen = watch_capture()
     for data in (b"one\ntw", b"o\n", b"10 %", b"\r20 %", b"\r30 %\n"):
         output.feed(data)
         clock.advance(1.0)
@@ -238,7 +238,7 @@ def test_live_text_comes_as_it_is_written_and_follows_redrawn_lines() -> None:
 
 
 def test_output_that_goes_on_is_known_so_far_with_its_lines() -> None:
-    output, _, _ = watched()
+    output, _, _ = watch_capture()
     output.feed(b"listening\n10 %\r20 %")
     assert output.capture.so_far().text == "listening\n20 %"
     assert output.line_breaks == 1
@@ -246,9 +246,9 @@ def test_output_that_goes_on_is_known_so_far_with_its_lines() -> None:
 
 def test_redrawn_states_count_for_no_limit() -> None:
     data = b"begin\n" + b"".join(b"\r\x1b[K%d of 20000" % n for n in range(20_001)) + b"\nend\n"
-    assert captured(data, head=50, tail=50) == ("begin\n20000 of 20000\nend\n", 0, False)
+    assert capture_text(data, head=50, tail=50) == ("begin\n20000 of 20000\nend\n", 0, False)
     bars = b"".join(b"\r[%-20s]" % (b"#" * (n % 21)) for n in range(2_100))
-    assert captured(bars + b"\n", head=10, tail=20, chunk=1_000)[1] == 0
+    assert capture_text(bars + b"\n", head=10, tail=20, chunk=1_000)[1] == 0
 
 
 ATOMS = ["\x1b", "\x1b[", "[", "3", "1m", "\x1b[0m", "\x1b[31m", "\x1b]t", "\x07", "\x1b\\", "\n", "\r",

@@ -48,7 +48,7 @@ def standing(*directories: str, others: tuple[str, ...] = ()) -> Look:
     return look
 
 
-def mounted(given: Layout, look: Look) -> dict[str, Mount]:
+def mounts_of(given: Layout, look: Look) -> dict[str, Mount]:
     found = mounts(given, protections(given, look), look)
     assert [m.path.count("/") for m in found] == sorted(m.path.count("/") for m in found)
     return {mount.path: mount for mount in found}
@@ -58,7 +58,7 @@ def test_the_directories_that_lead_to_what_is_protected_are_mount_points_too():
     look = standing(
         "/project", "/project/.git", "/project/.git/hooks", others=("/project/.git/HEAD",)
     )
-    found = mounted(layout(), look)
+    found = mounts_of(layout(), look)
     assert found["/project"].rank is Rank.WRITABLE
     assert found["/project/.git"].rank is Rank.PIN
     assert not found["/project/.git/hooks"].writable
@@ -67,7 +67,7 @@ def test_the_directories_that_lead_to_what_is_protected_are_mount_points_too():
 def test_a_pin_opens_nothing_that_is_protected():
     given = layout("/project", "/project/.vscode/a/b", allowed=())
     look = standing("/project", "/project/.vscode", "/project/.vscode/a", "/project/.vscode/a/b")
-    found = mounted(given, look)
+    found = mounts_of(given, look)
     assert not found["/project/.vscode"].writable
     assert "/project/.vscode/a" not in found
     assert found["/project/.vscode/a/b"].writable
@@ -75,13 +75,13 @@ def test_a_pin_opens_nothing_that_is_protected():
 
 def test_a_workspace_inside_the_agents_own_directory_is_not_writable():
     given = layout("/home/u/.gemini/tmp/x")
-    found = mounted(given, standing("/home/u/.gemini/tmp/x", "/home/u/.gemini", "/home/u"))
+    found = mounts_of(given, standing("/home/u/.gemini/tmp/x", "/home/u/.gemini", "/home/u"))
     assert not found["/home/u/.gemini/tmp/x"].writable
 
 
 def test_a_workspace_inside_a_hidden_directory_is_there_and_the_rest_is_not():
     given = layout("/home/u/.aws/x", hidden=("/home/u/.aws",))
-    found = mounted(given, standing("/home/u/.aws", "/home/u/.aws/x", "/home/u"))
+    found = mounts_of(given, standing("/home/u/.aws", "/home/u/.aws/x", "/home/u"))
     assert found["/home/u/.aws"].source is None
     assert found["/home/u/.aws/x"].writable
 
@@ -89,7 +89,7 @@ def test_a_workspace_inside_a_hidden_directory_is_there_and_the_rest_is_not():
 def test_of_the_runtime_directory_nothing_is_kept_but_how_names_are_resolved():
     given = layout()
     look = standing("/project", others=("/run/docker.sock", "/run/systemd/resolve/resolv.conf"))
-    found = mounted(given, look)
+    found = mounts_of(given, look)
     assert found["/run"].source is None
     assert {path for path in found if path.startswith("/run/")} == {
         "/run/systemd/resolve/resolv.conf"
@@ -99,7 +99,7 @@ def test_of_the_runtime_directory_nothing_is_kept_but_how_names_are_resolved():
 def test_read_only_makes_nothing_writable_but_places_of_its_own():
     given = layout(profile=Profile.READ_ONLY, allowed=("/data",))
     look = standing("/project", "/project/.git", "/data", others=("/project/.git/HEAD",))
-    found = mounted(given, look)
+    found = mounts_of(given, look)
     assert {path for path, mount in found.items() if mount.writable} == {"/tmp", "/run"}
     assert found["/tmp"].source == "/t/tmp"
 
@@ -215,7 +215,7 @@ def test_an_allowed_path_is_absolute_or_of_the_home_directory(home: Path):
 
 def test_the_agents_own_code_stays_as_it_is_inside_a_workspace():
     given = layout("/project", program=("/project/.venv", "/usr"))
-    found = mounted(given, standing("/project", "/project/.venv", "/usr"))
+    found = mounts_of(given, standing("/project", "/project/.venv", "/usr"))
     assert not found["/project/.venv"].writable
     assert "/usr" not in found
 

@@ -20,7 +20,9 @@ def tools(**values: Any) -> ToolSettings:
     return settings_of({"tools": values}, "a test").tools
 
 
-def asked(settings: ToolSettings, *, flag: bool | None = None, **environ: str) -> SandboxRequest:
+def request_of(
+    settings: ToolSettings, *, flag: bool | None = None, **environ: str
+) -> SandboxRequest:
     wish = choose_sandbox(settings, flag, environ)
     assert wish is not None
     return wish
@@ -34,7 +36,7 @@ def test_nothing_is_wished_for_where_nothing_says_so():
 
 @pytest.mark.parametrize("value", [True, "true", "1", {}, {"enabled": True}])
 def test_a_plain_yes_is_the_workspace_writable_and_the_network_there(value: object):
-    wish = asked(tools(sandbox=value))
+    wish = request_of(tools(sandbox=value))
     assert (wish.mechanism, wish.profile, wish.network) == (None, Profile.WORKSPACE_WRITE, True)
 
 
@@ -47,7 +49,7 @@ def test_the_environment_beats_the_flag_and_the_flag_the_settings(no: str):
 
 
 def test_words_choose_mechanism_profile_and_network_and_can_be_joined():
-    wish = asked(tools(), GEMINI_SANDBOX="bwrap+read-only, no-network")
+    wish = request_of(tools(), GEMINI_SANDBOX="bwrap+read-only, no-network")
     assert wish.mechanism is Mechanism.BWRAP
     assert wish.profile is Profile.READ_ONLY
     assert not wish.network
@@ -55,7 +57,7 @@ def test_words_choose_mechanism_profile_and_network_and_can_be_joined():
 
 
 def test_an_object_names_the_same_things():
-    wish = asked(
+    wish = request_of(
         tools(
             sandbox={
                 "command": "landlock",
@@ -83,12 +85,12 @@ def test_an_object_names_the_same_things():
     ],
 )
 def test_one_no_is_enough_to_cut_the_network(values: dict[str, Any]):
-    assert not asked(tools(**values)).network
+    assert not request_of(tools(**values)).network
 
 
 def test_the_flag_and_the_environment_keep_the_details_of_the_settings():
     settings = tools(sandbox={"enabled": False, "profile": "read-only", "allowedPaths": ["/a"]})
-    for wish in (asked(settings, flag=True), asked(settings, GEMINI_SANDBOX="bwrap")):
+    for wish in (request_of(settings, flag=True), request_of(settings, GEMINI_SANDBOX="bwrap")):
         assert wish.profile is Profile.READ_ONLY
         assert wish.allowed_paths == ("/a",)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from alhena.system import encoding, search
 from alhena.system.errors import PatternError
 from alhena.system.search import FileSearch, Query
-from tests.system.searching import GIT, GREP, RG, Write, found
+from tests.system.searching import GIT, GREP, RG, Write, find_matches
 
 
 async def test_matches_come_by_path_and_line_without_regard_to_case(
@@ -64,7 +64,7 @@ async def test_every_backend_means_the_same_by_a_pattern(
         "x[x]x\nfoo -e bar\n",
     )
     matched = [
-        (pattern, [line for _, line, _ in await found(backend, pattern, tree)])
+        (pattern, [line for _, line, _ in await find_matches(backend, pattern, tree)])
         for pattern, _ in PATTERNS
     ]
     assert matched == PATTERNS
@@ -79,7 +79,7 @@ async def test_what_git_ignores_is_left_out(backend: FileSearch, tree: Path, wri
         "sub/only-top.txt", "sub/local.txt", "local.txt", "excluded.txt", "sub/deep/b.log",
     ):  # fmt: skip
         write(name, "needle\n")
-    names = [name for name, _, _ in await found(backend, "needle", tree)]
+    names = [name for name, _, _ in await find_matches(backend, "needle", tree)]
     assert names == ["keep.log", "local.txt", "sub/only-top.txt"]
 
 
@@ -95,10 +95,10 @@ async def test_tracked_files_that_match_an_ignore_rule_are_searched(
     write("new.log", "needle\n")
     write("out/new.js", "needle\n")
     write("out/deep/new.js", "needle\n")
-    names = [name for name, _, _ in await found(backend, "needle", tree)]
+    names = [name for name, _, _ in await find_matches(backend, "needle", tree)]
     assert names == ["a.log", "b.txt", "out/deep/c.js"]
     write(".geminiignore", "a.log\n")
-    names = [name for name, _, _ in await found(backend, "needle", tree)]
+    names = [name for name, _, _ in await find_matches(backend, "needle", tree)]
     assert names == ["b.txt", "out/deep/c.js"]
 
 
@@ -114,7 +114,7 @@ async def test_tracked_files_of_repositories_inside_and_around_are_searched(
     write(".gitignore", "*.log\n")
     write("inner/.gitignore", "*.log\n")
     write("inner/new.log", "needle\n")
-    names = [name for name, _, _ in await found(backend, "needle", tree)]
+    names = [name for name, _, _ in await find_matches(backend, "needle", tree)]
     assert names == ["inner/a.log", "part/b.log", "part/deep/c.log"]
     part = await backend.search(Query(pattern="needle", path=tree / "part", root=tree / "part"))
     assert [match.path.name for match in part.matches] == ["b.log", "c.log"]
@@ -127,7 +127,7 @@ async def test_what_geminiignore_names_is_left_out(
     write("secret/a.txt", "needle\n")
     write("x.key", "needle\n")
     write("open.txt", "needle\n")
-    assert await found(backend, "needle", tree) == [("open.txt", 1, "needle")]
+    assert await find_matches(backend, "needle", tree) == [("open.txt", 1, "needle")]
 
 
 async def test_files_for_other_ignorers_hidden_files_and_excluded_directories(
@@ -139,7 +139,7 @@ async def test_files_for_other_ignorers_hidden_files_and_excluded_directories(
         ".git/needle.txt",
     ):  # fmt: skip
         write(name, "needle\n")
-    names = [name for name, _, _ in await found(backend, "needle", tree)]
+    names = [name for name, _, _ in await find_matches(backend, "needle", tree)]
     assert names == [".hidden/x.txt", "plain.txt"]
 
 
@@ -152,11 +152,13 @@ async def test_an_ignored_place_is_searched_when_it_is_named(
     write("build/k.key", "needle\n")
     write("a.log", "needle\n")
     write("node_modules/m/node_modules/n/i.js", "needle\n")
-    assert await found(backend, "needle", tree / "build", root=tree) == [
+    assert await find_matches(backend, "needle", tree / "build", root=tree) == [
         ("build/out.txt", 1, "needle")
     ]
-    assert await found(backend, "needle", tree / "a.log", root=tree) == [("a.log", 1, "needle")]
-    assert await found(backend, "needle", tree / "node_modules", root=tree) == [
+    assert await find_matches(backend, "needle", tree / "a.log", root=tree) == [
+        ("a.log", 1, "needle")
+    ]
+    assert await find_matches(backend, "needle", tree / "node_modules", root=tree) == [
         ("node_modules/m/node_modules/n/i.js", 1, "needle")
     ]
 
@@ -168,7 +170,9 @@ async def test_rules_above_the_searched_directory_count(
     write("sub/a.log", "needle\n")
     write("sub/x.txt", "needle\n")
     write("sub/y.txt", "needle\n")
-    assert await found(backend, "needle", tree / "sub", root=tree) == [("sub/y.txt", 1, "needle")]
+    assert await find_matches(backend, "needle", tree / "sub", root=tree) == [
+        ("sub/y.txt", 1, "needle")
+    ]
 
 
 async def test_repositories_inside_follow_their_own_rules(tree: Path, write: Write) -> None:
@@ -179,7 +183,7 @@ async def test_repositories_inside_follow_their_own_rules(tree: Path, write: Wri
     write("inner/b.txt", "needle\n")
     write("inner/.gitignore", "b.txt\n")
     expected = [("inner/a.log", 1, "needle")] if GIT else []
-    assert await found(FileSearch(), "needle", tree) == expected
+    assert await find_matches(FileSearch(), "needle", tree) == expected
 
 
 async def test_symlinks_are_not_followed(
@@ -193,7 +197,7 @@ async def test_symlinks_are_not_followed(
     (tree / "out").symlink_to(outside)
     (tree / "loop").symlink_to(tree)
     (tree / "broken").symlink_to(tree / "nowhere")
-    assert await found(backend, "needle", tree) == [("real.txt", 1, "needle")]
+    assert await find_matches(backend, "needle", tree) == [("real.txt", 1, "needle")]
 
 
 async def test_binary_files_and_special_files_are_passed_over(
@@ -204,7 +208,7 @@ async def test_binary_files_and_special_files_are_passed_over(
     write("late.txt", b"needle\n" + b"x" * 10_000 + b"\0\n")
     write("empty.txt", "")
     os.mkfifo(tree / "fifo")
-    assert await found(backend, "needle", tree) == [("late.txt", 1, "needle")]
+    assert await find_matches(backend, "needle", tree) == [("late.txt", 1, "needle")]
 
 
 async def test_line_ends_and_encodings(backend: FileSearch, tree: Path, write: Write) -> None:
@@ -214,13 +218,13 @@ async def test_line_ends_and_encodings(backend: FileSearch, tree: Path, write: W
     write("bom.txt", "\ufeffneedle\n".encode())
     write("wide-le.txt", "eins\r\nneedle é\r\n".encode("utf-16"))
     write("wide-be.txt", b"\xfe\xff" + "needle\n漢字 needle".encode("utf-16-be"))
-    assert await found(backend, "^needle", tree) == [
+    assert await find_matches(backend, "^needle", tree) == [
         ("bom.txt", 1, "needle"),
         ("crlf.txt", 2, "needle"),
         ("wide-be.txt", 1, "needle"),
         ("wide-le.txt", 2, "needle é"),
     ]
-    assert await found(backend, "needle$", tree) == [
+    assert await find_matches(backend, "needle$", tree) == [
         ("bom.txt", 1, "needle"),
         ("crlf.txt", 2, "needle"),
         ("latin.txt", 1, "café needle"),
@@ -245,9 +249,9 @@ async def test_lines_are_counted_right_across_blocks(
 ) -> None:
     lines = [f"line {n} {'needle' if n % 25_000 == 0 else ''}" for n in range(1, 100_001)]
     write("big.txt", "\n".join(lines))
-    numbers = [n for _, n, _ in await found(backend, r"needle", tree)]
+    numbers = [n for _, n, _ in await find_matches(backend, r"needle", tree)]
     assert numbers == [25_000, 50_000, 75_000, 100_000]
-    assert [n for _, n, _ in await found(backend, r"^\w+ \d+0{4}\b", tree)] == [
+    assert [n for _, n, _ in await find_matches(backend, r"^\w+ \d+0{4}\b", tree)] == [
         10_000 * n for n in range(1, 11)
     ]
 
@@ -267,7 +271,10 @@ async def test_include_patterns_choose_files(backend: FileSearch, tree: Path, wr
     for name in ("a.py", "sub/b.py", "sub/deep/c.ts", "d.txt"):
         write(name, "needle\n")
     matched = [
-        (include, [name for name, _, _ in await found(backend, "needle", tree, include=include)])
+        (
+            include,
+            [name for name, _, _ in await find_matches(backend, "needle", tree, include=include)],
+        )
         for include, _ in INCLUDES
     ]
     assert matched == INCLUDES
@@ -280,14 +287,16 @@ async def test_rules_above_a_workspace_without_a_repository_do_not_count(
     (project / ".gitignore").write_text("*.log\n", encoding="utf-8")
     for name in ("a.txt", "a.log"):
         (project / name).write_text("needle\n", encoding="utf-8")
-    assert await found(backend, "needle", project) == [("a.txt", 1, "needle")]
+    assert await find_matches(backend, "needle", project) == [("a.txt", 1, "needle")]
 
 
 async def test_lines_that_match_the_exclusion_are_left_out(
     backend: FileSearch, tree: Path, write: Write
 ) -> None:
     write("a.txt", "needle one\nneedle two\n")
-    assert await found(backend, "needle", tree, exclude="TWO$") == [("a.txt", 1, "needle one")]
+    assert await find_matches(backend, "needle", tree, exclude="TWO$") == [
+        ("a.txt", 1, "needle one")
+    ]
 
 
 async def test_odd_file_names_are_found(backend: FileSearch, tree: Path, write: Write) -> None:
@@ -295,7 +304,7 @@ async def test_odd_file_names_are_found(backend: FileSearch, tree: Path, write: 
     names.append(os.fsdecode(b"raw\xff.txt"))
     for name in names:
         write(name, "needle\n")
-    matched = [name for name, _, _ in await found(backend, "needle", tree)]
+    matched = [name for name, _, _ in await find_matches(backend, "needle", tree)]
     assert matched == sorted(names, key=os.fsencode)
 
 
@@ -323,7 +332,7 @@ async def test_a_configuration_that_names_programs_runs_none_of_them(
         for key in ("core.fsmonitor", "core.pager", "diff.external", "diff.x.textconv"):
             subprocess.run([GIT, "config", key, "./evil.sh"], cwd=tree, check=True)
         write(".gitattributes", "* diff=x\n")
-    assert await found(backend, "needle", tree) == [("a.txt", 1, "needle")]
+    assert await find_matches(backend, "needle", tree) == [("a.txt", 1, "needle")]
     assert not (tree / "ran").exists()
 
 

@@ -7,7 +7,7 @@ import regex
 
 from alhena.system.encoding import WHOLE, decode_text
 from alhena.system.search import FileSearch, Query, lines_around
-from tests.system.searching import Write, found
+from tests.system.searching import Write, find_matches
 
 FRENCH = "Le café est fermé.\nUne naïve élève, déjà là\nKISS the needle\nfin\n"
 MIXED = "Größe\nпривет, мир\nκαλημέρα κόσμε needle\n世界 日本語の needle です\n한국어\n"
@@ -48,7 +48,7 @@ async def test_each_pattern_finds_the_lines_that_reading_shows(
                 if wanted.search(line)
             ]
     for pattern, lines in expected.items():
-        assert await found(backend, pattern, tree) == lines, pattern
+        assert await find_matches(backend, pattern, tree) == lines, pattern
         assert lines, pattern
 
 
@@ -57,7 +57,7 @@ async def test_a_large_file_is_read_in_the_encoding_of_its_first_block(
 ) -> None:
     write("early.txt", (("été " * 50 + "\n") * (WHOLE // 200) + "café needle\n").encode("latin-1"))
     write("wide.txt", (("plain " * 50 + "\n") * (WHOLE // 400) + "café needle\n").encode("utf-16"))
-    assert [(name, line) for name, _, line in await found(backend, "café", tree)] == [
+    assert [(name, line) for name, _, line in await find_matches(backend, "café", tree)] == [
         ("early.txt", "café needle"),
         ("wide.txt", "café needle"),
     ]
@@ -71,7 +71,7 @@ async def test_binary_files_are_passed_over_by_patterns_that_match_anything(
     write("image.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR needle \xe9\n")
     write("text.txt", "é needle\n".encode("latin-1"))
     for pattern in (".", "é", "needle"):
-        assert await found(backend, pattern, tree) == [("text.txt", 1, "é needle")], pattern
+        assert await find_matches(backend, pattern, tree) == [("text.txt", 1, "é needle")], pattern
 
 
 async def test_case_counts_in_every_encoding_when_asked_for(

@@ -7,14 +7,14 @@ import pytest
 
 from alhena.system.errors import PatternError
 from alhena.system.search import FileSearch, Query, lines_around
-from tests.system.searching import Write, found
+from tests.system.searching import Write, find_matches
 
 
 async def test_case_counts_when_asked_for(backend: FileSearch, tree: Path, write: Write) -> None:
     write("a.txt", "Needle one\nneedle TWO\n")
-    lines = [n for _, n, _ in await found(backend, "needle", tree, case_sensitive=True)]
+    lines = [n for _, n, _ in await find_matches(backend, "needle", tree, case_sensitive=True)]
     assert lines == [2]
-    left = await found(backend, "eedle", tree, case_sensitive=True, exclude="two")
+    left = await find_matches(backend, "eedle", tree, case_sensitive=True, exclude="two")
     assert [n for _, n, _ in left] == [1, 2]
 
 
@@ -23,7 +23,9 @@ async def test_names_of_excluded_directories_are_no_matter_for_files(
 ) -> None:
     write("sub/node_modules", "needle\n")
     write("node_modules/x", "needle\n")
-    assert [name for name, _, _ in await found(backend, "needle", tree)] == ["sub/node_modules"]
+    assert [name for name, _, _ in await find_matches(backend, "needle", tree)] == [
+        "sub/node_modules"
+    ]
 
 
 LETTERS = [
@@ -39,7 +41,7 @@ async def test_letters_that_fold_to_ascii_are_found_by_all_alike(
     for number, word in enumerate(words):
         write(f"{number}.txt", f"é {word}\n")
     reference = [word for word in words if _matches(pattern, word)]
-    assert [line[2:] for _, _, line in await found(backend, pattern, tree)] == reference
+    assert [line[2:] for _, _, line in await find_matches(backend, pattern, tree)] == reference
     assert len(reference) >= 2
 
 
@@ -88,7 +90,9 @@ async def test_brackets_and_braces_of_names_are_included(
 ) -> None:
     for name in ("app/[id]/page.tsx", "app/i/page.tsx", "app/[slug].ts", "a{b,c}.txt", "ab.txt"):
         write(name, "needle\n")
-    assert [name for name, _, _ in await found(backend, "needle", tree, include=include)] == names
+    assert [
+        name for name, _, _ in await find_matches(backend, "needle", tree, include=include)
+    ] == names
 
 
 async def test_an_include_of_too_many_alternatives_is_refused(
@@ -96,4 +100,4 @@ async def test_an_include_of_too_many_alternatives_is_refused(
 ) -> None:
     write("a.txt", "needle\n")
     with pytest.raises(PatternError, match="Invalid include pattern"):
-        await found(backend, "needle", tree, include="{a,b}" * 11)
+        await find_matches(backend, "needle", tree, include="{a,b}" * 11)

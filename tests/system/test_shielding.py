@@ -54,7 +54,7 @@ after = {"dumpable": dumpable(), "seen": (here / "seen").read_text()}
 _END = "\nprint(json.dumps([before, after]))\n"
 
 
-def told(project: Path, does: str) -> list[dict[str, Any]]:
+def views_of_process(project: Path, does: str) -> list[dict[str, Any]]:
     """Views of an unprivileged process before and after its first command."""
     environ = {"PATH": os.environ["PATH"], "HOME": str(project), "PYTHONPATH": str(SOURCES)}
     done = subprocess.run(
@@ -73,7 +73,7 @@ def told(project: Path, does: str) -> list[dict[str, Any]]:
 @pytest.mark.requirement("TOOLS-23")
 @pytest.mark.parametrize("does", [_SHELL, _SEARCH], ids=["shell", "search"])
 def test_a_command_cannot_read_the_environment_of_the_agent(project: Path, does: str) -> None:
-    before, after = told(project, does)
+    before, after = views_of_process(project, does)
     assert "GEMINI_API_KEY=the-key" in before["seen"]
     assert "the-key" not in after["seen"]
     assert "Permission denied" in after["seen"]
@@ -91,7 +91,9 @@ def test_a_command_cannot_read_the_environment_of_the_agent(project: Path, does:
 def test_no_command_runs_where_the_memory_cannot_be_kept(
     project: Path, breaks: str, reason: str
 ) -> None:
-    _before, after = told(project, f"dumps = dumpable; dumpable = lambda: 1\n{breaks}\n{_SHELL}")
+    _before, after = views_of_process(
+        project, f"dumps = dumpable; dumpable = lambda: 1\n{breaks}\n{_SHELL}"
+    )
     assert "Permission denied" not in after["seen"]
     assert f"as it could read this process's secrets: {reason}." in after["seen"]
     assert "Exit Code: (none)" in after["seen"]

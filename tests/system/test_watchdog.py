@@ -34,7 +34,7 @@ asyncio.run(main())
 """
 
 
-def gone(session: int) -> None:
+def await_end(session: int) -> None:
     while descendants(session):
         time.sleep(0.01)
 
@@ -54,7 +54,7 @@ def test_a_session_that_is_killed_leaves_none_of_its_processes(project: Path) ->
             time.sleep(0.01)
         session.kill()
     for pid in pids:
-        gone(pid)
+        await_end(pid)
 
 
 def test_groups_that_have_ended_are_not_ended_again() -> None:

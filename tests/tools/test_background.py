@@ -36,12 +36,12 @@ async def output(groups: ProcessGroups, pid: int, **params: Any) -> str:
     return text_of(await call(ReadBackgroundOutput(groups), pid=pid, **params))
 
 
-async def opened(gate: Path) -> None:
+async def await_reader(gate: Path) -> None:
     """Waits for one that reads from a FIFO, and lets it go on."""
     await asyncio.to_thread(gate.write_bytes, b"")
 
 
-async def ended(groups: ProcessGroups, pid: int) -> None:
+async def await_end(groups: ProcessGroups, pid: int) -> None:
     while any(each.running for each in groups.background if each.pid == pid):
         await asyncio.sleep(0.01)
 
@@ -82,9 +82,9 @@ async def test_background_commands_are_listed_with_what_became_of_them(
     scripts = ("sleep 60", ": <2; exit 3", ": <3; kill -9 $$", ": <4")
     one, two, three, four = [await start(shell, script) for script in scripts]
     for number in "234":
-        await opened(project / number)
+        await await_reader(project / number)
     for pid in (two, three, four):
-        await ended(groups, pid)
+        await await_end(groups, pid)
     assert await listing(groups) == (
         f"- [PID {one}] Running: `sleep 60`\n"
         f"- [PID {two}] Exited (exit code 3): `{scripts[1]}`\n"
@@ -111,7 +111,7 @@ async def test_the_model_ends_a_background_command_with_kill(
 ) -> None:
     pid = await start(shell, "exec sleep 60")
     await call(shell, command="kill " + target.format(pid=pid))
-    await ended(groups, pid)
+    await await_end(groups, pid)
     number = 9 if "-9" in target else 15
     assert await listing(groups) == f"- [PID {pid}] Exited (signal {number}): `exec sleep 60`"
     assert descendants(pid) == ()
@@ -162,7 +162,7 @@ async def test_waiting_before_reading_ends_with_the_command(
 ) -> None:
     os.mkfifo(project / "gate")
     pid = await start(shell, ": <gate; printf 'last words'")
-    await opened(project / "gate")
+    await await_reader(project / "gate")
     text = await output(groups, pid, delay_ms=60_000)
     assert text.endswith("Output:\nlast words")
 
@@ -265,8 +265,8 @@ async def test_a_background_flood_is_stopped(project: Path, groups: ProcessGroup
     shell = RunShellCommand(Workspace(project), groups=groups, limits=limits)
     os.mkfifo(project / "gate")
     pid = await start(shell, ": <gate; yes")
-    await opened(project / "gate")
-    await ended(groups, pid)
+    await await_reader(project / "gate")
+    await await_end(groups, pid)
     assert "Exited (stopped for writing too much)" in await listing(groups)
     result = await call(shell, command="yes", is_background=True, delay_ms=60_000)
     assert "\nError: Stopped after writing more than 1,000,000 bytes.\n" in text_of(result)

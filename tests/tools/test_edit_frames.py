@@ -44,7 +44,7 @@ BLOCKS = {
 }
 
 
-def moved(text: str, by: int) -> str:
+def move_lines(text: str, by: int) -> str:
     """The text with each line so many blanks deeper; less deep, where it is that deep."""
     return "\n".join(
         " " * by + line if by > 0 and line.strip() else line[-by if by < 0 else 0 :]
@@ -53,17 +53,17 @@ def moved(text: str, by: int) -> str:
 
 
 INDENTED: dict[str, Callable[[str], str]] = {
-    "far too far": lambda text: moved(text, 8),
-    "too far": lambda text: moved(text, 4),
-    "half a step too far": lambda text: moved(text, 2),
+    "far too far": lambda text: move_lines(text, 8),
+    "too far": lambda text: move_lines(text, 4),
+    "half a step too far": lambda text: move_lines(text, 2),
     "right": lambda text: text,
-    "not far enough": lambda text: moved(text, -4),
-    "at the margin": lambda text: moved(text, -12),
+    "not far enough": lambda text: move_lines(text, -4),
+    "at the margin": lambda text: move_lines(text, -12),
     "first line bare": str.lstrip,
 }
 
 
-def anchored(text: str, here: str) -> str:
+def anchor_text(text: str, here: str) -> str:
     """The text as the reference indents it: its first line as the file's, the others as they stand
     to that."""
     first = text[: len(text) - len(text.lstrip())]
@@ -74,7 +74,7 @@ def anchored(text: str, here: str) -> str:
     )  # fmt: skip
 
 
-async def replaced(path: Path, before: str, old: str, new: str) -> str | None:
+async def replace_text(path: Path, before: str, old: str, new: str) -> str | None:
     """The text after `replace`; None when it failed, and then nothing may be written."""
     path.write_bytes(before.encode())
     result = await call(
@@ -88,7 +88,7 @@ async def replaced(path: Path, before: str, old: str, new: str) -> str | None:
     return None
 
 
-def tabbed(text: str) -> str:
+def indent_with_tabs(text: str) -> str:
     return text.replace("    ", "\t")
 
 
@@ -99,13 +99,13 @@ async def test_an_edit_is_what_was_meant_or_a_clear_failure(
     project: Path, block: str, ending: str, tabs: bool
 ) -> None:
     here, wanted = BLOCKS[block]
-    kept = tabbed if tabs else str
+    kept = indent_with_tabs if tabs else str
     before, after = (kept(HEAD + each + "\n" + TAIL) for each in (here, wanted))
     for ours, theirs in product(INDENTED, INDENTED):
         if ours == "right" and not tabs:
             continue  # it is found exactly, and then the new text is written as it is
         old, new = INDENTED[ours](here), INDENTED[theirs](wanted)
-        got = await replaced(project / "a.py", before.replace("\n", ending), old, new)
+        got = await replace_text(project / "a.py", before.replace("\n", ending), old, new)
         if got is not None:
             assert got.count("\n") == got.count(ending)
             assert ast.dump(ast.parse(got)) == ast.dump(ast.parse(after)), (ours, theirs)
@@ -127,7 +127,7 @@ async def test_each_combination_of_indentations_is_written_as_the_file_has_it(
     first line of another depth whose text shares no indentation with the old text or the file."""
     here, wanted = BLOCKS[block]
     old, new = INDENTED[ours](here), INDENTED[theirs](wanted)
-    after = await replaced(project / "a.py", f"{HEAD}{here}\n{TAIL}", old, new)
+    after = await replace_text(project / "a.py", f"{HEAD}{here}\n{TAIL}", old, new)
     if "\n" not in here and ours == "at the margin":
         assert (after is None) is ("\n" in new or theirs != ours)
     elif block == "unwrapped" and {ours, theirs} == {"too far", "at the margin"}:
@@ -146,8 +146,8 @@ async def test_in_other_languages_an_edit_is_as_meant_as_the_reference_makes_it_
     here, wanted = BLOCKS[block]
     for theirs, indented in INDENTED.items():
         old, new = INDENTED[ours](here), indented(wanted)
-        got = await replaced(project / "a.txt", f"{HEAD}{here}\n{TAIL}", old, new)
-        allowed = (wanted, anchored(new, here))
+        got = await replace_text(project / "a.txt", f"{HEAD}{here}\n{TAIL}", old, new)
+        allowed = (wanted, anchor_text(new, here))
         assert got in (None, *(f"{HEAD}{each}\n{TAIL}" for each in allowed)), (ours, theirs)
 
 
@@ -181,7 +181,7 @@ async def test_in_other_languages_an_edit_is_as_meant_as_the_reference_makes_it_
 async def test_what_the_lines_that_stay_say_decides(
     project: Path, before: str, old: str, new: str, after: str | None
 ) -> None:
-    assert await replaced(project / "a.txt", before, old, new) == after
+    assert await replace_text(project / "a.txt", before, old, new) == after
 
 
 BROKEN = "def f():\n    if x:\n        y \n        z\n"
@@ -207,13 +207,13 @@ async def test_what_does_not_parse_before_or_is_given_as_it_is_may_break(project
     for before in (BROKEN + "print 'x'\n", BROKEN.replace("y ", "y")):
         old, new = "        y\n        z", "        if a:\n        z"
         wide = before if "print" not in before else before.replace("y ", "y  ")
-        assert await replaced(project / "a.py", wide, old, new) is not None
+        assert await replace_text(project / "a.py", wide, old, new) is not None
 
 
 async def test_a_warning_about_the_source_is_none_of_the_edit(project: Path) -> None:
     before = 'def f():\n    x = "\\d"  \n    y = 1\n'
     old = 'x = "\\d"\ny = 1'
-    after = await replaced(project / "a.py", before, old, old.replace("1", "2"))
+    after = await replace_text(project / "a.py", before, old, old.replace("1", "2"))
     assert after == before.replace("1", "2")
 
 
@@ -254,7 +254,7 @@ def test_any_consistent_shift_makes_the_edit_that_was_meant_or_none(
     base = 4 * depth
     by = max(by, -base)
     lead = "".join(f"{'    ' * n}if q{n}:\n" for n in range(depth))
-    here, new = (moved("\n".join(lines), base) for lines in (block, changed))
+    here, new = (move_lines("\n".join(lines), base) for lines in (block, changed))
     before, wanted = (f"{lead}{each}\n{' ' * base}end()\n" for each in (here, new))
     try:
         ast.parse(before)
@@ -263,7 +263,7 @@ def test_any_consistent_shift_makes_the_edit_that_was_meant_or_none(
         assume(False)
     assume(before.count(here) == 1)
     file = decode_text(before.encode())
-    match = find(file, moved(here, by), moved(new, by))
+    match = find(file, move_lines(here, by), move_lines(new, by))
     if match is None or match.edits is None:
         return
     after = apply_edits(before, match.edits)

@@ -22,7 +22,7 @@ from alhena.tools.contract import (
 )
 from alhena.tools.function import ToolContext, tool
 from alhena.wire.content import Blob, Part
-from tests.scheduler.kit import Stage, deciding, request, told
+from tests.scheduler.kit import Stage, deciding, request, response_of
 from tests.support.media import PNG_TEXT
 from tests.support.patience import PATIENCE_S
 
@@ -103,7 +103,7 @@ def test_name_kind_and_confirmation_can_be_given():
 async def run(decorated: Any, **args: Any) -> dict[str, Any]:
     stage = Stage(decorated)
     (done,) = await stage.run(request("c0", decorated.name, **args))
-    return told(done)
+    return response_of(done)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ async def test_a_function_that_raises_is_a_failure_and_never_ends_the_program(st
     assert done.status is CallStatus.ERROR
     assert done.response.error_type is ToolErrorType.EXECUTION_FAILED
     if isinstance(stop, ValueError):
-        assert told(done)["error"].endswith(" failed: ValueError: no way")
+        assert response_of(done)["error"].endswith(" failed: ValueError: no way")
 
 
 async def test_a_result_without_a_json_form_is_a_failure():
@@ -235,7 +235,7 @@ async def test_a_context_is_injected_and_hidden_from_the_model():
     assert watch.can_update_output
     stage = Stage(watch)
     (done,) = await stage.run(request("c0", "watch", folder="src"))
-    assert told(done) == {"output": "src in project"}
+    assert response_of(done) == {"output": "src in project"}
     assert [event.text for event in stage.events if isinstance(event, ToolOutputEvent)]
     assert threads != [threading.get_ident()]
 
@@ -252,7 +252,7 @@ async def test_functions_that_block_run_beside_each_other_with_the_callers_conte
         return variable.get()
 
     done = await Stage(meet).run("meet", "meet")
-    assert [told(call) for call in done] == [{"output": "mine"}] * 2
+    assert [response_of(call) for call in done] == [{"output": "mine"}] * 2
 
 
 async def test_a_blocked_function_does_not_keep_a_cancelled_call_from_ending():

@@ -153,17 +153,17 @@ def test_functions_that_cannot_be_tools_say_why():
         """Does it."""
         yield 1
 
-    def unresolved(value: int) -> str:
+    def name_nothing(value: int) -> str:
         """Does it."""
 
-    unresolved.__annotations__["value"] = "Missing"
+    name_nothing.__annotations__["value"] = "Missing"
 
     for function, reason in [
         (no_hint, r"no_hint\(\): parameter 'value' has no type hint"),
         (no_words, r"no_words\(\) has no docstring"),
         (many, r"parameter 'values' has no fixed name"),
         (generator, r"generator\(\): a generator has no single result"),
-        (unresolved, r"unresolved\(\): a type hint cannot be resolved"),
+        (name_nothing, r"unresolved\(\): a type hint cannot be resolved"),
         (lambda: 1, "cannot be named '<lambda>'"),
     ]:
         with pytest.raises(TypeError, match=reason):

@@ -23,7 +23,7 @@ def make(top: Path, *paths: str) -> None:
         os.utime(top / path, (NOW - 2 * DAY, NOW - 2 * DAY))
 
 
-async def found(glob: Glob, project: Path, pattern: str, **params: object) -> list[str]:
+async def find_paths(glob: Glob, project: Path, pattern: str, **params: object) -> list[str]:
     lines = text_of(await call(glob, pattern=pattern, **params)).split("\n")[1:]
     return [line.removeprefix(f"{project}/") for line in lines]
 
@@ -70,13 +70,13 @@ async def test_patterns(glob: Glob, project: Path, pattern: str, names: str) -> 
         names += " src/app/[id]/page.tsx"
     if pattern == "[!a]*":
         names = ".hidden"
-    assert sorted(await found(glob, project, pattern)) == sorted(names.split())
+    assert sorted(await find_paths(glob, project, pattern)) == sorted(names.split())
 
 
 async def test_case_counts_when_asked_for(glob: Glob, project: Path) -> None:
     make(project, "A.py")
-    assert await found(glob, project, "a.py", case_sensitive=True) == []
-    assert await found(glob, project, "A.py", case_sensitive="true") == ["A.py"]
+    assert await find_paths(glob, project, "a.py", case_sensitive=True) == []
+    assert await find_paths(glob, project, "A.py", case_sensitive="true") == ["A.py"]
 
 
 @pytest.mark.requirement("TOOLS-13")
@@ -98,9 +98,9 @@ async def test_ignored_files_are_counted_and_left_out(glob: Glob, project: Path)
         f'No files found matching pattern "s*.log" within {project}\n'
         ".geminiignore leaves out 1 entry."
     )
-    assert await found(glob, project, "a.log") == ["a.log"]
-    assert len(await found(glob, project, "*.log", respect_git_ignore=False)) == 3
-    assert len(await found(glob, project, "*.log", respect_gemini_ignore=False)) == 2
+    assert await find_paths(glob, project, "a.log") == ["a.log"]
+    assert len(await find_paths(glob, project, "*.log", respect_git_ignore=False)) == 3
+    assert len(await find_paths(glob, project, "*.log", respect_gemini_ignore=False)) == 2
 
 
 async def test_all_roots_are_searched_when_no_path_is_given(tmp_path: Path, project: Path) -> None:
@@ -111,8 +111,8 @@ async def test_all_roots_are_searched_when_no_path_is_given(tmp_path: Path, proj
     text = text_of(await call(glob, pattern="*.py"))
     assert "Found 2 file(s)" in text
     assert "across 2 workspace directories" in text
-    assert await found(glob, other, "*.py", path=str(other)) == ["b.py"]
-    assert await found(glob, other, f"{other}/*.py") == ["b.py"]
+    assert await find_paths(glob, other, "*.py", path=str(other)) == ["b.py"]
+    assert await find_paths(glob, other, f"{other}/*.py") == ["b.py"]
 
 
 async def test_links_in_circles_and_odd_entries_do_not_disturb(glob: Glob, project: Path) -> None:
@@ -122,7 +122,7 @@ async def test_links_in_circles_and_odd_entries_do_not_disturb(glob: Glob, proje
     (project / "gone.py").symlink_to("nowhere")
     os.mkfifo(project / "fifo.py")
     (Path(os.fsdecode(os.fsencode(project) + b"/\xff.py"))).touch()
-    names = await found(glob, project, "**/*.py")
+    names = await find_paths(glob, project, "**/*.py")
     assert sorted(names) == ["\\xff.py", "bad\\nname.py", "linked.py", "sub/a.py"]
 
 

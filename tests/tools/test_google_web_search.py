@@ -12,7 +12,7 @@ from alhena.wire.dialects.fields import DialectError
 from alhena.wire.request import ToolDeclarations
 from alhena.wire.response import GenerateContentResponse
 from tests.tools.files import call, failure_type, text_of
-from tests.tools.web import ScriptedModel, blocked, failing, response
+from tests.tools.web import ScriptedModel, blocked_response, failing, response
 
 
 @pytest.mark.requirement("TOOLS-18")
@@ -68,8 +68,11 @@ async def test_an_empty_answer_is_no_result_and_no_error(answer: GenerateContent
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (blocked("SAFETY"), "the service blocked the prompt (SAFETY)"),
-        (blocked("OTHER", "Not\nhere."), "the service blocked the prompt (OTHER): Not here."),
+        (blocked_response("SAFETY"), "the service blocked the prompt (SAFETY)"),
+        (
+            blocked_response("OTHER", "Not\nhere."),
+            "the service blocked the prompt (OTHER): Not here.",
+        ),
         (response(finishReason="SAFETY"), "before it said anything (SAFETY)"),
         (
             response(finishReason="MALFORMED_FUNCTION_CALL", finishMessage="call:x"),

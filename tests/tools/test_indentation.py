@@ -16,7 +16,7 @@ from alhena.tools.edit.splicing import apply_edits
 from tests.tools.files import call, failure_type, text_of
 
 
-def edited(before: str, old: str, new: str) -> str | None:
+def edit_text(before: str, old: str, new: str) -> str | None:
     """The text after the edit, by whatever rung; None when none finds one place."""
     match = find(decode_text(before.encode()), old, new, fuzzy=True)
     return None if match is None or match.edits is None else apply_edits(before, match.edits)
@@ -62,8 +62,8 @@ async def test_another_structure_is_a_miss_that_shows_the_line(
 def test_similar_lines_of_another_structure_are_a_miss() -> None:
     before = "if ready:\n    compute_total(values)\n    report_total(values)\n"
     slip = "if ready:\n    compute_totl(values)\n"
-    assert edited(before, f"{slip}    report_total(values)", "z") == "z\n"
-    assert edited(before, f"{slip}report_total(values)", "z") is None
+    assert edit_text(before, f"{slip}    report_total(values)", "z") == "z\n"
+    assert edit_text(before, f"{slip}report_total(values)", "z") is None
 
 
 @pytest.mark.requirement("TOOLS-10", "TOOLS-11")
@@ -86,27 +86,27 @@ def test_similar_lines_of_another_structure_are_a_miss() -> None:
 def test_the_same_structure_is_found_however_deep_it_stands(
     before: str, old: str, new: str, after: str
 ) -> None:
-    assert edited(before, old, new) == after
+    assert edit_text(before, old, new) == after
 
 
 def test_of_two_places_the_one_of_the_same_structure_is_meant() -> None:
     before = "if a:\n    x()\n    y()\n\n  if a:\n    x()\n  y()\n"
-    assert edited(before, "if a:\n    x()\ny()", "z()") == "if a:\n    x()\n    y()\n\n  z()\n"
-    assert edited(before, "if a:\n  x( )\ny( )", "z()") == "if a:\n    x()\n    y()\n\n  z()\n"
+    assert edit_text(before, "if a:\n    x()\ny()", "z()") == "if a:\n    x()\n    y()\n\n  z()\n"
+    assert edit_text(before, "if a:\n  x( )\ny( )", "z()") == "if a:\n    x()\n    y()\n\n  z()\n"
 
 
 def test_a_bracket_in_a_comment_does_not_free_the_lines_after_it() -> None:
     before = "x = 1  # see (a\nif x:\n    y( )\n    z()\n"
-    assert edited(before, "x = 1 # see (a\nif x:\n    y()\nz()", "w") is None
-    assert edited(before, "x = 1 # see (a\nif x:\n    y()\n    z()", "w") == "w\n"
+    assert edit_text(before, "x = 1 # see (a\nif x:\n    y()\nz()", "w") is None
+    assert edit_text(before, "x = 1 # see (a\nif x:\n    y()\n    z()", "w") == "w\n"
 
 
 def test_new_lines_stand_to_the_others_as_they_were_given_or_nothing_is_found() -> None:
     before = "    call( one )\n"
-    assert edited(before, "call(one)", "call(one)\nother()") is None
-    assert edited(before, "  call(one)", "  call(one)\n  other()") is not None
+    assert edit_text(before, "call(one)", "call(one)\nother()") is None
+    assert edit_text(before, "  call(one)", "  call(one)\n  other()") is not None
     # A line end that the file has not, since it stood in brackets, is not lost outside them.
-    assert edited("f(a, b)\n", "f(a,\n  b)", "g\n  b)") is None
+    assert edit_text("f(a, b)\n", "f(a,\n  b)", "g\n  b)") is None
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_new_text_keeps_its_own_structure(
     old = [f"{'    ' * depth}{row}" for depth, row in zip(kept, rows, strict=True)]
     more = [f"{'    ' * depth}added_{n}" for n, depth in enumerate(added)]
     new = [*old[:at], *more, *old[at:]]
-    after = edited(before, "\n".join(old), "\n".join(new))
+    after = edit_text(before, "\n".join(old), "\n".join(new))
     if after is None:
         return
     found = [line for line in after.split("\n") if line.strip()]

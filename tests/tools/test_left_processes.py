@@ -58,7 +58,7 @@ def alive(pid: int) -> bool:
     return pid in descendants(os.getsid(pid)) if os.path.exists(f"/proc/{pid}") else False
 
 
-async def settled(pid: int, program: str) -> None:
+async def await_program(pid: int, program: str) -> None:
     """Waits until a process has become the program that it is to run."""
     while command_line(pid) != program:
         await asyncio.sleep(0.01)
@@ -89,7 +89,7 @@ async def test_setsid_does_not_outlive_the_session(
 ) -> None:
     await call(shell, command=SETSID)
     pid = pid_in(project)
-    await settled(pid, "sleep 60")
+    await await_program(pid, "sleep 60")
     assert await listing(groups) == (
         f"- [PID {pid}] Running: `sleep 60` (left running by `{SETSID}`)"
     )
@@ -137,7 +137,7 @@ async def test_what_leaves_the_group_of_a_background_command_belongs_to_it(
     while not (project / "pid").exists():
         await asyncio.sleep(0.01)
     pid = pid_in(project)
-    await settled(pid, "sleep 60")
+    await await_program(pid, "sleep 60")
     assert await listing(groups) == (
         f"- [PID {owner}] Running: `{command}`\n"
         f"- [PID {pid}] Running: `sleep 60` (left the group of PID {owner})"
@@ -156,7 +156,7 @@ async def test_one_process_that_was_left_is_ended_by_its_number(
 ) -> None:
     result = await call(shell, command="sleep 60 & setsid sh -c \"trap '' TERM; sleep 61\" & true")
     one, other = (result.data or {})["background_pids"][:2]
-    await settled(one, "sleep 60")
+    await await_program(one, "sleep 60")
     told = await call(ReadBackgroundOutput(groups), pid=one)
     assert text_of(told).startswith(f"[PID {one}] Running: `sleep 60` (left running by `")
     assert "\nOutput: not kept; " in text_of(told)

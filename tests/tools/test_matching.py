@@ -17,7 +17,7 @@ from alhena.tools.edit.splicing import (
 from tests.support.each import for_each
 
 
-def edited(before: str, old: str, new: str, *, fuzzy: bool = False) -> tuple[str, str] | None:
+def edit_text(before: str, old: str, new: str, *, fuzzy: bool = False) -> tuple[str, str] | None:
     """The rung that finds the one place, and the file's text after the edit."""
     file = decode_text(before.encode())
     match = find(file, old, new, fuzzy=fuzzy)
@@ -75,7 +75,7 @@ def edited(before: str, old: str, new: str, *, fuzzy: bool = False) -> tuple[str
 def test_new_text_takes_on_the_blanks_of_the_file(
     before: str, old: str, new: str, after: str
 ) -> None:
-    found = edited(before, old, new)
+    found = edit_text(before, old, new)
     assert found is not None
     assert found[0] in {"whitespace", "tokens"}
     if "\n z\n" in after:  # literal: what the old text took with it goes
@@ -98,7 +98,7 @@ def test_new_text_takes_on_the_blanks_of_the_file(
     ],
 )
 def test_what_is_not_certain_is_not_found(before: str, old: str, new: str) -> None:
-    assert edited(before, old, new) is None
+    assert edit_text(before, old, new) is None
 
 
 @pytest.mark.requirement("TOOLS-11")
@@ -124,8 +124,8 @@ def test_what_is_not_certain_is_not_found(before: str, old: str, new: str) -> No
     ],
 )
 def test_similar_text_is_found_within_its_bound(before: str, old: str, found: bool) -> None:
-    assert (edited(before, old, "z", fuzzy=True) is not None) is found
-    assert edited(before, old, "z") is None
+    assert (edit_text(before, old, "z", fuzzy=True) is not None) is found
+    assert edit_text(before, old, "z") is None
 
 
 SMALL = st.text(alphabet="ab(\n \t", max_size=14)
@@ -217,5 +217,5 @@ def test_the_snippet_shows_five_lines_around_each_change_and_stays_small() -> No
     ],
 )
 def test_blanks_that_mean_something_are_not_free(before: str, old: str) -> None:
-    assert edited(before, old, "z") is None
-    assert edited(before, old, "z", fuzzy=True) is None
+    assert edit_text(before, old, "z") is None
+    assert edit_text(before, old, "z", fuzzy=True) is None

@@ -23,7 +23,7 @@ from alhena.tools.contract import (
 )
 from alhena.tools.edit.proposal import EditInvocation
 from alhena.tools.registry import ToolRegistry
-from tests.scheduler.kit import deciding, request, told
+from tests.scheduler.kit import deciding, request, response_of
 from tests.tools.files import failure_type, text_of
 
 
@@ -80,7 +80,7 @@ async def test_what_the_person_made_of_it_is_written_and_the_model_told(
     done = await run(tool, params, written)
     assert isinstance(done, SuccessfulToolCall)
     assert (project / "a.txt").read_bytes() == b"a\r\nB2\r\nB3\r\nc\r\n"
-    output = told(done)["output"]
+    output = response_of(done)["output"]
     if index == 0:
         assert f" User modified the `content` to be: {written}" in output
     else:

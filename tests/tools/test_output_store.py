@@ -18,7 +18,7 @@ def store(tmp_path: Path) -> OutputStore:
     return OutputStore(tmp_path / "tmp" / "tool-outputs", "s1")
 
 
-def saved(store: OutputStore, call_id: str, text: str = "text") -> Path:
+def save_output(store: OutputStore, call_id: str, text: str = "text") -> Path:
     made = store.save("tool", call_id, text)
     assert made.path is not None, made.problem
     return made.path
@@ -27,7 +27,7 @@ def saved(store: OutputStore, call_id: str, text: str = "text") -> Path:
 @pytest.mark.requirement("TOOLS-22")
 def test_a_saved_text_is_whole_and_for_the_user_alone(store: OutputStore) -> None:
     text = "a\r\nb\n\ud800 漢字" * 1000
-    path = saved(store, "c1", text)
+    path = save_output(store, "c1", text)
     assert path == store.directory / "tool__c1.txt"
     assert path.read_bytes().decode() == text.replace("\ud800", "?")
     assert mode(path) == 0o600
@@ -57,15 +57,15 @@ def test_any_tool_and_call_id_make_a_name_inside_the_session(
 
 
 def test_ids_that_look_alike_do_not_overwrite_each_other(store: OutputStore) -> None:
-    paths = {saved(store, call_id, call_id) for call_id in ("a/b", "a_b", "a:b")}
+    paths = {save_output(store, call_id, call_id) for call_id in ("a/b", "a_b", "a:b")}
     assert {path.read_text(encoding="utf-8") for path in paths} == {"a/b", "a_b", "a:b"}
 
 
 def test_a_symlink_in_the_way_is_not_followed(store: OutputStore, tmp_path: Path) -> None:
     target = tmp_path / "target"
-    saved(store, "first")
+    save_output(store, "first")
     (store.directory / "tool__c1.txt").symlink_to(target)
-    assert saved(store, "c1").name == "tool__c1-2.txt"
+    assert save_output(store, "c1").name == "tool__c1-2.txt"
     spool = store.spool("tool", "c2", keep=1)
     (store.directory / "tool__c2.txt").symlink_to(target)
     spool.add("longer")
@@ -143,8 +143,8 @@ def test_a_discarded_spool_leaves_no_file(store: OutputStore) -> None:
 
 @pytest.mark.parametrize("by", ["path", "name", "call_id"])
 def test_what_was_kept_is_found_by_path_name_and_call_id(store: OutputStore, by: str) -> None:
-    path = saved(store, "call:1")
-    saved(store, "other")
+    path = save_output(store, "call:1")
+    save_output(store, "other")
     names = {"path": str(path), "name": path.name, "call_id": "call:1"}
     assert store.find(names[by]) == path
 
@@ -154,8 +154,8 @@ def test_what_was_kept_is_found_by_path_name_and_call_id(store: OutputStore, by:
              "link.txt", "fifo.txt", "../session-s2/tool__c9.txt", "\ud800"]
 )  # fmt: skip
 def test_nothing_else_is_ever_found(store: OutputStore, tmp_path: Path, name: str) -> None:
-    saved(store, "c1")
-    saved(OutputStore(store.directory.parent, "s2"), "c9")
+    save_output(store, "c1")
+    save_output(OutputStore(store.directory.parent, "s2"), "c9")
     (tmp_path / "secret.txt").write_text("s", encoding="utf-8")
     (store.directory / "link.txt").symlink_to(tmp_path / "secret.txt")
     os.mkfifo(store.directory / "fifo.txt")
@@ -176,16 +176,16 @@ def test_sessions_of_a_month_ago_are_removed_when_another_begins(tmp_path: Path)
     month = 31 * 86_400
     outputs = tmp_path / "outputs"
     for name, age in (("old", month), ("recent", month // 2), ("s1", month)):
-        path = saved(OutputStore(outputs, name), "c1")
+        path = save_output(OutputStore(outputs, name), "c1")
         os.utime(path.parent, (now - age, now - age))
     (outputs / "other").mkdir()
     (tmp_path / "victim").mkdir()
     (outputs / "session-link").symlink_to(tmp_path / "victim")
     for name in ("other", "session-link"):
         os.utime(outputs / name, (now - month, now - month))
-    saved(OutputStore(outputs, "s1", clock=lambda: now), "c2")
+    save_output(OutputStore(outputs, "s1", clock=lambda: now), "c2")
     assert (outputs / "session-old").exists()  # this session has its directory already
-    saved(OutputStore(outputs, "new", clock=lambda: now), "c1")
+    save_output(OutputStore(outputs, "new", clock=lambda: now), "c1")
     left = {"session-recent", "session-new", "session-link", "other"}
     assert left <= set(os.listdir(outputs))
     assert not (outputs / "session-old").exists()
@@ -227,22 +227,22 @@ def test_nothing_can_be_kept_where_there_is_no_directory(tmp_path: Path) -> None
 
 
 def test_an_excerpt_names_its_whole_only_if_that_is_of_the_same_call(store: OutputStore) -> None:
-    path = saved(store, "c1")
-    second = saved(store, "c1")
+    path = save_output(store, "c1")
+    second = save_output(store, "c1")
 
-    def named(where: object) -> str:
+    def name_place(where: object) -> str:
         return f"{EXCERPT}1 and last 2 characters. {WHOLE_AT}{where}\nhead"
 
-    assert store.whole_of("c1", named(path)) == path
-    assert store.whole_of("c1", named(second)) == second
+    assert store.whole_of("c1", name_place(path)) == path
+    assert store.whole_of("c1", name_place(second)) == second
     for call_id, text in (
-        ("c2", named(path)),
-        ("1", named(path)),
-        ("c1", named("/etc/passwd")),
-        ("c1", named(path.parent.parent / "x" / path.name)),
-        ("c1", named(path.name)),
-        ("c1", named(path.with_name("tool__c1-9.txt"))),
-        ("c1", f"It says: {named(path)}"),
+        ("c2", name_place(path)),
+        ("1", name_place(path)),
+        ("c1", name_place("/etc/passwd")),
+        ("c1", name_place(path.parent.parent / "x" / path.name)),
+        ("c1", name_place(path.name)),
+        ("c1", name_place(path.with_name("tool__c1-9.txt"))),
+        ("c1", f"It says: {name_place(path)}"),
         ("c1", str(path)),
         ("c1", ""),
     ):

@@ -53,7 +53,7 @@ ARGUMENTS = st.fixed_dictionaries(
 ODD = st.dictionaries(st.sampled_from(["description", "directory", "is_background"]), JSON)
 
 
-async def called(directory: Path, params: dict[str, Any]) -> ToolResult | ToolFailure:
+async def call_tool(directory: Path, params: dict[str, Any]) -> ToolResult | ToolFailure:
     groups = ProcessGroups()
     try:
         return await through(RunShellCommand(Workspace(directory), groups=groups), params)
@@ -70,5 +70,5 @@ def test_any_arguments_of_a_command_give_a_result_or_a_typed_failure(
         directory = Path(name)
         (directory / "sub").mkdir()
         (directory / "a file").write_text("x", encoding="utf-8")
-        came = asyncio.run(called(directory, params))
+        came = asyncio.run(call_tool(directory, params))
     check(came)

@@ -12,7 +12,7 @@ from alhena.tools.builtin.read_tool_output import ReadToolOutput
 from alhena.tools.contract import ExecutionContext, ToolErrorType, ToolFailure, ToolResult
 from alhena.tools.output_store import OutputStore
 from alhena.wire.content import ToolCallRequestInfo
-from tests.scheduler.kit import SmallTool, Stage, told
+from tests.scheduler.kit import SmallTool, Stage, response_of
 from tests.tools.files import call, failure_type, text_of
 
 LONG = "".join(f"ligne é {n}\n" for n in range(10_000))
@@ -23,7 +23,7 @@ def reading(offset: int) -> ToolCallRequestInfo:
     return ToolCallRequestInfo(call_id="r", name="read_tool_output", args=args)
 
 
-def kept(store: OutputStore, text: str = LONG) -> str:
+def keep_output(store: OutputStore, text: str = LONG) -> str:
     made = store.save("talker", "c0", text)
     assert made.path is not None, made.problem
     return str(made.path)
@@ -43,7 +43,7 @@ async def test_a_long_result_can_be_read_on_without_any_file_tool(store: OutputS
     offset, pieces = 0, []
     while offset < len(LONG):
         (done,) = await stage.run(reading(offset))
-        heading, _, piece = told(done)["output"].partition("\n")
+        heading, _, piece = response_of(done)["output"].partition("\n")
         pieces.append(piece)
         assert heading.startswith(
             f"Characters {offset:,} to {offset + len(piece):,} of {len(LONG):,}"
@@ -55,7 +55,7 @@ async def test_a_long_result_can_be_read_on_without_any_file_tool(store: OutputS
 
 
 async def test_a_negative_offset_counts_from_the_end(store: OutputStore) -> None:
-    path = kept(store)
+    path = keep_output(store)
     text = text_of(await call(ReadToolOutput(store), path=path, offset=-20))
     assert text.split("\n", 1)[1] == LONG[-20:]
     whole = text_of(await call(ReadToolOutput(store), path=path, offset=-(10**9), limit=5))
@@ -71,7 +71,7 @@ async def test_any_piece_is_the_slice_it_says_it_is(
     tmp_path_factory: pytest.TempPathFactory, text: str, offset: int, limit: int
 ) -> None:
     store = OutputStore(tmp_path_factory.mktemp("s"), "s1")
-    path = kept(store, text)
+    path = keep_output(store, text)
     result = await call(ReadToolOutput(store), path=path, offset=offset, limit=limit)
     start = max(0, len(text) + offset) if offset < 0 else offset
     piece = text[start : start + limit]
@@ -85,7 +85,7 @@ async def test_any_piece_is_the_slice_it_says_it_is(
 
 async def test_a_piece_never_needs_shortening_itself(tmp_path: Path) -> None:
     store = OutputStore(tmp_path, "s1", threshold=2_000)
-    result = await call(ReadToolOutput(store), path=kept(store), limit=30_000)
+    result = await call(ReadToolOutput(store), path=keep_output(store), limit=30_000)
     assert len(text_of(result)) <= 2_000
 
 
@@ -101,14 +101,14 @@ def test_calls_that_name_nothing_or_two_things_are_refused(
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../../x", "fifo.txt", "c7", "\ud800", "a\0b"])
 async def test_nothing_but_kept_output_is_read(store: OutputStore, path: str) -> None:
-    kept(store)
+    keep_output(store)
     os.mkfifo(store.directory / "fifo.txt")
     result = await call(ReadToolOutput(store), path=path)
     assert failure_type(result) in {ToolErrorType.FILE_NOT_FOUND, ToolErrorType.NOT_A_REGULAR_FILE}
 
 
 async def test_a_file_removed_meanwhile_is_a_failure(store: OutputStore) -> None:
-    path = kept(store)
+    path = keep_output(store)
     built = ReadToolOutput(store).build({"path": path})
     assert not isinstance(built, ToolFailure)
     assert [place.path for place in built.locations()] == [path]
@@ -127,7 +127,7 @@ async def test_whatever_the_arguments_a_reading_tool_answers(
     tmp_path_factory: pytest.TempPathFactory, params: dict[str, object]
 ) -> None:
     store = OutputStore(tmp_path_factory.mktemp("s"), "s1")
-    kept(store, "text")
+    keep_output(store, "text")
     groups = ProcessGroups()
     tools = ListBackgroundProcesses(groups), ReadBackgroundOutput(groups), ReadToolOutput(store)
     for tool in tools:
@@ -141,7 +141,7 @@ async def test_what_another_session_of_the_project_named_is_read(
     store: OutputStore, tmp_path: Path
 ) -> None:
     earlier = OutputStore(tmp_path / "outputs", "earlier")
-    path = kept(earlier, "what a call by itself has kept")
+    path = keep_output(earlier, "what a call by itself has kept")
     text = text_of(await call(ReadToolOutput(store), path=path))
     assert text.endswith("\nwhat a call by itself has kept")
     by_id = await call(ReadToolOutput(store), call_id="c0")
@@ -153,9 +153,9 @@ async def test_another_projects_output_is_not_read(
     store: OutputStore, tmp_path: Path, way: str
 ) -> None:
     top = tmp_path / "outputs"
-    kept(store)
+    keep_output(store)
     path = {
-        "project": Path(kept(OutputStore(tmp_path / "others", "s1"))),
+        "project": Path(keep_output(OutputStore(tmp_path / "others", "s1"))),
         "link": top / "session-link" / "a.txt",
         "hidden": top / "session-s1" / ".a.txt",
         "above": top / "session-s1" / ".." / "a.txt",

@@ -31,7 +31,7 @@ from tests.support.media import GIF, JPEG, JPEG_TEXT, PNG_TEXT, pdf, png
 PNG = Part(inline_data=Blob(mime_type="image/png", data=PNG_TEXT))
 
 
-def sent(parts: tuple[Part, ...]) -> list[Any]:
+def sent_parts(parts: tuple[Part, ...]) -> list[Any]:
     """The parts as the model gets them; google-genai must read them as its own."""
     raw = msgspec.json.encode(Content(role="user", parts=parts))
     content = types.Content.model_validate(json.loads(raw))
@@ -44,7 +44,7 @@ def answer(**response: Any) -> dict[str, Any]:
 
 
 def parts_of(content: Any) -> list[Any]:
-    return sent(response_parts("look", "fc1", content))
+    return sent_parts(response_parts("look", "fc1", content))
 
 
 @pytest.mark.requirement("WIRE-10")
@@ -166,11 +166,11 @@ def test_what_is_no_result_is_never_sent_as_one():
 
 
 def test_failures_and_cancellations_are_errors():
-    assert sent(error_parts("look", "fc1", "no such file")) == [answer(error="no such file")]
-    assert sent(cancelled_parts("look", "fc1", "User said so")) == [
+    assert sent_parts(error_parts("look", "fc1", "no such file")) == [answer(error="no such file")]
+    assert sent_parts(cancelled_parts("look", "fc1", "User said so")) == [
         answer(error="[Operation Cancelled] Reason: User said so")
     ]
-    assert sent(cancelled_parts("look", "fc1", "Stop", PNG)) == [
+    assert sent_parts(cancelled_parts("look", "fc1", "Stop", PNG)) == [
         answer(
             output="Binary content of type image/png was processed.",
             error="[Operation Cancelled] Reason: Stop",
@@ -183,7 +183,7 @@ def test_lone_surrogates_never_reach_the_wire():
     name = os.fsdecode(b"caf\xe9")
     for content in (name, Part(text=name), (name, Part(text=name))):
         assert "\\udc" not in json.dumps(parts_of(content))
-    assert sent(error_parts("look", "fc1", name)) == [answer(error="caf\ufffd")]
+    assert sent_parts(error_parts("look", "fc1", name)) == [answer(error="caf\ufffd")]
 
 
 @pytest.mark.parametrize("value", [object(), {"a": {1, object()}}, "\ud800"])
@@ -211,7 +211,7 @@ def test_responses_come_first_in_call_order_and_media_after_them_in_call_order()
             error_parts("gone", "4", "no"),
         ]
     )
-    raw = sent(joined)
+    raw = sent_parts(joined)
     assert [part["functionResponse"]["id"] for part in raw[:4]] == ["1", "2", "3", "4"]
     assert raw[2]["functionResponse"]["response"] == {"output": "note"}
     assert raw[4:] == [

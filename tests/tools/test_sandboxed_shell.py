@@ -23,7 +23,7 @@ from alhena.tools.contract import (
     ToolResult,
 )
 from alhena.tools.output_store import OutputStore
-from tests.system.sandboxing import mechanisms, opened
+from tests.system.sandboxing import mechanisms, open_test_sandbox
 from tests.tools.files import built, call, run, text_of
 
 
@@ -31,7 +31,7 @@ from tests.tools.files import built, call, run, text_of
 def sandbox(request: pytest.FixtureRequest, project: Path) -> Sandbox:
     mechanism: Mechanism = request.param
     (project / "src").mkdir()
-    return opened(mechanism, network=False)
+    return open_test_sandbox(mechanism, network=False)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from alhena.tools.builtin.run_shell_command import RunShellCommand, ShellLimits
 from alhena.tools.contract import ExecutionContext, ToolFailure, ToolResult
 from alhena.tools.output_store import OutputStore
 from alhena.tools.shell_output import INTERRUPTED
-from tests.scheduler.kit import Stage, request, told
+from tests.scheduler.kit import Stage, request, response_of
 from tests.scheduler.said import AFTER, SaidHooks
 from tests.support.command import alhena
 from tests.tools.files import call, text_of
@@ -33,7 +33,7 @@ def shell(project: Path, store: OutputStore, **options: object) -> Stage:
 
 async def output_of(stage: Stage, command: str) -> str:
     (done,) = await stage.run(request("call/1", "run_shell_command", command=command))
-    return str(told(done)["output"])
+    return str(response_of(done)["output"])
 
 
 @pytest.mark.requirement("TOOLS-22")
@@ -150,7 +150,7 @@ async def test_of_a_cancelled_command_the_output_stays_and_the_model_is_told_whe
     (done,) = await running
     path = store.directory / "run_shell_command__call_1.txt"
     assert done.status is CallStatus.CANCELLED
-    answer = told(done)
+    answer = response_of(done)
     assert answer["error"] == "[Operation Cancelled] Reason: Operation cancelled by user"
     assert f"For full output see: {path}\n" in answer["output"]
     assert f"\nError: {INTERRUPTED}\n" in answer["output"]
@@ -172,8 +172,8 @@ async def test_what_hooks_behind_a_command_have_not_heard_is_kept_back_when_it_i
     stage.scheduler.cancel_all()
     (done,) = await running
     assert hooks.heard == []
-    assert list(told(done)) == ["error"]
-    assert "its hooks had not been heard" in told(done)["error"]
+    assert list(response_of(done)) == ["error"]
+    assert "its hooks had not been heard" in response_of(done)["error"]
 
 
 async def test_without_truncation_all_of_it_is_given(project: Path, tmp_path: Path) -> None:

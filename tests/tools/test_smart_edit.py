@@ -44,7 +44,7 @@ def smart_edit(
     return SmartEdit(Workspace(project), ask, timeout)
 
 
-def untouched(project: Path) -> bool:
+def is_untouched(project: Path) -> bool:
     return (project / "a.py").read_bytes() == BEFORE.encode()
 
 
@@ -109,7 +109,7 @@ async def test_an_answer_that_cannot_be_applied_changes_nothing(
     assert failure_type(result) == type
     assert told in text_of(result)
     assert len(model.prompts) == 1
-    assert untouched(project)
+    assert is_untouched(project)
 
 
 @pytest.mark.requirement("TOOLS-11")
@@ -121,7 +121,7 @@ async def test_a_model_that_does_not_answer_in_time_is_not_waited_for(project: P
     result = await call(smart_edit(project, forever, 0.0), **WRONG)
     assert failure_type(result) == "edit_no_occurrence_found"
     assert "none came within 0 s" in text_of(result)
-    assert untouched(project)
+    assert is_untouched(project)
 
 
 async def test_a_model_that_fails_leaves_the_miss_as_it_was(project: Path) -> None:
@@ -147,7 +147,7 @@ async def test_cancelling_while_the_model_thinks_changes_nothing(project: Path) 
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert untouched(project)
+    assert is_untouched(project)
 
 
 @pytest.mark.requirement("TOOLS-11")
@@ -207,7 +207,7 @@ async def test_only_a_single_edit_that_found_nothing_is_corrected(
     result = await call(smart_edit(project, model), **{**WRONG, **params})
     assert result.error is not None
     assert model.prompts == []
-    assert untouched(project)
+    assert is_untouched(project)
 
 
 async def test_of_a_long_file_the_part_around_the_closest_lines_is_sent(project: Path) -> None:
@@ -275,7 +275,7 @@ async def test_similar_text_is_found_and_the_slip_does_not_get_into_the_file(pro
 async def test_without_a_model_a_miss_is_a_miss(project: Path) -> None:
     result = await call(smart_edit(project, None), **WRONG)
     assert failure_type(result) == "edit_no_occurrence_found"
-    assert untouched(project)
+    assert is_untouched(project)
 
 
 @pytest.mark.parametrize("missing", ["instruction", "old_string", "new_string", "file_path"])

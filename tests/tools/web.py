@@ -59,13 +59,13 @@ def response(*parts: dict[str, Any] | str, **candidate: Any) -> GenerateContentR
     return msgspec.convert(plain, GenerateContentResponse)
 
 
-def blocked(reason: str, message: str = "") -> GenerateContentResponse:
+def blocked_response(reason: str, message: str = "") -> GenerateContentResponse:
     """A response to a prompt that the service does not answer."""
     feedback = {"blockReason": reason} | ({"blockReasonMessage": message} if message else {})
     return msgspec.convert({"promptFeedback": feedback}, GenerateContentResponse)
 
 
-def retrieved(**status: str) -> dict[str, Any]:
+def url_metadata(**status: str) -> dict[str, Any]:
     """urlContextMetadata: host -> status."""
     entries = [
         {"retrievedUrl": f"https://{host.replace('_', '.')}/", "urlRetrievalStatus": value}

@@ -61,7 +61,7 @@ def turn(*parts: dict[str, Any]) -> Any:
 
 
 @cache
-def recorded() -> bytes:
+def record_journal() -> bytes:
     """The journal of the session, recorded in the project of the first test that asks for it."""
     project = Path.cwd()
     (project / "a.txt").write_text(f"hello <script>\nkey {SECRET}\n", encoding="utf-8")

@@ -12,7 +12,7 @@ from alhena.tracing.page import as_page
 from alhena.tracing.timeline import read_timeline
 from tests.support.command import alhena
 from tests.tracing.browser import CHROMIUM, Browser
-from tests.tracing.kit import long_journal, place, recorded
+from tests.tracing.kit import long_journal, place, record_journal
 
 pytestmark = [
     pytest.mark.requirement("VIEW-01"),
@@ -38,7 +38,7 @@ def details(browser: Browser) -> str:
 
 
 def test_calls_open_by_click_and_by_keyboard_and_are_found(project: Path, browser: Browser):
-    place(recorded(), project)
+    place(record_journal(), project)
     assert alhena("trace", "--html", "t.html").code == 0
     browser.open(project / "t.html")
     assert browser.run("document.documentElement.lang") == "en"
@@ -71,7 +71,7 @@ def test_calls_open_by_click_and_by_keyboard_and_are_found(project: Path, browse
 
 
 def test_the_timeline_zooms_and_has_a_lane_for_each_subagent(project: Path, browser: Browser):
-    place(recorded(), project)
+    place(record_journal(), project)
     assert alhena("trace", "--html", "t.html").code == 0
     browser.open(project / "t.html")
     width = "document.querySelector('.retry .bar').getBoundingClientRect().width"
@@ -97,7 +97,7 @@ def test_the_timeline_zooms_and_has_a_lane_for_each_subagent(project: Path, brow
 
 
 def test_both_colour_schemes_are_readable(project: Path, browser: Browser):
-    place(recorded(), project)
+    place(record_journal(), project)
     assert alhena("trace", "--html", "t.html").code == 0
     seen: list[Any] = []
     for scheme in ("light", "dark"):
@@ -131,7 +131,7 @@ def test_of_many_calls_only_those_in_sight_are_in_the_document(tmp_path: Path, b
 
 
 def test_an_export_opens_with_the_conversation(project: Path, browser: Browser):
-    place(recorded(), project)
+    place(record_journal(), project)
     assert alhena("sessions", "export", "s", "--output", "c.html").code == 0
     browser.open(project / "c.html")
     said = browser.run("byId('conversation').textContent")

@@ -6,11 +6,11 @@ from alhena.agent.subagents.event_relay import EventRelay
 from alhena.events import ApiResponseEvent, Event, RetryEvent
 from alhena.scheduler.scheduler import Caller
 from tests.support.command import alhena
-from tests.tracing.kit import PROMPT, events, place, recorded
+from tests.tracing.kit import PROMPT, events, place, record_journal
 
 
 def test_each_decision_is_recorded_with_the_rule_and_its_words(project: Path):
-    ended = {each["call_id"]: each for each in events(recorded(), "tool_call_response")}
+    ended = {each["call_id"]: each for each in events(record_journal(), "tool_call_response")}
     assert ended["r1"]["rule"].startswith("default (reading.toml:")
     rule = ended["r1"]["rule"].removeprefix("default ")
     assert ended["r1"]["reason"] == f"allowed by the default policy {rule}"
@@ -20,8 +20,8 @@ def test_each_decision_is_recorded_with_the_rule_and_its_words(project: Path):
 
 
 def test_calls_of_a_subagent_are_recorded_with_their_path_and_result(project: Path):
-    requested = {each["call_id"]: each for each in events(recorded(), "tool_call_request")}
-    ended = {each["call_id"]: each for each in events(recorded(), "tool_call_response")}
+    requested = {each["call_id"]: each for each in events(record_journal(), "tool_call_request")}
+    ended = {each["call_id"]: each for each in events(record_journal(), "tool_call_response")}
     assert requested["d1/l1"]["args"] == {"path": "."}
     assert requested["d1/l1"]["parent_call_id"] == ended["d1/l1"]["parent_call_id"] == "d1"
     (part,) = ended["d1/l1"]["parts"]
@@ -30,7 +30,7 @@ def test_calls_of_a_subagent_are_recorded_with_their_path_and_result(project: Pa
 
 
 def test_a_session_is_resumed_as_before(project: Path):
-    place(recorded(), project)
+    place(record_journal(), project)
     shown = alhena("sessions", "export", "s")
     assert shown.code == 0
     assert "Result of delegate" in shown.out

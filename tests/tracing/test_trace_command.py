@@ -15,13 +15,13 @@ from alhena.session.store import open_store
 from tests.session.kit import HEADER
 from tests.support.command import alhena, keyed
 from tests.support.server import ScriptedServer, call, chunk, sse, text
-from tests.tracing.kit import SECRET, data_of, exported_page, long_journal, place, recorded
+from tests.tracing.kit import SECRET, data_of, exported_page, long_journal, place, record_journal
 
 pytestmark = pytest.mark.requirement("VIEW-01")
 
 
 def test_the_timeline_tells_times_tokens_cost_retries_and_decisions_with_their_rule(project: Path):
-    place(recorded(), project)
+    place(record_journal(), project)
     ran = alhena("trace")
     assert (ran.code, ran.err) == (0, "")
     head, _, body = ran.out.partition("\n\n")
@@ -59,8 +59,8 @@ def test_the_timeline_tells_times_tokens_cost_retries_and_decisions_with_their_r
 
 
 def test_json_has_every_step_and_its_totals(project: Path):
-    place(recorded(), project, "abc-1")
-    place(recorded(), project, "other")
+    place(record_journal(), project, "abc-1")
+    place(record_journal(), project, "other")
     told = alhena("trace", "abc", "--json").json
     assert told["session"]["sessionId"] == "abc-1"
     assert told["lanes"] == ["main", "generalist"]
@@ -80,7 +80,7 @@ def test_json_has_every_step_and_its_totals(project: Path):
 
 def test_secrets_are_in_no_form_of_it(project: Path):
     own = "own-credential-123"
-    data = recorded().replace(b"List it.", own.encode())
+    data = record_journal().replace(b"List it.", own.encode())
     place(data, project)
     alhena("trace", "--html", "page.html", GEMINI_API_KEY=own)
     alhena("sessions", "export", "s", "--output", "talk.html", GEMINI_API_KEY=own)
@@ -112,7 +112,7 @@ def test_a_credential_of_the_session_is_redacted_even_where_it_would_be_cut(proj
 
 def test_a_session_that_is_not_there_and_one_that_cannot_be_read(project: Path):
     assert alhena("trace").code == 42
-    path = place(recorded(), project)
+    path = place(record_journal(), project)
     gone = alhena("trace", "nobody")
     assert (gone.code, "nobody" in gone.err) == (42, True)
     path.write_bytes(b"\0\0\0" + path.read_bytes())
@@ -125,7 +125,7 @@ def test_a_session_that_is_not_there_and_one_that_cannot_be_read(project: Path):
 
 
 def test_a_damaged_session_is_shown_as_far_as_it_goes_and_says_so(project: Path):
-    path = place(recorded(), project)
+    path = place(record_journal(), project)
     data = path.read_bytes()
     at = data.index(b'"callId":"e1"')
     path.write_bytes(data[:at] + b"?" + data[at:])
@@ -141,7 +141,7 @@ def test_a_damaged_session_is_shown_as_far_as_it_goes_and_says_so(project: Path)
 
 
 def test_a_page_is_private_loads_nothing_and_replaces_only_another_page(project: Path):
-    place(recorded(), project)
+    place(record_journal(), project)
     ran = alhena("trace", "s", "--html", "page.html")
     assert (ran.code, ran.out) == (0, "Written to page.html.\n")
     page = Path("page.html")
@@ -187,7 +187,7 @@ def test_an_old_session_shows_what_it_has(project: Path):
     mine = re.compile(rb',"(?:reason|rule)":"[^"]*"|,"parts":\[\{"functionResponse".*?\}\}\}\]')
     lines = [
         mine.sub(b"", line) if b'"type":"tool_call_response"' in line else line
-        for line in recorded().splitlines()
+        for line in record_journal().splitlines()
     ]
     place(b"\n".join(lines), project)
     ran = alhena("trace", "--json")
@@ -199,7 +199,7 @@ def test_an_old_session_shows_what_it_has(project: Path):
 
 
 def test_what_a_later_version_adds_is_counted(project: Path):
-    newer = recorded().replace(b'"event":{"type":"api_error"', b'"event":{"type":"brand_new"')
+    newer = record_journal().replace(b'"event":{"type":"api_error"', b'"event":{"type":"brand_new"')
     place(newer, project)
     ran = alhena("trace")
     assert ran.code == 0

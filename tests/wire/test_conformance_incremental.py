@@ -93,7 +93,7 @@ def test_what_was_looked_at_is_not_looked_at_again() -> None:
     assert Counted.looked == 2
 
 
-def admitted(*contents: Content, **options: bool) -> tuple[list[Content], list[str]]:
+def admit_contents(*contents: Content, **options: bool) -> tuple[list[Content], list[str]]:
     gate = RequestGate()
     entries = tuple(map(EncodedContent, contents))
     request = GenerateContentRequest(model="m", contents=entries, config=CONFIG)
@@ -109,40 +109,42 @@ def test_a_request_that_keeps_the_rules_passes_as_it_is() -> None:
 
 
 def test_what_can_be_repaired_is_repaired_before_it_is_sent() -> None:
-    sent, rules = admitted(HI, model(call(id="1"), call("replace", id="2")), user(response(id="1")))
+    sent, rules = admit_contents(
+        HI, model(call(id="1"), call("replace", id="2")), user(response(id="1"))
+    )
     assert rules == ["F10"]
     answer = sent[2].parts[1].function_response
     assert answer is not None
     assert (answer.id, answer.name) == ("2", "replace")
     assert "unknown" in answer.response["error"]
-    assert admitted(HI, HI)[1] == ["C6"]
+    assert admit_contents(HI, HI)[1] == ["C6"]
 
 
 def test_what_only_warns_and_has_no_repair_is_left_alone() -> None:
     contents = [HI, model(call("gone")), user(response("gone"))]
-    assert admitted(*contents) == (contents, [])
+    assert admit_contents(*contents) == (contents, [])
 
 
 def test_an_unsigned_call_gets_the_stand_in_where_signatures_are_wanted() -> None:
     contents = (HI, model(call()), user(response()))
-    sent, rules = admitted(*contents, needs_signatures=True)
+    sent, rules = admit_contents(*contents, needs_signatures=True)
     assert rules == ["S4"]
     assert sent[1].parts[0].thought_signature == "skip_thought_signature_validator"
-    assert admitted(*contents)[1] == []
+    assert admit_contents(*contents)[1] == []
 
 
 def test_a_model_that_takes_no_signatures_gets_none() -> None:
     signed = model(call(thought_signature="QUJD"))
-    sent, rules = admitted(HI, signed, user(response()), takes_signatures=False)
+    sent, rules = admit_contents(HI, signed, user(response()), takes_signatures=False)
     assert rules == ["S6"]
     assert sent[1] == model(call())
 
 
 def test_what_cannot_be_repaired_is_not_sent() -> None:
     with pytest.raises(ConformanceError):
-        admitted()
+        admit_contents()
     with pytest.raises(ConformanceError, match="F4"):
-        admitted(HI, model(call("")), user(response("")))
+        admit_contents(HI, model(call("")), user(response("")))
 
 
 @pytest.mark.parametrize("odd", [None, ["output"], "output", 7])

@@ -14,7 +14,7 @@ from tests.wire.histories import histories, request_of
 HI: dict[str, Any] = {"role": "user", "parts": [{"text": "hi"}]}
 
 
-def found(value: object) -> list[tuple[str, str]]:
+def find_violations(value: object) -> list[tuple[str, str]]:
     return [(item.rule, item.path) for item in check_json(value)]
 
 
@@ -66,7 +66,7 @@ RESPONSE = {"name": "f", "response": {"output": "x"}}
 def test_an_unknown_or_missing_key_is_named_with_its_path(
     body: dict[str, Any], violations: list[tuple[str, str]]
 ) -> None:
-    assert found(body) == violations
+    assert find_violations(body) == violations
 
 
 @for_each(
@@ -138,7 +138,7 @@ def test_an_unknown_or_missing_key_is_named_with_its_path(
     ],
 )
 def test_a_wrong_shape_breaks_the_rule_that_asks_for_it(body: Any, rule: str, path: str) -> None:
-    assert (rule, path) in found(body)
+    assert (rule, path) in find_violations(body)
 
 
 def test_snake_case_keys_are_taken_as_the_api_takes_them() -> None:
@@ -151,12 +151,12 @@ def test_snake_case_keys_are_taken_as_the_api_takes_them() -> None:
         "system_instruction": {"parts": [{"text": "be brief"}]},
         "generation_config": {"max_output_tokens": 5},
     }
-    assert found(body) == []
+    assert find_violations(body) == []
 
 
 def test_what_belongs_to_a_tool_is_not_searched_for_unknown_keys() -> None:
     body = step({"name": "f", "args": {"file_path": 1, "role": None}}, RESPONSE)
-    assert found(body) == []
+    assert find_violations(body) == []
 
 
 def test_names_and_keys_are_shown_on_one_printable_line_of_bounded_length() -> None:
@@ -174,17 +174,17 @@ def test_names_and_keys_are_shown_on_one_printable_line_of_bounded_length() -> N
 def test_null_fields_count_as_absent() -> None:
     part = {"text": "a", "functionCall": None, "thoughtSignature": None}
     body = {"contents": [{"role": "user", "parts": [part]}], "tools": None}
-    assert found(body) == []
+    assert find_violations(body) == []
 
 
 def test_code_assist_nests_everything_under_request() -> None:
     inner = {"contents": [HI], "session_id": "s"}
     outer = {"model": "m", "project": "p", "user_prompt_id": "u", "request": inner}
-    assert found(outer) == []
-    assert found({**outer, "systemInstruction": HI}) == [("C8", "systemInstruction")]
-    assert found({**outer, "extra": 1}) == [("C4", "extra")]
-    assert found({"request": []}) == [("C4", "request"), ("C1", "request.contents")]
-    assert found({"request": {**inner, "user": 1}}) == [("C4", "request.user")]
+    assert find_violations(outer) == []
+    assert find_violations({**outer, "systemInstruction": HI}) == [("C8", "systemInstruction")]
+    assert find_violations({**outer, "extra": 1}) == [("C4", "extra")]
+    assert find_violations({"request": []}) == [("C4", "request"), ("C1", "request.contents")]
+    assert find_violations({"request": {**inner, "user": 1}}) == [("C4", "request.user")]
 
 
 def test_requests_in_the_form_of_client_libraries_are_read() -> None:
@@ -195,28 +195,28 @@ def test_requests_in_the_form_of_client_libraries_are_read() -> None:
         "abortSignal": {},
     }
     for contents in ("hi", ["hi", {"text": "there"}], [HI], {"text": "hi"}, HI):
-        assert found({"model": "m", "contents": contents, "config": config}) == []
+        assert find_violations({"model": "m", "contents": contents, "config": config}) == []
     bad = {
         "model": "m",
         "contents": [],
         "config": {"tools": [{"functionDeclarations": [{"name": "1"}]}]},
     }
-    assert found(bad) == [
+    assert find_violations(bad) == [
         ("C1", "contents"),
         ("T1", "config.tools[0].functionDeclarations[0].name"),
     ]
-    assert found({"contents": [HI], "config": {"tool": []}, "tools": []}) == [
+    assert find_violations({"contents": [HI], "config": {"tool": []}, "tools": []}) == [
         ("C4", "tools"),
         ("C4", "config.tool"),
     ]
-    assert found({"contents": [HI], "config": 5}) == [("C4", "config")]
+    assert find_violations({"contents": [HI], "config": 5}) == [("C4", "config")]
 
 
 def test_a_value_nested_without_end_is_read() -> None:
     deep: dict[str, Any] = {}
     for _ in range(100_000):
         deep = {"a": deep}
-    assert found(step({"name": "f", "args": deep}, RESPONSE)) == []
+    assert find_violations(step({"name": "f", "args": deep}, RESPONSE)) == []
 
 
 JSON = st.recursive(

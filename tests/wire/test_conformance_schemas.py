@@ -52,13 +52,13 @@ SCHEMA_CASES: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
-def declared(**fields: Any) -> GenerateContentConfig:
+def declare_function(**fields: Any) -> GenerateContentConfig:
     return GenerateContentConfig(
         tools=(ToolDeclarations(function_declarations=(FunctionDeclaration(name="a", **fields),)),)
     )
 
 
-def found(config: GenerateContentConfig) -> tuple[Violation, ...]:
+def find_violations(config: GenerateContentConfig) -> tuple[Violation, ...]:
     request = request_of([HI], config)
     typed = check_request(request)
     assert check_json(json.loads(encode_request(request))) == typed
@@ -69,10 +69,13 @@ def found(config: GenerateContentConfig) -> tuple[Violation, ...]:
 def test_a_broken_rule_of_a_schema_is_named_with_its_path(
     rule: str, path: str, schema: dict[str, Any]
 ) -> None:
-    broken = [(item.rule, item.path, item.level) for item in found(declared(parameters=schema))]
+    broken = [
+        (item.rule, item.path, item.level)
+        for item in find_violations(declare_function(parameters=schema))
+    ]
     assert (rule, f"{PLACE}{path}", Severity.ERROR) in broken
     settings = GenerationConfig(response_schema=schema)
-    answer = found(GenerateContentConfig(generation_config=settings))
+    answer = find_violations(GenerateContentConfig(generation_config=settings))
     assert (rule, f"generationConfig.responseSchema{path}") in [(i.rule, i.path) for i in answer]
 
 
@@ -87,18 +90,20 @@ def test_a_broken_rule_of_a_schema_is_named_with_its_path(
 )
 def test_what_the_form_has_passes(schema: dict[str, Any]) -> None:
     schema = json.loads(json.dumps(schema).replace("min_items", "minItems"))
-    assert found(declared(parameters=schema)) == ()
+    assert find_violations(declare_function(parameters=schema)) == ()
 
 
 def test_what_only_some_services_refuse_is_a_warning() -> None:
     given = {"type": "OBJECT", "properties": {}, "additionalProperties": False}
-    assert [(item.rule, item.level) for item in found(declared(parameters=given))] == [
+    assert [
+        (item.rule, item.level) for item in find_violations(declare_function(parameters=given))
+    ] == [
         ("T4", Severity.WARNING),
         ("T7", Severity.WARNING),
     ]
 
 
-def nested(levels: int, **leaf: Any) -> dict[str, Any]:
+def nested_schema(levels: int, **leaf: Any) -> dict[str, Any]:
     schema: dict[str, Any] = leaf
     for _ in range(levels):
         schema = holding(**schema)
@@ -110,8 +115,8 @@ def test_nesting_without_measure_is_warned_of_and_ends(form: str) -> None:
     kind = {"type": "STRING"} if form == "parameters" else {"type": "string"}
 
     def rules(levels: int) -> list[str]:
-        schema = json.loads(json.dumps(nested(levels, **kind)).replace("OBJECT", "object"))
-        request = request_of([HI], declared(**{form: schema}))
+        schema = json.loads(json.dumps(nested_schema(levels, **kind)).replace("OBJECT", "object"))
+        request = request_of([HI], declare_function(**{form: schema}))
         return [item.rule for item in check_request(request)]
 
     assert rules(MAX_NESTING - 1) == []
@@ -121,18 +126,22 @@ def test_nesting_without_measure_is_warned_of_and_ends(form: str) -> None:
 
 def test_a_schema_that_refers_to_itself_is_warned_of() -> None:
     itself = {"type": "object", "properties": {"x": {"$ref": "#"}}}
-    assert [item.rule for item in found(declared(parameters_json_schema=itself))] == ["T10"]
+    assert [
+        item.rule for item in find_violations(declare_function(parameters_json_schema=itself))
+    ] == ["T10"]
     other = {
         "type": "object",
         "properties": {"x": {"$ref": "#/$defs/a"}, "y": {"$ref": "#/$defs/a"}},
         "$defs": {"a": {"type": "string"}},
     }
-    assert found(declared(parameters_json_schema=other)) == ()
+    assert find_violations(declare_function(parameters_json_schema=other)) == ()
 
 
 def test_tools_of_the_server_beside_functions_are_warned_of() -> None:
     search = ToolDeclarations(google_search={})
-    config = declared(parameters_json_schema={"type": "object"})
+    config = declare_function(parameters_json_schema={"type": "object"})
     mixed = GenerateContentConfig(tools=(*(config.tools or ()), search))
-    assert [(item.rule, item.path) for item in found(mixed)] == [("T12", "tools[1].googleSearch")]
-    assert found(GenerateContentConfig(tools=(search,))) == ()
+    assert [(item.rule, item.path) for item in find_violations(mixed)] == [
+        ("T12", "tools[1].googleSearch")
+    ]
+    assert find_violations(GenerateContentConfig(tools=(search,))) == ()

@@ -29,7 +29,7 @@ def with_config(**settings: Any) -> tuple[Violation, ...]:
     return check_request(request_of([HI], GenerateContentConfig(**settings)))
 
 
-def declared(*names: str, **fields: Any) -> ToolDeclarations:
+def declare_tools(*names: str, **fields: Any) -> ToolDeclarations:
     return ToolDeclarations(
         function_declarations=tuple(FunctionDeclaration(name=name, **fields) for name in names)
     )
@@ -50,37 +50,37 @@ CONFIG_CASES: list[tuple[str, str, dict[str, Any]]] = [
         "systemInstruction.parts[1]",
         {"system_instruction": user(Part(text="a"), Part(text=""))},
     ),
-    ("T1", "tools[0].functionDeclarations[0].name", {"tools": (declared(""),)}),
-    ("T1", "tools[0].functionDeclarations[0].name", {"tools": (declared("1st"),)}),
-    ("T1", "tools[0].functionDeclarations[0].name", {"tools": (declared("read file"),)}),
-    ("T1", "tools[0].functionDeclarations[0].name", {"tools": (declared("lesen_ä"),)}),
-    ("T1", "tools[0].functionDeclarations[0].name", {"tools": (declared("a" * 65),)}),
-    ("T2", "tools[0].functionDeclarations[1].name", {"tools": (declared("a", "a"),)}),
-    ("T2", "tools[1].functionDeclarations", {"tools": (declared("a"), declared("b"))}),
+    ("T1", "tools[0].functionDeclarations[0].name", {"tools": (declare_tools(""),)}),
+    ("T1", "tools[0].functionDeclarations[0].name", {"tools": (declare_tools("1st"),)}),
+    ("T1", "tools[0].functionDeclarations[0].name", {"tools": (declare_tools("read file"),)}),
+    ("T1", "tools[0].functionDeclarations[0].name", {"tools": (declare_tools("lesen_ä"),)}),
+    ("T1", "tools[0].functionDeclarations[0].name", {"tools": (declare_tools("a" * 65),)}),
+    ("T2", "tools[0].functionDeclarations[1].name", {"tools": (declare_tools("a", "a"),)}),
+    ("T2", "tools[1].functionDeclarations", {"tools": (declare_tools("a"), declare_tools("b"))}),
     (
         "T3",
         "tools[0].functionDeclarations[0]",
-        {"tools": (declared("a", parameters=OBJECT, parameters_json_schema=OBJECT),)},
+        {"tools": (declare_tools("a", parameters=OBJECT, parameters_json_schema=OBJECT),)},
     ),
     (
         "T3",
         "tools[0].functionDeclarations[0].parametersJsonSchema",
-        {"tools": (declared("a", parameters_json_schema={"type": "string"}),)},
+        {"tools": (declare_tools("a", parameters_json_schema={"type": "string"}),)},
     ),
     (
         "T3",
         "tools[0].functionDeclarations[0].parameters",
-        {"tools": (declared("a", parameters={"type": "ARRAY", "items": {"type": "STRING"}}),)},
+        {"tools": (declare_tools("a", parameters={"type": "ARRAY", "items": {"type": "STRING"}}),)},
     ),
     (
         "T13",
         "toolConfig.functionCallingConfig.allowedFunctionNames",
-        {"tools": (declared("a"),), "tool_config": calling(FunctionCallingMode.AUTO, "a")},
+        {"tools": (declare_tools("a"),), "tool_config": calling(FunctionCallingMode.AUTO, "a")},
     ),
     (
         "T13",
         "toolConfig.functionCallingConfig.allowedFunctionNames[1]",
-        {"tools": (declared("a"),), "tool_config": calling(FunctionCallingMode.ANY, "a", "b")},
+        {"tools": (declare_tools("a"),), "tool_config": calling(FunctionCallingMode.ANY, "a", "b")},
     ),
     *(
         (
@@ -110,17 +110,17 @@ def test_a_broken_rule_of_the_settings_is_named_with_its_path(
 
 def test_names_that_only_some_services_take_are_a_warning() -> None:
     for name in ("a:b", "a" * 64):
-        found = with_config(tools=(declared(name),))
+        found = with_config(tools=(declare_tools(name),))
         assert [(item.rule, item.level) for item in found] == [("T1", Severity.WARNING)]
-    assert with_config(tools=(declared("_a.b-C9", "a" * 63),)) == ()
+    assert with_config(tools=(declare_tools("_a.b-C9", "a" * 63),)) == ()
 
 
 def test_functions_where_the_answer_has_to_be_json_are_a_warning() -> None:
     form = GenerationConfig(response_mime_type="application/json", response_json_schema=OBJECT)
-    [found] = with_config(tools=(declared("a"),), generation_config=form)
+    [found] = with_config(tools=(declare_tools("a"),), generation_config=form)
     assert (found.rule, found.level) == ("T15", Severity.WARNING)
     assert found.path == "generationConfig.responseMimeType"
-    config = GenerateContentConfig(tools=(declared("a"),), generation_config=form)
+    config = GenerateContentConfig(tools=(declare_tools("a"),), generation_config=form)
     body = json.loads(encode_request(request_of([HI], config)))
     assert [(item.rule, item.path) for item in check_json(body)] == [(found.rule, found.path)]
     assert with_config(generation_config=form) == ()
@@ -172,7 +172,7 @@ def test_well_formed_settings_pass() -> None:
     upper = {"type": "OBJECT"}
     assert (
         with_config(
-            tools=(declared("a", parameters=upper),),
+            tools=(declare_tools("a", parameters=upper),),
             tool_config=calling(FunctionCallingMode.ANY, "a"),
         )
         == ()

@@ -39,7 +39,7 @@ class Counted(str):
     __hash__ = str.__hash__
 
 
-def asked(*contents: Content) -> GenerateContentRequest:
+def make_request(*contents: Content) -> GenerateContentRequest:
     return GenerateContentRequest(model="m", contents=tuple(map(EncodedContent, contents)))
 
 
@@ -88,7 +88,7 @@ def test_thousands_of_calls_with_one_id_get_ids_of_their_own():
     done = repair((Content(role=USER, parts=(Part(text="go"),)), Content(role=MODEL, parts=parts)))
     called = [part.function_call for part in done.contents[1].parts]
     assert len({call.id for call in called if call is not None}) == MANY
-    assert check_request(asked(*done.contents)) == ()
+    assert check_request(make_request(*done.contents)) == ()
 
 
 def test_thousands_of_allowed_names_are_looked_up_and_not_searched_for():

@@ -21,7 +21,9 @@ def broken(contents: tuple[Content, ...], **options: bool) -> list[str]:
     return [item.rule for item in found if item.level == Severity.ERROR]
 
 
-def done(*contents: Content, **options: bool) -> tuple[list[Content], list[tuple[str, str]]]:
+def repair_contents(
+    *contents: Content, **options: bool
+) -> tuple[list[Content], list[tuple[str, str]]]:
     made = repair(contents, **options)
     return list(made.contents), [(item.rule, item.path) for item in made.repairs]
 
@@ -116,7 +118,7 @@ def _nameless(content: Content) -> bool:
 
 
 def test_an_unanswered_call_is_answered_with_an_unknown_outcome() -> None:
-    contents, repairs = done(HI, model(call(id="1"), call("replace", id="2")), HI)
+    contents, repairs = repair_contents(HI, model(call(id="1"), call("replace", id="2")), HI)
     assert contents[2] == user(
         *(
             Part(
@@ -133,12 +135,12 @@ def test_an_unanswered_call_is_answered_with_an_unknown_outcome() -> None:
 
 def test_calls_at_an_open_end_are_left_to_be_answered() -> None:
     contents = [HI, model(call(id="1"))]
-    assert done(*contents, open_end=True) == (contents, [])
-    assert len(done(*contents)[0]) == 3
+    assert repair_contents(*contents, open_end=True) == (contents, [])
+    assert len(repair_contents(*contents)[0]) == 3
 
 
 def test_spread_and_disordered_responses_are_joined_in_the_order_of_the_calls() -> None:
-    contents, repairs = done(
+    contents, repairs = repair_contents(
         HI,
         model(call(id="1"), call("replace", id="2")),
         user(response("replace", id="2")),
@@ -151,13 +153,13 @@ def test_spread_and_disordered_responses_are_joined_in_the_order_of_the_calls() 
 
 
 def test_a_response_gets_the_name_and_id_of_the_call_it_fits() -> None:
-    contents, repairs = done(HI, model(call(id="1")), user(response("other")))
+    contents, repairs = repair_contents(HI, model(call(id="1")), user(response("other")))
     assert contents[2] == user(response(id="1"))
     assert repairs == [("F4", "contents[2]")]
 
 
 def test_ids_that_stand_twice_are_told_apart_in_calls_and_responses() -> None:
-    contents, repairs = done(
+    contents, repairs = repair_contents(
         HI,
         model(call(id="1"), call(id="1"), call(id="1-2")),
         user(response(id="1"), response(id="1"), response(id="1-2")),
@@ -170,40 +172,40 @@ def test_ids_that_stand_twice_are_told_apart_in_calls_and_responses() -> None:
 
 
 def test_responses_without_a_call_go_and_what_stands_beside_them_stays() -> None:
-    contents, repairs = done(HI, user(response(), Part(text="b")), HI)
+    contents, repairs = repair_contents(HI, user(response(), Part(text="b")), HI)
     assert contents == [user(*HI.parts, Part(text="b"), *HI.parts)]
     assert [rule for rule, _ in repairs] == ["F2", "C6", "C6"]
 
 
 def test_signatures_go_from_what_becomes_the_users() -> None:
     signed = model(response(thought_signature="QUJD"), Part(text="", thought_signature="QUJD"))
-    contents, repairs = done(HI, model(call()), signed, model(Part(text="a")), HI)
+    contents, repairs = repair_contents(HI, model(call()), signed, model(Part(text="a")), HI)
     assert contents == [HI, model(call()), user(response()), model(Part(text="a")), HI]
     assert {rule for rule, _ in repairs} == {"S2", "F2"}
 
 
 def test_a_prompt_is_not_merged_into_responses() -> None:
     contents = [HI, model(call()), user(response()), HI]
-    assert done(*contents) == (contents, [])
+    assert repair_contents(*contents) == (contents, [])
 
 
 def test_a_thought_goes_and_takes_its_signature_with_it() -> None:
     thought = Part(text="hm", thought=True, thought_signature="QUJD")
     signed = call(thought_signature="REVG")
     for behind in (call(), signed):
-        contents, _ = done(HI, model(thought, behind), user(response()))
+        contents, _ = repair_contents(HI, model(thought, behind), user(response()))
         assert contents[1] == model(behind)
 
 
 def test_a_part_with_several_fields_becomes_several_and_the_call_keeps_the_signature() -> None:
     part = replace(call(thought_signature="QUJD"), text="a")
-    contents, _ = done(HI, model(part), user(response()))
+    contents, _ = repair_contents(HI, model(part), user(response()))
     assert contents[1] == model(Part(text="a"), call(thought_signature="QUJD"))
 
 
 def test_media_that_no_model_takes_become_a_sentence() -> None:
     blob = Blob(mime_type="application/zip", data="AAAA")
-    contents, repairs = done(HI, model(call()), user(response(), Part(inline_data=blob)))
+    contents, repairs = repair_contents(HI, model(call()), user(response(), Part(inline_data=blob)))
     assert contents[2].parts[1].text == (
         "[Data of type application/zip was left out: models take no media of this type.]"
     )
@@ -212,14 +214,14 @@ def test_media_that_no_model_takes_become_a_sentence() -> None:
 
 def test_the_ends_are_the_users() -> None:
     answer = text_content("model", "a")
-    contents, repairs = done(answer)
+    contents, repairs = repair_contents(answer)
     assert contents == [text_content("user", LEFT_OUT), answer, text_content("user", GO_ON)]
     assert repairs == [("C5", "contents[0]")] * 2
 
 
 def test_only_the_current_turn_is_signed() -> None:
     step: list[Any] = [model(call(), call("replace")), user(response(), response("replace"))]
-    contents, repairs = done(
+    contents, repairs = repair_contents(
         HI, *step, text_content("model", "a"), HI, *step, needs_signatures=True
     )
     assert contents[1] == step[0]

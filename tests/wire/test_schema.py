@@ -38,13 +38,15 @@ def _optional(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, A
     return st.fixed_dictionaries({}, optional=fields)
 
 
-def _typed(name: str, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+def _typed_objects(
+    name: str, **fields: st.SearchStrategy[Any]
+) -> st.SearchStrategy[dict[str, Any]]:
     told = {"description": words, "title": words}
     return _optional(**fields, **told).map(lambda node: {"type": name} | node)
 
 
 numbers = st.sampled_from([-2, 0, 1, 1.5, 4])
-strings = _typed(
+strings = _typed_objects(
     "string",
     minLength=st.integers(0, 2),
     maxLength=st.integers(0, 3),
@@ -52,7 +54,7 @@ strings = _typed(
     pattern=st.just("^a"),
     format=st.sampled_from(["uri", "date-time", "email"]),
 )
-integers = _typed(
+integers = _typed_objects(
     "integer",
     minimum=numbers,
     maximum=numbers,
@@ -61,12 +63,12 @@ integers = _typed(
     multipleOf=st.just(2),
     enum=st.lists(st.integers(-1, 1), min_size=1, max_size=2, unique=True),
 )
-fractions = _typed("number", minimum=numbers, exclusiveMaximum=numbers)
+fractions = _typed_objects("number", minimum=numbers, exclusiveMaximum=numbers)
 leaves = (
     strings
     | integers
     | fractions
-    | _typed("boolean")
+    | _typed_objects("boolean")
     | st.just({"type": "null"})
     | st.sampled_from([{"const": "a"}, {"enum": ["a", 1, None]}, {"type": ["string", "null"]}])
     | st.sampled_from([{"type": ["integer", "string"], "minimum": 0}, {"$ref": "#/$defs/name"}])
@@ -74,7 +76,7 @@ leaves = (
 
 
 def _containers(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    arrays = _typed(
+    arrays = _typed_objects(
         "array",
         items=inner,
         minItems=st.integers(0, 1),
@@ -88,7 +90,7 @@ def _containers(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 def objects_of(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    return _typed(
+    return _typed_objects(
         "object",
         properties=st.dictionaries(words, inner, max_size=3),
         required=st.lists(words, max_size=2, unique=True),

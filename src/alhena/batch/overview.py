@@ -8,7 +8,7 @@ import msgspec
 
 from alhena.batch.errors import TaskFileError
 from alhena.batch.queue import Queue
-from alhena.batch.tasks import Task
+from alhena.batch.tasks import QueuedTask
 
 TOKENS = (
     "input_tokens",
@@ -27,13 +27,14 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     done: int = 0
     failed: int = 0
     cancelled: int = 0
+    pending: int = 0
     tokens: int = 0
     cost: float | None = 0.0
 
     @property
     def ended(self) -> int:
         """Tasks with a result."""
-        return self.done + self.failed + self.cancelled
+        return self.done + self.failed + self.cancelled + self.pending
 
     @property
     def total(self) -> int:
@@ -130,7 +131,7 @@ def counts(queue: Queue) -> Counts:
     )
 
 
-def add_tasks(queue: Queue, tasks: Iterable[Task]) -> None:
+def add_tasks(queue: Queue, tasks: Iterable[QueuedTask]) -> None:
     """Adds the tasks that are new. Raises TaskFileError for an id that was another task's."""
     with queue.transaction(durable=True) as db:
         for task in tasks:

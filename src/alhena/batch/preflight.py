@@ -13,7 +13,7 @@ from alhena.agent.between_prompts import find_upcoming
 from alhena.agent.toolset.options import RecordOptions, SessionSpec
 from alhena.batch.engine import RunConfig
 from alhena.batch.errors import TaskFileError
-from alhena.batch.tasks import Task
+from alhena.batch.tasks import QueuedTask
 from alhena.batch.worker import agent_of
 from alhena.chat.estimates import config_tokens, content_tokens, text_tokens
 from alhena.config.effective_settings import open_place
@@ -53,7 +53,7 @@ Kind = tuple[str | None, str | None, str | None, str]
 """Model, service tier, approval mode and directory of a task."""
 
 
-async def require_usable(config: RunConfig, tasks: Iterable[Task]) -> None:
+async def require_usable(config: RunConfig, tasks: Iterable[QueuedTask]) -> None:
     """Opens a session for each model, tier and mode of the tasks. Raises what would keep tasks from
     running: ConfigError, CredentialsError, InputError."""
     problem = None if config.model is None else model_name_problem(config.model)
@@ -69,7 +69,7 @@ async def require_usable(config: RunConfig, tasks: Iterable[Task]) -> None:
             await _open_session(config, task)
 
 
-async def plan_tasks(config: RunConfig, tasks: Sequence[Task]) -> list[PlannedTask]:
+async def plan_tasks(config: RunConfig, tasks: Sequence[QueuedTask]) -> list[PlannedTask]:
     """The tasks with estimates. Where a cluster has the key, and this machine has none, the
     instructions and tools are not counted. Raises as `require_usable`."""
     prices = Prices(open_place(Path(config.cwd), os.environ).settings.model.prices)
@@ -140,16 +140,16 @@ def _bounds(planned: Sequence[PlannedTask], config: RunConfig) -> list[str]:
     return [f"The limits stop the run at {money(min(bounds))}."]
 
 
-def _kind(task: Task, config: RunConfig) -> Kind:
+def _kind(task: QueuedTask, config: RunConfig) -> Kind:
     return task.model, task.service_tier, task.approval_mode, str(_directory(task, config))
 
 
-def _directory(task: Task, config: RunConfig) -> Path:
+def _directory(task: QueuedTask, config: RunConfig) -> Path:
     """The directory whose settings a task has."""
     return Path((task.repo or "").partition("#")[0] or task.cwd or config.cwd)
 
 
-async def _open_session(config: RunConfig, task: Task) -> FirstRequest:
+async def _open_session(config: RunConfig, task: QueuedTask) -> FirstRequest:
     """Opens a session as the task would, without record and servers. Raises ConfigError,
     CredentialsError, InputError."""
     agent = agent_of(config, task, _directory(task, config))

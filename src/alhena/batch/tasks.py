@@ -25,7 +25,7 @@ _JSON_COLUMNS = ("limits", "output_schema", "env")
 _OTHER_NAMES = {"serviceTier": "service_tier"}
 
 
-class Task(
+class QueuedTask(
     msgspec.Struct,
     frozen=True,
     kw_only=True,
@@ -61,11 +61,11 @@ def key_of(task_id: str) -> str:
 
 Numbered = tuple[str | int, object]
 """A place, such as `tasks.csv:3` or the number of a line, and the fields of a task there."""
-_FIELDS = frozenset(Task.__struct_fields__)
+_FIELDS = frozenset(QueuedTask.__struct_fields__)
 _PLAIN = {"id", "prompt"}
 
 
-def read_tasks(source: str, stdin: BinaryIO | None, cwd: Path) -> list[Task]:
+def read_tasks(source: str, stdin: BinaryIO | None, cwd: Path) -> list[QueuedTask]:
     """The tasks of a JSON lines file, a CSV file, a folder of prompts, or of `-`, standard input.
     Raises TaskFileError."""
     try:
@@ -87,7 +87,7 @@ def read_tasks(source: str, stdin: BinaryIO | None, cwd: Path) -> list[Task]:
         ) from error
 
 
-def each_file(pattern: str, template: str, cwd: Path) -> list[Task]:
+def each_file(pattern: str, template: str, cwd: Path) -> list[QueuedTask]:
     """A task for each file of a pattern (`**` is any depth): the template with its path in the
     place of `{path}`. Raises TaskFileError."""
     if "{path}" not in template:
@@ -105,7 +105,7 @@ def each_file(pattern: str, template: str, cwd: Path) -> list[Task]:
     return check_tasks(((name, fields) for name, fields in zip(names, prompts, strict=True)), cwd)
 
 
-def check_given_tasks(tasks: Iterable[str | Mapping[str, Any]], cwd: Path) -> list[Task]:
+def check_given_tasks(tasks: Iterable[str | Mapping[str, Any]], cwd: Path) -> list[QueuedTask]:
     """The tasks of a program: prompts, or mappings of fields. Raises TaskFileError."""
     given = (
         (f"tasks[{index}]", {"prompt": task} if isinstance(task, str) else task)
@@ -114,14 +114,14 @@ def check_given_tasks(tasks: Iterable[str | Mapping[str, Any]], cwd: Path) -> li
     return check_tasks(given, cwd)
 
 
-def check_tasks(numbered: Iterable[Numbered], cwd: Path, source: str = "") -> list[Task]:
+def check_tasks(numbered: Iterable[Numbered], cwd: Path, source: str = "") -> list[QueuedTask]:
     """The tasks, directories absolute, ids unique. `source` is the file whose lines have numbers.
     Raises TaskFileError with all problems."""
 
     def describe(place: str | int) -> str:
         return place if isinstance(place, str) else f"{source}:{place}"
 
-    tasks: list[Task] = []
+    tasks: list[QueuedTask] = []
     problems: list[str] = []
     places: dict[str, str | int] = {}
     check = TaskCheck(cwd)
@@ -160,12 +160,14 @@ class TaskCheck:
         self._schemas: dict[bytes, str | None] = {}
         self._repositories: dict[str, str | None] = {}
 
-    def read(self, fields: object, places: Mapping[str, object]) -> tuple[list[str], Task | None]:
+    def read(
+        self, fields: object, places: Mapping[str, object]
+    ) -> tuple[list[str], QueuedTask | None]:
         """The problems of a task, each beginning with its field, and the task, if it is one.
         `places` has the ids so far."""
         if isinstance(fields, dict) and fields.keys() == _PLAIN:  # most of a long file
             with suppress(msgspec.ValidationError):
-                return [], msgspec.convert(fields, Task)
+                return [], msgspec.convert(fields, QueuedTask)
         if isinstance(fields, str):
             return [fields], None
         if not isinstance(fields, Mapping):
@@ -178,7 +180,7 @@ class TaskCheck:
         problems: list[str] = []
         given = named
         if not named.keys() <= _FIELDS:
-            problems += _unknown_fields(named, Task.__struct_fields__)
+            problems += _unknown_fields(named, QueuedTask.__struct_fields__)
             given = {name: named[name] for name in named if name in _FIELDS}
         if isinstance(limits := given.get("limits"), Mapping):
             limits = cast("Mapping[str, Any]", limits)
@@ -191,14 +193,14 @@ class TaskCheck:
             if isinstance(given.get(name), str):
                 given[name] = os.path.normpath(self._cwd / os.path.expanduser(given[name]))
         try:
-            task = msgspec.convert(given, Task)
+            task = msgspec.convert(given, QueuedTask)
         except msgspec.ValidationError:
             problems += _take_invalid_fields(given)
-            rest = msgspec.convert({"id": "-", "prompt": "-", **given}, Task)
+            rest = msgspec.convert({"id": "-", "prompt": "-", **given}, QueuedTask)
             return [*problems, *self._find_unusable(rest)], None
         return [*problems, *self._find_unusable(task)], task
 
-    def _find_unusable(self, task: Task) -> Iterator[str]:
+    def _find_unusable(self, task: QueuedTask) -> Iterator[str]:
         """Values of the right type that cannot be used."""
         if task.repo is not None:
             if task.repo not in self._repositories:
@@ -243,7 +245,7 @@ def _take_invalid_fields(given: dict[str, Any]) -> Iterator[str]:
         for inner, each in parts.items():
             try:
                 tried = {"id": "-", "prompt": "-", name: {inner: each} if split else each}
-                msgspec.convert(tried, Task)
+                msgspec.convert(tried, QueuedTask)
             except msgspec.ValidationError as error:
                 text = str(error).partition(" - at `$")[0]
                 field = f"{name}.{inner}" if split else name

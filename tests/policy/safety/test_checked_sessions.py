@@ -212,7 +212,7 @@ async def test_the_calls_of_a_subagent_are_checked_like_all_others(
     assert "lies in .git, which is protected" in answer["error"]
 
 
-def explained(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+def explain_policy(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     code = run(["policy", "explain", "--tool", "write_file", "--args", '{"file_path": "x"}', *argv])
     out, _ = capsys.readouterr()
     assert code == 0
@@ -225,10 +225,12 @@ def test_an_explanation_names_the_checkers_that_would_be_asked_and_asks_none(
     checker(home, "mine", f"open({str(project / 'ran')!r}, 'w')")
     policy(home, external("mine", toolName='"write_file"'), table(toolName='"glob"'))
     source = f"{home}/.gemini/policies/checks.toml:1, safety_checker 1"
-    assert f'  before it runs, the safety checker "mine" ({source}) is asked\n' in explained(capsys)
-    told = json.loads(explained(capsys, "--json"))
+    assert f'  before it runs, the safety checker "mine" ({source}) is asked\n' in explain_policy(
+        capsys
+    )
+    told = json.loads(explain_policy(capsys, "--json"))
     assert told["checkers"] == [{"name": "mine", "type": "external", "source": source}]
-    assert "checkers" not in json.loads(explained(capsys, "--json", "--mode", "plan"))
+    assert "checkers" not in json.loads(explain_policy(capsys, "--json", "--mode", "plan"))
     assert not (project / "ran").exists()
 
 

@@ -28,14 +28,14 @@ def registry(folder: Path, admin: Path) -> CheckerRegistry:
     return CheckerRegistry(folder, admin, admin_owner=ME)
 
 
-def found(folder: Path, admin: Path, name: str = "mine", tier: Tier = Tier.USER) -> Path:
+def find_checker(folder: Path, admin: Path, name: str = "mine", tier: Tier = Tier.USER) -> Path:
     (checker,) = checkers(external(name), tier=tier)
     return registry(folder, admin).program(checker)
 
 
 def refusal(folder: Path, admin: Path, name: str = "mine") -> str:
     with pytest.raises(CheckerError) as refused:
-        found(folder, admin, name)
+        find_checker(folder, admin, name)
     return str(refused.value)
 
 
@@ -44,9 +44,9 @@ def test_a_name_means_a_program_of_the_user_or_else_of_the_administrator(
     folder: Path, admin: Path
 ) -> None:
     theirs = program(admin, "mine", "")
-    assert found(folder, admin) == theirs.resolve()
+    assert find_checker(folder, admin) == theirs.resolve()
     mine = program(folder, "mine", "")
-    assert found(folder, admin) == mine.resolve()
+    assert find_checker(folder, admin) == mine.resolve()
 
 
 @pytest.mark.requirement("POL-10")
@@ -55,9 +55,9 @@ def test_an_administrators_policy_never_means_a_program_of_the_user(
 ) -> None:
     program(folder, "mine", "")
     with pytest.raises(CheckerError, match=f"there is no {admin}/mine"):
-        found(folder, admin, tier=Tier.ADMIN)
+        find_checker(folder, admin, tier=Tier.ADMIN)
     theirs = program(admin, "mine", "")
-    assert found(folder, admin, tier=Tier.ADMIN) == theirs.resolve()
+    assert find_checker(folder, admin, tier=Tier.ADMIN) == theirs.resolve()
 
 
 def test_what_is_not_there_is_named_with_the_places_it_was_looked_for(
@@ -104,7 +104,7 @@ def test_a_link_counts_as_the_file_it_leads_to(folder: Path, admin: Path, tmp_pa
     bin_folder.mkdir(mode=0o755)
     real = program(bin_folder, "real", "")
     (folder / "mine").symlink_to(real)
-    assert found(folder, admin) == real.resolve()
+    assert find_checker(folder, admin) == real.resolve()
     bin_folder.chmod(0o777)
     assert refusal(folder, admin) == f"{bin_folder} can be written by others than its owner"
 

@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
     return directory(tmp_path)
 
 
-async def checked(
+async def run_checker(
     folder: Path, *tables: str, decision: Decision = ALLOWED, **args: Any
 ) -> Decision:
     return await checks(folder, *tables).check(call(**args), decision, context(Path.cwd()))
@@ -61,15 +61,15 @@ def ran(folder: Path) -> str:
 @pytest.mark.requirement("POL-10")
 async def test_an_allow_leaves_the_decision_as_it_is(folder: Path) -> None:
     told = saying(folder, "fine", "allow")
-    assert await checked(folder, told) is ALLOWED
-    assert await checked(folder, told, decision=ASKED) is ASKED
+    assert await run_checker(folder, told) is ALLOWED
+    assert await run_checker(folder, told, decision=ASKED) is ASKED
     assert ran(folder) == "fine fine "
 
 
 @pytest.mark.requirement("POL-10")
 async def test_a_denial_is_a_denial_and_names_the_checker_and_its_file(folder: Path) -> None:
     for before in (ALLOWED, ASKED):
-        found = await checked(folder, saying(folder, "strict", "deny", "No."), decision=before)
+        found = await run_checker(folder, saying(folder, "strict", "deny", "No."), decision=before)
         assert found.outcome is DENY
         assert found.reason == (
             'denied by the safety checker "strict" (p.toml:1, safety_checker 1): No'
@@ -82,13 +82,13 @@ async def test_a_denial_is_a_denial_and_names_the_checker_and_its_file(folder: P
 @pytest.mark.requirement("POL-10")
 async def test_a_question_is_asked_also_where_a_rule_asks_already(folder: Path) -> None:
     told = saying(folder, "unsure", "ask_user", "Is this meant?")
-    found = await checked(folder, told)
+    found = await run_checker(folder, told)
     assert found.outcome is ASK
     assert found.rule is not None
     assert found.rule.decision is ASK
     label = 'the safety checker "unsure" (p.toml:1, safety_checker 1)'
     assert found.reason == f"approval required by {label}: Is this meant?"
-    found = await checked(folder, told, decision=ASKED)
+    found = await run_checker(folder, told, decision=ASKED)
     assert found.reason == (
         f"approval required by {label}: Is this meant?; also approval required by a rule"
     )
@@ -103,7 +103,7 @@ async def test_a_question_is_a_denial_where_nobody_can_be_asked(folder: Path) ->
 
 @pytest.mark.requirement("POL-10")
 async def test_what_the_rules_deny_is_not_put_to_checkers(folder: Path) -> None:
-    assert await checked(folder, saying(folder, "fine", "allow"), decision=DENIED) is DENIED
+    assert await run_checker(folder, saying(folder, "fine", "allow"), decision=DENIED) is DENIED
     assert ran(folder) == ""
 
 
@@ -119,7 +119,7 @@ async def test_they_are_asked_in_order_until_one_denies(folder: Path) -> None:
     for name, (decision, priority) in said.items():
         saying(folder, name, decision)
         tables.append(external(name, priority=str(priority)))
-    found = await checked(folder, *tables)
+    found = await run_checker(folder, *tables)
     assert (found.outcome, '"strict"' in found.reason) == (DENY, True)
     assert ran(folder) == "unsure strict "
 
@@ -139,7 +139,7 @@ async def test_a_checker_that_fails_denies_and_says_how(
 ) -> None:
     program(folder, "broken", body)
     for before in (ALLOWED, ASKED):
-        found = await checked(folder, external("broken"), decision=before)
+        found = await run_checker(folder, external("broken"), decision=before)
         assert found.outcome is DENY
         assert 'the safety checker "broken"' in found.reason
         assert reason in found.reason
@@ -222,14 +222,14 @@ async def test_it_is_told_only_the_context_that_it_requires(
 ) -> None:
     program(folder, "curious", "answer('deny', reason=' '.join(json.load(sys.stdin)['context']))")
     tables = external("curious", checker_required_context=json.dumps(wanted))
-    found = await checked(folder, tables)
+    found = await run_checker(folder, tables)
     said = str(found.deny_message).partition(": ")[2]
     assert said.split() == sorted([*wanted, "policy"])
 
 
 async def test_what_it_says_is_one_short_line_without_control_characters(folder: Path) -> None:
     saying(folder, "loud", "deny", "a\n\n\x1b[2Jb\u202e" + "x" * 5000)
-    found = await checked(folder, external("loud"))
+    found = await run_checker(folder, external("loud"))
     said = str(found.deny_message)
     assert said.startswith('Safety checker "loud": a \\x1b[2Jb\\u202ex')
     assert len(said) < 1100
@@ -238,14 +238,14 @@ async def test_what_it_says_is_one_short_line_without_control_characters(folder:
 
 @pytest.mark.requirement("POL-10")
 async def test_allowed_path_checks_the_call_of_any_tool(folder: Path) -> None:
-    found = await checked(folder, table(), file_path="/etc/passwd")
+    found = await run_checker(folder, table(), file_path="/etc/passwd")
     assert found.outcome is DENY
     assert found.deny_message == (
         'Safety checker "allowed-path": Path "/etc/passwd" in argument "file_path" is outside of '
         "the allowed workspace directories."
     )
-    assert (await checked(folder, table(), file_path=".vscode/x")).outcome is ASK
-    assert await checked(folder, table(), file_path="a") is ALLOWED
+    assert (await run_checker(folder, table(), file_path=".vscode/x")).outcome is ASK
+    assert await run_checker(folder, table(), file_path="a") is ALLOWED
 
 
 @pytest.mark.requirement("POL-10")
@@ -263,7 +263,7 @@ async def test_arguments_that_have_no_json_form_are_denied(folder: Path) -> None
     for _ in range(100_000):
         deep = [deep]
     for value in (deep, object()):
-        found = await checked(folder, told, value=value)
+        found = await run_checker(folder, told, value=value)
         assert (found.outcome, "cannot be asked" in found.reason) == (DENY, True)
     assert ran(folder) == ""
 

@@ -164,7 +164,7 @@ def as_written(parts: list[dict[str, Any]]) -> Any:
     return parts[0]["text"] if len(parts) == 1 and parts[0]["type"] == "text" else parts
 
 
-def signed(signature: str) -> dict[str, Any]:
+def signed_part(signature: str) -> dict[str, Any]:
     return {"extra_content": {"google": {"thought_signature": signature}}}
 
 
@@ -174,7 +174,7 @@ def openai_answers(draw: st.DrawFn, turn: int) -> dict[str, Any]:
     if draw(st.booleans()):
         message["reasoning_content"] = draw(texts)
     if message["content"] and draw(st.booleans()):
-        message |= signed(draw(opaque))
+        message |= signed_part(draw(opaque))
     calls: list[dict[str, Any]] = []
     for number in range(draw(st.integers(0 if message["content"] else 1, 3))):
         function = {
@@ -182,7 +182,7 @@ def openai_answers(draw: st.DrawFn, turn: int) -> dict[str, Any]:
             "arguments": json.dumps(draw(arguments), separators=(",", ":"), ensure_ascii=False),
         }
         made = {"id": f"call_{turn % 2}_{number}", "type": "function", "function": function}
-        calls.append(made | (signed(draw(opaque)) if draw(st.booleans()) else {}))
+        calls.append(made | (signed_part(draw(opaque)) if draw(st.booleans()) else {}))
     return message | ({"tool_calls": calls} if calls else {})
 
 

@@ -62,7 +62,7 @@ def read(*events: dict[str, Any], names: ToolNameMap = NAMES) -> list[GenerateCo
     return chunks + reader.finish()
 
 
-def said(chunks: list[GenerateContentResponse]) -> list[Any]:
+def parts_of(chunks: list[GenerateContentResponse]) -> list[Any]:
     """The parts: texts as they are, calls as (id, name, args)."""
     told: list[Any] = []
     for part in (part for chunk in chunks for part in chunk.parts):
@@ -71,12 +71,12 @@ def said(chunks: list[GenerateContentResponse]) -> list[Any]:
     return told
 
 
-def called(chunks: list[GenerateContentResponse]) -> list[tuple[str, Any]]:
+def calls_of(chunks: list[GenerateContentResponse]) -> list[tuple[str, Any]]:
     calls = [part.function_call for chunk in chunks for part in chunk.parts]
     return [(call.name, call.args) for call in calls if call is not None]
 
 
-def ended(chunks: list[GenerateContentResponse]) -> tuple[str | None, str | None]:
+def end_of_answer(chunks: list[GenerateContentResponse]) -> tuple[str | None, str | None]:
     [candidate] = chunks[-1].candidates
     return candidate.finish_reason, candidate.finish_message
 
@@ -89,8 +89,8 @@ def test_a_call_that_the_limit_cut_off_is_left_out_and_named(
     half = [piece(1, first)] if first else []
     stops = [stop(1)] if closed else []
     chunks = read(*words(0, "now"), use(1, "f"), *half, *stops, *end("max_tokens"))
-    assert said(chunks) == ["now"]
-    assert ended(chunks) == ("MAX_TOKENS", f"{CUT_CALL}f")
+    assert parts_of(chunks) == ["now"]
+    assert end_of_answer(chunks) == ("MAX_TOKENS", f"{CUT_CALL}f")
     whole = anthropic.read_response(
         {
             "content": [
@@ -102,8 +102,8 @@ def test_a_call_that_the_limit_cut_off_is_left_out_and_named(
         NAMES,
         ids(),
     )
-    assert said([whole]) == ["now"]
-    assert ended([whole]) == ("MAX_TOKENS", f"{CUT_CALL}f")
+    assert parts_of([whole]) == ["now"]
+    assert end_of_answer([whole]) == ("MAX_TOKENS", f"{CUT_CALL}f")
 
 
 def test_a_call_before_the_limit_is_carried_out() -> None:
@@ -112,17 +112,17 @@ def test_a_call_before_the_limit_is_carried_out() -> None:
         *(use(1, "g", "u"), piece(1, '{"b'), stop(1)),
         *end("max_tokens"),
     )
-    assert said(chunks) == [("t", "f", {"a": 1})]
-    assert ended(chunks) == ("MAX_TOKENS", f"{CUT_CALL}g")
+    assert parts_of(chunks) == [("t", "f", {"a": 1})]
+    assert end_of_answer(chunks) == ("MAX_TOKENS", f"{CUT_CALL}g")
     only = read(use(0, "f"), stop(0), *words(1, "and"), *end("max_tokens"))
-    assert said(only) == [("t", "f", {}), "and"]
-    assert ended(only) == ("MAX_TOKENS", None)
+    assert parts_of(only) == [("t", "f", {}), "and"]
+    assert end_of_answer(only) == ("MAX_TOKENS", None)
 
 
 def test_a_call_that_cannot_be_read_is_malformed() -> None:
     chunks = read(use(0, "f"), piece(0, '{"a": "lo'), stop(0), *end("tool_use"))
-    assert said(chunks) == []
-    assert ended(chunks)[0] == "MALFORMED_FUNCTION_CALL"
+    assert parts_of(chunks) == []
+    assert end_of_answer(chunks)[0] == "MALFORMED_FUNCTION_CALL"
     nameless = {
         "content": [{"type": "tool_use", "id": "t", "input": {}}],
         "stop_reason": "tool_use",
@@ -134,8 +134,8 @@ def test_a_call_that_cannot_be_read_is_malformed() -> None:
 
 def test_a_call_needs_no_end_of_its_block() -> None:
     chunks = read(use(0, "f"), piece(0, '{"a":1}'), use(1, "g", "u"), *end("tool_use"))
-    assert said(chunks) == [("t", "f", {"a": 1}), ("u", "g", {})]
-    assert ended(chunks) == ("STOP", None)
+    assert parts_of(chunks) == [("t", "f", {"a": 1}), ("u", "g", {})]
+    assert end_of_answer(chunks) == ("STOP", None)
 
 
 def test_blocks_may_come_side_by_side_or_without_a_number() -> None:
@@ -143,23 +143,23 @@ def test_blocks_may_come_side_by_side_or_without_a_number() -> None:
         *(use(0, "f"), use(1, "g", "u"), piece(1, '{"b"'), piece(0, '{"a"')),
         *(piece(0, ":1}"), piece(1, ":2}"), stop(0), stop(1), *end("tool_use")),
     )
-    assert said(mixed) == [("t", "f", {"a": 1}), ("u", "g", {"b": 2})]
+    assert parts_of(mixed) == [("t", "f", {"a": 1}), ("u", "g", {"b": 2})]
     bare = read(use(None, "f"), piece(None, '{"a":1}'), use(None, "g", "u"), *end("tool_use"))
-    assert said(bare) == [("t", "f", {"a": 1}), ("u", "g", {})]
+    assert parts_of(bare) == [("t", "f", {"a": 1}), ("u", "g", {})]
 
 
 def test_calls_come_back_under_our_names() -> None:
     theirs = NAMES.original("issues.list")
     assert "." not in theirs
     chunks = read(use(0, theirs), stop(0), *end("tool_use"))
-    assert said(chunks) == [("t", "issues.list", {})]
+    assert parts_of(chunks) == [("t", "issues.list", {})]
 
 
 @pytest.mark.parametrize("given", [{"input": {"a": 1}}, {"input": ""}, {"input": '{"a":1}'}])
 def test_arguments_may_stand_in_the_block_itself(given: dict[str, Any]) -> None:
     pieces = [piece(0, '{"a":1}')] if not given["input"] else [piece(0, "")]
     chunks = read(use(0, "f", **given), *pieces, stop(0), *end("tool_use"))
-    assert said(chunks) == [("t", "f", {"a": 1})]
+    assert parts_of(chunks) == [("t", "f", {"a": 1})]
 
 
 def test_thinking_may_stand_whole_at_the_beginning_of_its_block() -> None:
@@ -176,16 +176,16 @@ def test_thinking_may_stand_whole_at_the_beginning_of_its_block() -> None:
 @pytest.mark.parametrize("odd", [{}, {"type": None}, {"type": "news"}, {"type": 3}])
 def test_events_that_say_nothing_change_nothing(odd: dict[str, Any]) -> None:
     chunks = read(odd, *words(0, "hi"), odd, *end("end_turn", output_tokens=2))
-    assert said(chunks) == ["hi"]
-    assert ended(chunks) == ("STOP", None)
+    assert parts_of(chunks) == ["hi"]
+    assert end_of_answer(chunks) == ("STOP", None)
 
 
 @pytest.mark.parametrize("usage", [None, [], {"input_tokens": 1.5, "output_tokens": "x"}, "many"])
 def test_an_answer_is_not_given_up_for_its_token_counts(usage: Any) -> None:
     delta = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage}
-    assert said(read(*words(0, "hi"), delta)) == ["hi"]
+    assert parts_of(read(*words(0, "hi"), delta)) == ["hi"]
     body = {"content": [{"type": "text", "text": "hi"}], "stop_reason": "end_turn", "usage": usage}
-    assert said([anthropic.read_response(body, NAMES, ids())]) == ["hi"]
+    assert parts_of([anthropic.read_response(body, NAMES, ids())]) == ["hi"]
 
 
 @pytest.mark.parametrize(
@@ -207,27 +207,33 @@ def test_an_answer_without_a_reason_for_its_end_has_one_if_it_holds_something() 
     text = {"content": [{"type": "text", "text": "hi"}]}
     assert anthropic.read_response(text, NAMES, ids()).finish_reason == "STOP"
     assert anthropic.read_response({"content": []}, NAMES, ids()).finish_reason is None
-    assert ended(read(*words(0, "hi"))) == ("STOP", NO_REASON)
-    assert ended(read(*words(0, "hi"), use(1, "f"), piece(1, '{"a":1}'), stop(1))) == (None, None)
-    assert ended(read(use(0, "f"), stop(0))) == (None, None)
-    assert ended(read()) == (None, None)
+    assert end_of_answer(read(*words(0, "hi"))) == ("STOP", NO_REASON)
+    assert end_of_answer(read(*words(0, "hi"), use(1, "f"), piece(1, '{"a":1}'), stop(1))) == (
+        None,
+        None,
+    )
+    assert end_of_answer(read(use(0, "f"), stop(0))) == (None, None)
+    assert end_of_answer(read()) == (None, None)
     empty = {"content": [], "stop_reason": "end_turn"}
     assert anthropic.read_response(empty, NAMES, ids()).finish_reason == "STOP"
 
 
 def test_a_call_of_which_only_the_name_came_before_a_bare_end_is_left_out() -> None:
-    assert called(read(use(0, "f"), stop(0))) == [("f", {})]  # its block has an end
+    assert calls_of(read(use(0, "f"), stop(0))) == [("f", {})]  # its block has an end
     for events in ([use(0, "f")], [*words(0, "hi"), use(1, "f")]):
-        assert called(read(*events)) == []
-        assert ended(read(*events)) == (None, None)
+        assert calls_of(read(*events)) == []
+        assert end_of_answer(read(*events)) == (None, None)
     begun = [use(0, "f"), piece(0, '{"a":1}'), stop(0), use(1, "g")]
-    assert called(read(*begun)) == [("f", {"a": 1})]
+    assert calls_of(read(*begun)) == [("f", {"a": 1})]
 
 
 def test_a_call_that_cannot_be_read_before_words_was_not_cut_off_by_the_output_limit() -> None:
     broken = [use(0, "f"), piece(0, '{"a": '), stop(0)]
-    assert ended(read(*broken, *words(1, "hi"), *end("max_tokens")))[0] == "MALFORMED_FUNCTION_CALL"
-    assert ended(read(*broken, *end("max_tokens")))[0] == "MAX_TOKENS"
+    assert (
+        end_of_answer(read(*broken, *words(1, "hi"), *end("max_tokens")))[0]
+        == "MALFORMED_FUNCTION_CALL"
+    )
+    assert end_of_answer(read(*broken, *end("max_tokens")))[0] == "MAX_TOKENS"
     use_block = {"type": "tool_use", "id": "t", "name": "f", "input": '{"a": '}
     said = {"type": "text", "text": "hi"}
     for content, reason in (
@@ -242,7 +248,7 @@ def test_a_number_too_long_to_be_read_is_a_call_that_cannot_be() -> None:
     long = '{"a": %s}' % ("1" * 5000)
     for text in (long, "{}" + long):
         answer = read(use(0, "f"), piece(0, text), stop(0), *end("tool_use"))
-        assert ended(answer)[0] == "MALFORMED_FUNCTION_CALL"
+        assert end_of_answer(answer)[0] == "MALFORMED_FUNCTION_CALL"
 
 
 cuts = st.lists(st.integers(0, 60), max_size=4)

@@ -29,7 +29,7 @@ def assistant(*blocks: Any) -> dict[str, Any]:
     return {"role": "assistant", "content": list(blocks)}
 
 
-def called(*calls: Any) -> dict[str, Any]:
+def message_with_calls(*calls: Any) -> dict[str, Any]:
     return {"role": "assistant", "content": None, "tool_calls": list(calls)}
 
 
@@ -80,11 +80,15 @@ def test_a_bad_anthropic_conversation_is_refused_with_its_place(
     [
         ([], "messages", "no message"),
         ([{"role": "function", "content": "x"}], "messages[0].role", "not supported"),
-        ([ASK, called(CALL)], "messages", 'the results of the calls "t1"'),
-        ([ASK, called(CALL, CALL), TOLD], "messages[1]", "two calls of one message"),
+        ([ASK, message_with_calls(CALL)], "messages", 'the results of the calls "t1"'),
+        ([ASK, message_with_calls(CALL, CALL), TOLD], "messages[1]", "two calls of one message"),
         ([ASK, TOLD], "messages[1]", "does not make"),
-        ([ASK, called(CALL), ASK], "messages[2]", 'the results of the calls "t1"'),
-        ([ASK, {**called(), "function_call": {}}], "messages[1].function_call", "use tool_calls"),
+        ([ASK, message_with_calls(CALL), ASK], "messages[2]", 'the results of the calls "t1"'),
+        (
+            [ASK, {**message_with_calls(), "function_call": {}}],
+            "messages[1].function_call",
+            "use tool_calls",
+        ),
         ([{"role": "user", "content": [{"type": "image_url"}]}], "messages[0].content[0].type", ""),
         (
             [user({"type": "image_url", "image_url": {"url": "data:image/png,xx"}})],

@@ -37,13 +37,13 @@ PLAIN = {
 }
 
 
-def sent(**body: Any) -> dict[str, Any]:
+def send_body(**body: Any) -> dict[str, Any]:
     return openai.write_request(gemini.read_request({**ASK, **body}, "m"), new_id=ids())
 
 
 def test_parameters_in_the_apis_own_form_are_json_schema_elsewhere() -> None:
     declared = {"functionDeclarations": [{"name": "f", "parameters": CITY}, {"name": "g"}]}
-    first, second = (tool["function"] for tool in sent(tools=[declared])["tools"])
+    first, second = (tool["function"] for tool in send_body(tools=[declared])["tools"])
     assert first["parameters"] == PLAIN
     assert second["parameters"] == {"type": "object"}
 
@@ -53,7 +53,7 @@ def test_parameters_in_the_apis_own_form_are_json_schema_elsewhere() -> None:
 )
 def test_a_schema_for_the_answer_is_one_in_either_form(key: str, schema: Any) -> None:
     settings = {"responseMimeType": "application/json", key: schema}
-    asked = sent(generationConfig=settings)["response_format"]
+    asked = send_body(generationConfig=settings)["response_format"]
     assert asked == {"type": "json_schema", "json_schema": {"name": "answer", "schema": PLAIN}}
 
 
@@ -167,12 +167,12 @@ def test_what_would_change_the_answer_and_cannot_be_asked_for_is_refused(
     body: dict[str, Any], place: str
 ) -> None:
     with pytest.raises(DialectError) as raised:
-        sent(**body)
+        send_body(**body)
     assert raised.value.path == place
 
 
 def test_what_changes_no_answer_is_left_out() -> None:
-    body = sent(
+    body = send_body(
         labels={"a": "b"},
         safetySettings=[{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}],
         generationConfig={"candidateCount": 1, "responseModalities": ["TEXT"], "topK": 3},
@@ -196,7 +196,7 @@ def test_what_changes_no_answer_is_left_out() -> None:
 def test_how_much_may_be_thought_is_an_effort_elsewhere(
     thinking: dict[str, Any], effort: str | None
 ) -> None:
-    asked = sent(generationConfig={"thinkingConfig": thinking})
+    asked = send_body(generationConfig={"thinkingConfig": thinking})
     assert asked.get("reasoning_effort") == effort
 
 
@@ -213,7 +213,7 @@ def test_a_document_by_its_url_is_no_picture() -> None:
         {"fileData": {"mimeType": "image/png", "fileUri": "https://e.example/x.png"}},
         {"fileData": {"fileUri": "https://e.example/y"}},
     ]
-    (message,) = sent(contents=[{"role": "user", "parts": files}])["messages"]
+    (message,) = send_body(contents=[{"role": "user", "parts": files}])["messages"]
     assert message["content"] == [
         {"type": "text", "text": "[application/pdf: https://e.example/x.pdf]"},
         {"type": "image_url", "image_url": {"url": "https://e.example/x.png"}},

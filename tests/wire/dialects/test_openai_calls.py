@@ -39,7 +39,7 @@ def parts_of(answer: list[GenerateContentResponse]) -> list[Part]:
     return [part for one in answer for part in one.parts]
 
 
-def called(*chunks: list[dict[str, Any]]) -> list[Called]:
+def collect_calls(*chunks: list[dict[str, Any]]) -> list[Called]:
     """The calls of a stream that has these elements in its chunks, each with an id of its own."""
     answer = read(*(delta(tool_calls=one) for one in chunks), delta("tool_calls"))
     assert answer[-1].finish_reason == "STOP", answer[-1]
@@ -137,7 +137,7 @@ STREAMS: dict[str, tuple[list[list[dict[str, Any]]], list[Called]]] = {
 @for_each("form", STREAMS)
 def test_no_call_is_lost_however_a_server_marks_its_pieces(form: str) -> None:
     chunks, expected = STREAMS[form]
-    assert called(*chunks) == expected
+    assert collect_calls(*chunks) == expected
 
 
 arguments = st.dictionaries(
@@ -162,7 +162,7 @@ def test_calls_cut_at_any_place_are_whole_again(calls: list[Called], data: st.Da
             call_id = f"call_{at}" if has_ids and first else None
             index = at if has_indexes else None
             chunks.append([piece(index, call_id, name if first else None, each)])
-    assert called(*chunks) == calls
+    assert collect_calls(*chunks) == calls
 
 
 def test_calls_in_the_form_before_tool_calls_are_read() -> None:

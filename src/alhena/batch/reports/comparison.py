@@ -116,7 +116,7 @@ def paired_difference(pairs: Sequence[tuple[float, float]]) -> PairedDifference:
     """The difference of pairs, with its bounds by bootstrap; the same for the same pairs."""
     count = len(pairs)
     differences = [second - first for first, second in pairs]
-    low, high = _bounds(differences)
+    low, high = mean_bounds(differences)
     return PairedDifference(
         first=sum(first for first, _ in pairs) / count,
         second=sum(second for _, second in pairs) / count,
@@ -127,8 +127,9 @@ def paired_difference(pairs: Sequence[tuple[float, float]]) -> PairedDifference:
     )
 
 
-def _bounds(values: Sequence[float]) -> tuple[float, float]:
-    """The bounds of the mean with a confidence of 95 %."""
+def mean_bounds(values: Sequence[float]) -> tuple[float, float]:
+    """The bounds of the mean of values with a confidence of 95 %, by bootstrap; the same for the
+    same values."""
     count = len(values)
     if count > _MOST_SAMPLED:
         middle, reach = mean(values), _CONFIDENCE * stdev(values) / count**0.5

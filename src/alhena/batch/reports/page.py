@@ -9,7 +9,7 @@ from urllib.parse import quote
 from alhena.batch.progress import duration
 from alhena.batch.queue import Queue
 from alhena.batch.reports.journals import latest_journal
-from alhena.batch.reports.report import Histogram, Report, group_of
+from alhena.batch.reports.report import Histogram, RunReport, group_of
 from alhena.batch.results import TaskResult
 from alhena.batch.tasks import key_of
 from alhena.config.home import path_within
@@ -50,7 +50,7 @@ return(x<y?-1:x>y?1:0)*(up?1:-1)});rows[0].parentNode.append(...rows)}});show();
 
 
 def write_page(
-    queue: Queue, report: Report, page: Path, prices: Prices, redaction: Redaction
+    queue: Queue, report: RunReport, page: Path, prices: Prices, redaction: Redaction
 ) -> None:
     """Writes the report as a page, and beside it, in a folder of its name, one for each session of
     which the run has the journal, as `alhena trace` does. Raises OSError, QueueError."""
@@ -76,7 +76,7 @@ def write_page(
     page.write_text(_as_html(report, title, links), encoding="utf-8")
 
 
-def _as_html(report: Report, title: str, links: Mapping[str, str]) -> str:
+def _as_html(report: RunReport, title: str, links: Mapping[str, str]) -> str:
     """The report as HTML. `links` are addresses of sessions by the id of their task."""
     numbers = "".join(_row(label, value) for label, value in report.numbers)
     codes = {(each.kind, each.text): str(n) for n, each in enumerate(report.groups)}

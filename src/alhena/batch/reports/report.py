@@ -43,7 +43,7 @@ class Histogram(msgspec.Struct, frozen=True, kw_only=True):
     bins: tuple[int, ...]
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     """Contents of a report: labels with values, failures by kind and by text, histograms of seconds
     and US dollars, and results of tasks, of which `left_out` are not listed."""
 
@@ -56,7 +56,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     left_out: int
 
 
-def report_of(queue: Queue) -> Report:
+def report_of(queue: Queue) -> RunReport:
     """The report of a run as it is now. Raises QueueError."""
     found = counts(queue)
     seconds, costs = array("d"), array("d")
@@ -100,7 +100,7 @@ def report_of(queue: Queue) -> Report:
         FailureGroup(kind=kind, text=text, tasks=int(number), example=str(example))
         for (kind, text), (number, example) in groups.items()
     )
-    return Report(
+    return RunReport(
         numbers=tuple(numbers),
         failures=tuple(kinds.most_common()),
         groups=tuple(sorted(made, key=lambda each: -each.tasks)),
@@ -129,7 +129,7 @@ def histogram_of(values: Sequence[float]) -> Histogram | None:
     return Histogram(width=width, bins=tuple(bins))
 
 
-def as_text(report: Report) -> str:
+def as_text(report: RunReport) -> str:
     """The report as a table."""
     rows = [*report.numbers, *((f"failed: {kind}", f"{n:,}") for kind, n in report.failures)]
     width = max(len(label) for label, _ in rows)

@@ -32,8 +32,8 @@ from alhena.system.workspace import current_directory
 if TYPE_CHECKING:
     from alhena.batch.engine import Engine, RunConfig
     from alhena.batch.queue import Queue
-    from alhena.batch.reports.report import Report
-    from alhena.batch.tasks import Task
+    from alhena.batch.reports.report import RunReport
+    from alhena.batch.tasks import QueuedTask
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -159,7 +159,7 @@ def _new(argv: list[str]) -> int:
         return _carry_out(queue, config)
 
 
-def _tasks(found: argparse.Namespace, cwd: Path) -> "list[Task]":
+def _tasks(found: argparse.Namespace, cwd: Path) -> "list[QueuedTask]":
     from alhena.batch.tasks import each_file, read_tasks
 
     if found.each_file is not None:
@@ -343,7 +343,7 @@ def _report(argv: list[str]) -> int:
     return 0
 
 
-def _write_page(queue: "Queue", found: "Report", page: Path) -> None:
+def _write_page(queue: "Queue", found: "RunReport", page: Path) -> None:
     from alhena.batch.reports.page import write_page
     from alhena.frontends.shared.current_settings import place_here
     from alhena.models.prices import Prices
