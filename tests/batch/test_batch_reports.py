@@ -1,4 +1,4 @@
-"""What is made of results: the page of a report, and the comparison of two runs."""
+"""Reports of runs as pages, and comparisons of two runs."""
 
 import json
 import re

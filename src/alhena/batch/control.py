@@ -20,7 +20,7 @@ from alhena.errors import InputError
 FOLDER, _REFUSED = "control", "refused"
 _LOOK_S = 0.1
 _FIRST_S = 3.0
-"""Seconds in which only the head may take an order: on some file systems nobody else sees its
+"""Seconds in which only the head may take an order: on some file systems no other process sees its
 lock."""
 _OBJECTS_S = 15.0
 """Seconds after which a run in an object store, which has no lock, counts as one without a head."""

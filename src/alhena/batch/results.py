@@ -152,7 +152,7 @@ class ResultsFile:
         found = result_of(result)
         line = {
             "instance_id": found.id,
-            "model_name_or_path": found.model or "",
+            "model_name_or_path": found.model or "unknown",  # a folder of the evaluation
             "model_patch": found.patch or "",
         }
         return msgspec.json.encode(line) + b"\n"

@@ -1,1 +1,1 @@
-"""What is made of the results of runs: reports, pages, comparisons, the journals behind them."""
+"""Reports of runs: their numbers, pages, comparisons, and the journals behind them."""

@@ -192,6 +192,11 @@ def _with_options(config: "RunConfig", found: argparse.Namespace) -> "RunConfig"
     made = _replace_fields(config, given)
     if made.address is not None and made.engine != "ray":
         raise UsageError("--address is for --engine ray.", remedy="Add --engine ray.")
+    if made.form == "swebench" and not made.out.endswith(".jsonl"):
+        raise UsageError(
+            f"the evaluation of SWE-bench does not read {Path(made.out).name}.",
+            remedy="Name the results file *.jsonl.",
+        )
     return made
 
 
