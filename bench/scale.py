@@ -1,6 +1,9 @@
-"""`make bench-scale`: many tasks and many workers, on one machine. TASKS (1,000,000) are queued, get
-results, and are reported; RAY_TASKS (2,000) run on RAY_WORKERS (200) with a model that answers in
-50 ms, where there is only loopback: `unshare -rn sh -c 'ip link set lo up; make bench-scale'`."""
+"""`make bench-scale`: many tasks and many workers, on one machine. TASKS (1,000,000) are queued,
+get results, and are reported; RAY_TASKS (2,000) run on RAY_WORKERS (200) with a model that answers
+in 50 ms, where there is only loopback:
+
+    unshare -rn sh -c 'ip link set lo up; make bench-scale'
+"""
 
 import json
 import os
@@ -32,7 +35,8 @@ from alhena.batch.results import TaskResult
 
 def result(n, name):
     status = "done" if n % 50 else "failed"
-    done = {"answer": "x" * 200} if n % 50 else {"kind": "api_error", "error": f"request {n} failed"}
+    failed = {"kind": "api_error", "error": f"request {n} failed"}
+    done = {"answer": "x" * 200} if n % 50 else failed
     usage = {"requests": 1, "input_tokens": 100, "output_tokens": 10}
     made = TaskResult(id=name, status=status, usage=usage, cost_usd=n % 97 / 1000,
                       duration_s=n % 89 / 10, **done)
@@ -41,8 +45,8 @@ def result(n, name):
 queue = Queue(Path("queue.run"))
 with queue.transaction() as db:
     tasks = db.execute("SELECT n, id FROM tasks ORDER BY n").fetchall()
-    db.executemany("UPDATE tasks SET state = 'ended', place = ?, result = ?, status = ? WHERE n = ?",
-                   (result(*task) for task in tasks))
+    change = "UPDATE tasks SET state = 'ended', place = ?, result = ?, status = ? WHERE n = ?"
+    db.executemany(change, (result(*task) for task in tasks))
 queue.close()
 print(json.dumps(None))
 """

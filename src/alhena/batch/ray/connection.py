@@ -2,12 +2,10 @@
 a trace of C++ for most of what may be missing."""
 
 import json
-import os
 import socket
 import sys
 import threading
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from alhena.errors import ConfigError
@@ -22,8 +20,7 @@ _REMEDY = (
 def require_cluster(ray: Any, address: str) -> None:
     """Raises ConfigError, within some seconds, for a cluster that cannot be used: there is no
     token, no cluster, another token or another version."""
-    if not _has_token():
-        raise ConfigError("there is no token for the Ray cluster.", remedy=_REMEDY)
+    _require_token(ray)
     place = _find_address(address)
     host, _, port = place.rpartition(":")
     try:
@@ -37,15 +34,15 @@ def require_cluster(ray: Any, address: str) -> None:
     _require_version(ray, place, _read_metadata(ray, place))
 
 
-def _has_token() -> bool:
-    environ = os.environ
-    if environ.get("RAY_AUTH_TOKEN", "").strip():
-        return True
-    path = environ.get("RAY_AUTH_TOKEN_PATH") or os.path.expanduser("~/.ray/auth_token")
+def _require_token(ray: Any) -> None:
+    """Raises ConfigError where Ray finds no token."""
+    loader = import_module("ray._raylet").AuthenticationTokenLoader.instance()
     try:
-        return bool(Path(path).read_bytes().strip())
-    except OSError:
-        return False
+        found, why = loader.has_token(), ""
+    except ray.exceptions.AuthenticationError as error:
+        found, why = False, f" ({str(error).partition('. ')[0]})"
+    if not found:
+        raise ConfigError(f"there is no token for the Ray cluster{why}.", remedy=_REMEDY)
 
 
 def _find_address(address: str) -> str:
