@@ -169,7 +169,7 @@ def refusals(run: Run, head: Any) -> dict[str, Any]:
 
     def start(name: str, environ: dict[str, str], address: str) -> "subprocess.Popen[str]":
         out = f"{name.replace(' ', '-')}.jsonl"
-        with patched(environ):
+        with other_variables(environ):
             return run.start(str(tasks), "--out", out, *FLAGS, "--address", address)
 
     started = {name: start(name, *each) for name, each in asked.items()}
@@ -186,7 +186,7 @@ def refusals(run: Run, head: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def patched(environ: dict[str, str]) -> Generator[None]:
+def other_variables(environ: dict[str, str]) -> Generator[None]:
     """Other variables for the processes that a block starts."""
     before = dict(os.environ)
     os.environ.update(environ)
