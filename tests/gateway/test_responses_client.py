@@ -349,6 +349,7 @@ async def test_a_stored_answer_is_continued_read_and_removed():
         with pytest.raises(openai.BadRequestError) as refused:
             await answered(client, "more", stream=False, previous_response_id=first.id)
     assert refused.value.param == "previous_response_id"
+    assert refused.value.code == "previous_response_not_found"
     calls_seen(generator.seen(1))
     assert len(generator.requests) == 2
 

@@ -7,6 +7,7 @@ from alhena.wire.content import USER, Content, FunctionCall, FunctionResponsePar
 from alhena.wire.dialects.conversation import ConversationBuilder, DialectRequest
 from alhena.wire.dialects.fields import (
     Fields,
+    content_pieces,
     limit_of,
     of_next_part,
     old_arguments,
@@ -34,7 +35,7 @@ from alhena.wire.dialects.tool_forms import (
     declare_tool,
     read_tool_choice,
 )
-from alhena.wire.json_values import as_array, as_object
+from alhena.wire.json_values import as_object
 from alhena.wire.request import (
     FunctionDeclaration,
     GenerateContentConfig,
@@ -353,10 +354,7 @@ def input_items(fields: Fields) -> list[Any]:
 
 def _content(item: Fields, key: str = "content") -> list[Fields]:
     """The pieces of a message or an output; a text is one piece."""
-    if as_array(item.value(key)) is None:
-        text = item.text(key)
-        return [Fields({"type": "input_text", "text": text or ""}, item.place(key))]
-    return item.objects(key)
+    return content_pieces(item, key, "input_text")
 
 
 def _texts_of(item: Fields) -> list[Part]:
