@@ -214,7 +214,8 @@ def _read_thinking(fields: Fields) -> ThinkingConfig | None:
 
 class _Items:
     """Builds the contents from the input items. The items of one answer become one content;
-    `_signature` and `_reasoning` wait for the part that they precede."""
+    `_signature` and `_reasoning` wait for the part that they precede; `_dropped` are the ids of
+    calls that are left out, whose outputs are left out too."""
 
     def __init__(self, names: ClientTools) -> None:
         self._names = names
@@ -225,6 +226,7 @@ class _Items:
         self._place = ""
         self._signature: str | None = None
         self._reasoning: list[Item] = []
+        self._dropped: set[str] = set()
 
     def read(self, fields: Fields) -> tuple[Content | None, tuple[Content, ...]]:
         """The system instruction and the contents."""
@@ -253,15 +255,22 @@ class _Items:
             call = self._call(item, kind)
             self._answer(item, [call])
         elif kind in {"function_call_output", "custom_tool_call_output"}:
-            self._flush()
-            response, media = to_response(_pieces(item), failed=False)
-            call_id = item.required_text("call_id")
-            self._conversation.result(call_id, response, media, item.path)
-        elif kind not in _LEFT_OUT:
+            self._output(item)
+        elif kind in _LEFT_OUT:
+            self._dropped.add(word(item, "call_id") or "")
+        else:
             known = (
                 "there are message, reasoning, function_call, custom_tool_call and their outputs"
             )
             raise unknown(item, "type", kind, known)
+
+    def _output(self, item: Fields) -> None:
+        call_id = item.required_text("call_id")
+        if call_id in self._dropped:
+            return
+        self._flush()
+        response, media = to_response(_pieces(item), failed=False)
+        self._conversation.result(call_id, response, media, item.path)
 
     def _message(self, item: Fields) -> None:
         role = item.required_text("role")
