@@ -12,7 +12,7 @@ import pytest
 
 from alhena import Agent
 from alhena.agent import prompt_size
-from alhena.config.settings import ModelSettings, Settings
+from alhena.config.settings import ModelSection, Settings
 from alhena.library.options import AgentOptions
 from alhena.models import OpenAICompatible
 from alhena.models.providers.openai_compatible import openai_from
@@ -351,4 +351,4 @@ def test_schemas_are_reduced_to_what_grammar_engines_take() -> None:
 def test_what_a_server_gets_is_reduced(local: LocalServer) -> None:
     alhena("-m", "openai:m", "-p", "hi", **local.environ)
     assert '"minimum"' in json.dumps(local.asked[0]["tools"])  # of whole numbers it is kept
-    assert ModelSettings().prompt_size is None
+    assert ModelSection().prompt_size is None
