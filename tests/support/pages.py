@@ -16,7 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.patience import PATIENCE_S
-from tests.support.server import Received, Reply, ScriptedServer, call, chunk, json_reply, sse
+from tests.support.server import (
+    WINDOW_PATHS,
+    Received,
+    Reply,
+    ScriptedServer,
+    call,
+    chunk,
+    json_reply,
+    sse,
+)
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -28,7 +37,7 @@ CUT = "…"
 VOLATILE = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "ID"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?Z?"), "TIME"),
-    (re.compile(r"\b\d+([.:]\d+)*( ?(ms|s)\b)?(?=\s|$)"), "N"),
+    (re.compile(r"\b\d+([.:]\d+)+\b|\b\d+(?= ?m?s\b)"), "N"),
     (re.compile(r'(?<=[a-z_]": )\d{2,}(\.\d+)?|\d+\.\d{3,}'), "N"),
     (re.compile(r"\b[0-9a-f]{20}-\d+\b"), "ID"),
     (re.compile(r"\b\d{1,3}(,\d{3})+\b"), "N"),
@@ -82,11 +91,15 @@ class Service(ScriptedServer):
 
     def take(self, received: Received) -> Reply:
         """Answers one request."""
+        if received.path in WINDOW_PATHS:
+            return Reply(status=404)
         if received.method == "GET" or "countTokens" in received.path:
             return json_reply({"models": [], "totalTokens": 10})
-        if not self.answers:
-            return Reply(status=599)
-        answer = self.answers.pop(0)
+        answer = self.answers.pop(0) if self.answers else {"refuse": 400}
+        if "refuse" in answer:
+            message = "Something is wrong with this request."
+            error = {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}
+            return json_reply({"error": error}, answer["refuse"])
         if received.path.endswith("/chat/completions"):
             piece = {"choices": [{"delta": {"content": answer}, "finish_reason": "stop"}]}
             return sse(piece)
@@ -104,7 +117,13 @@ def run_page(name: str, folder: Path) -> list[Command]:
     """Runs a page below `folder`; returns its commands with what they print now."""
     ran: list[Command] = []
     prepared = _scripts().get(name, {})
-    script = ["exec 2>&1", "{", prepared.get("setup", ":"), "} >/dev/null"]
+    script = [
+        "exec 2>&1",
+        "{",
+        _scripts()["all"]["setup"],
+        prepared.get("setup", ""),
+        "} >/dev/null",
+    ]
     for match in FENCE.finditer(_text(name)):
         title = TITLE.search(match[2])
         if title:
