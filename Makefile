@@ -12,7 +12,7 @@ JOBS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
 
-.PHONY: help demo test test-fast coverage mutate lint format bench soak soak-batch soak-kills soak-turns requirements docs lock smoke clean
+.PHONY: help demo test test-fast coverage mutate lint format bench soak soak-batch soak-kills soak-turns requirements docs lock smoke beside clean try-local
 
 demo: $(VENV)/.base ## set up and try the agent on this repository, without a key
 	@$(BIN)/python scripts/demo.py
@@ -61,6 +61,14 @@ soak-turns: $(VENV)/.dev ## run one session of 10,000 turns (TURNS=N)
 soak-batch: $(VENV)/.dev ## 1,000 tasks with kills on both engines, 200 in worktrees of this repository
 	TASKS=1000 KILLS=24 TREES=200 $(BIN)/python -m pytest -q -o timeout=3600 tests/batch -m slow
 
+try-local: $(VENV)/.base build/local/.installed ## ask a real llama.cpp server with a small model three prompts
+	@$(BIN)/python scripts/try_local.py
+
+build/local/.installed: scripts/local/requirements.txt
+	@$(PYTHON) -m venv build/local
+	@build/local/bin/python -m pip install -qq --disable-pip-version-check -r scripts/local/requirements.txt
+	@touch $@
+
 requirements: $(VENV)/.dev ## list requirements and the tests that claim them
 	@$(BIN)/python scripts/requirements.py
 
@@ -69,6 +77,9 @@ docs: $(VENV)/.dev ## build the site of docs/ in build/docs; a broken link is an
 
 smoke: $(VENV)/.dev ## build the wheel, install it elsewhere and run it
 	$(BIN)/python scripts/smoke_wheel.py
+
+beside: $(VENV)/.dev ## install it beside other packages, and with the lowest versions (NAMES=…)
+	$(BIN)/python -m scripts.try_beside $(NAMES)
 
 # Locks name versions and hashes, and no index: any index that serves the same files will do.
 lock: $(VENV)/.dev ## update the lock files

@@ -25,11 +25,11 @@ CLEARED = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "XDG_CONFIG_HOM
 
 # Nothing here is judged by the clock: a busy machine is no defect.
 # Unattended runs take the same examples each time, so that what they say is about the change;
-# `make test` by hand looks for new ones, in each run for half as many; the soaks for many more.
+# `make test` by hand looks for new ones in each run; the soaks for many more.
 settings.register_profile(
     "suite",
     deadline=None,
-    max_examples=100 if os.environ.get("CI") else 50,
+    max_examples=50,
     derandomize=bool(os.environ.get("CI")),
     suppress_health_check=[HealthCheck.too_slow],
 )

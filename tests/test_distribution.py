@@ -1,16 +1,19 @@
 """The name under which the package is installed: `alhena` is another project's on PyPI."""
 
+import importlib.metadata
 import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
 
-from alhena.distribution import NAME, install_command
+from alhena.distribution import NAME, install_command, require_mcp
+from alhena.errors import ConfigError
 from tests.support.patience import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent
@@ -67,3 +70,24 @@ def test_another_projects_files_over_ours_are_named_in_one_line(tmp_path: Path, 
     assert ran.stdout == ""
     assert "another project is installed over alhena-agent" in ran.stderr
     assert ran.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("found", ["1.30.0", None])
+def test_an_older_mcp_is_named_with_the_remedy(found: str | None, monkeypatch: pytest.MonkeyPatch):
+    def version(name: str) -> str:
+        if found is None:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return found
+
+    require_mcp()
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    with pytest.raises(ConfigError) as caught:
+        require_mcp()
+    assert (found or "not installed") in caught.value.message
+    assert "'mcp>=2'" in (caught.value.remedy or "")
+
+
+def test_the_bounds_name_versions_that_work():
+    """`make beside NAMES=lowest` tries them; here they only must not be lowered unseen."""
+    bounds = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert {"mcp>=2.0", "rich>=13.7", "httpx2>=2.5"} <= set(bounds["dependencies"])

@@ -48,6 +48,7 @@ from alhena.tools.edit import proposal as editing
 from alhena.tools.params import BUILT_IN, prepare, read_declaration
 from alhena.tools.registry import ALIASES, ToolRegistry
 from tests.support.each import for_each
+from tests.support.sources import parsed_modules
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "alhena"
@@ -258,7 +259,7 @@ def test_the_settings_are_those_of_the_code_with_their_defaults() -> None:
 
 
 def test_the_example_of_settings_is_one_that_is_read(project: Path) -> None:
-    from alhena.config.settings import load_settings
+    from alhena.config.checking import load_settings
 
     text = sections(page("settings"))["settings.json"]
     example = "\n".join(line for line in text.splitlines() if line.startswith("    "))
@@ -280,8 +281,8 @@ UNTOLD_VARIABLES = {
 def environment_names() -> frozenset[str]:
     """Every variable that code takes from an environment by a written-out name."""
     found: set[str] = set()
-    for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for _, tree in parsed_modules(r"\benviron\b"):
+        for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 taken = node.func.value, node.args[:1]
                 reads = node.func.attr == "get"

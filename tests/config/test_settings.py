@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from alhena.config.checking import load_settings
 from alhena.config.home import config_home
 from alhena.config.jsonc import strip_comments
-from alhena.config.settings import Settings, load_settings
+from alhena.config.settings import Settings
 from alhena.errors import ConfigError
 
 

@@ -1,4 +1,4 @@
-"""What editors show beside the conversation: counts, titles, directories; deleting and logging out."""
+"""Counts, titles and directories for editors; deleting sessions and logging out."""
 
 import asyncio
 import json

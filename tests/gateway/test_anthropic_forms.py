@@ -1,4 +1,4 @@
-"""What today's clients of Anthropic's Messages API send beside plain conversations."""
+"""Requests of today's clients of Anthropic's Messages API beside plain conversations."""
 
 from typing import Any
 
@@ -144,7 +144,7 @@ async def test_clients_tools_have_public_schemas_and_others_are_left_out_by_name
         choice = {"type": "tool", "name": "web_search"}
         got = await post(running, [ASK], tools=tools, stream=stream, tool_choice=choice)
     assert got.status_code == 200, got.text
-    left = "code_execution, tool_search_tool_bm25, mcp_toolset, web_search"
+    left = "web_search, code_execution, tool_search_tool_bm25, mcp_toolset"
     assert got.headers["x-alhena-left-out"] == left
     config = generator.requests[0].config
     assert config.tool_config is None

@@ -1,4 +1,4 @@
-"""What today's clients of OpenAI's APIs send beside plain conversations, and embeddings."""
+"""Requests of today's clients of OpenAI's APIs beside plain conversations, and embeddings."""
 
 import json
 from typing import Any
@@ -43,6 +43,7 @@ async def post(running: Running, path: str = "/v1/chat/completions", **fields: A
         ("[1, 2]", {"arguments": [1, 2]}),
         ([1, 2], {"arguments": [1, 2]}),
         ("7", {"arguments": 7}),
+        ('{"city": "Oslo \\ud83d"}', {"city": "Oslo \ufffd"}),
     ],
 )
 async def test_no_arguments_of_an_old_call_end_a_conversation(
@@ -76,6 +77,35 @@ async def test_no_arguments_of_an_old_call_end_a_conversation(
     _, said, told = generator.seen(0)
     assert said["parts"][0]["functionCall"] == {"id": "c1", "name": "weather", "args": read}
     assert told["parts"][0]["functionResponse"]["response"] == {"output": "snow"}
+
+
+@pytest.mark.requirement("GATE-03")
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/responses"])
+async def test_half_a_character_is_replaced(path: str):
+    said = rb'{"role": "user", "content": "\ud83d\ude00 a\ud83d \\ud83d"}'
+    key = b"input" if path == "/v1/responses" else b"messages"
+    body = b'{"model": "m", "max_tokens": 9, "%b": [%b]}' % (key, said)
+    generator = ScriptedGenerator([text("ok")])
+    async with gateway(generator, model=MODEL) as running, client(running) as http:
+        headers = {"content-type": "application/json"}
+        got = await http.post(path, content=body, headers=headers)
+    assert got.status_code == 200, got.text
+    assert generator.seen(0)[0]["parts"] == [{"text": "\U0001f600 a\ufffd \\ud83d"}]
+
+
+@pytest.mark.requirement("GATE-03")
+async def test_calls_without_ids_are_answered_in_their_order():
+    calls = [{"type": "function", "function": {"name": "weather", "arguments": "{}"}}] * 2
+    told = [{"role": "tool", "content": {"sky": "clear"}}, {"role": "tool", "content": "snow"}]
+    generator = ScriptedGenerator([text("ok")])
+    async with gateway(generator, model=MODEL) as running:
+        messages = [ASK, {"role": "assistant", "tool_calls": calls}, *told]
+        got = await post(running, messages=messages)
+    assert got.status_code == 200, got.text
+    parts = generator.seen(0)[2]["parts"]
+    assert [part["functionResponse"]["response"] for part in parts] == [
+        {"output": '{"sky":"clear"}'}, {"output": "snow"},
+    ]  # fmt: skip
 
 
 @pytest.mark.requirement("GATE-03")

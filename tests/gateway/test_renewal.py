@@ -27,25 +27,25 @@ def path_of(dialect: str, model: str) -> str:
 
 
 @pytest.mark.requirement("TODAY-01")
-@for_each(("status", "error"), REFUSALS)
 @for_each(
-    ("dialect", "model", "arguments"),
-    [
-        ("anthropic", "claude-sonnet-5", ()),
-        ("openai", "gpt-5-codex", ("-m", "flash")),
-        ("openai", "auto", ("-m", "gemini-3.1-pro-preview")),
-        ("gemini", "flash", ("-m", "gemini-3.1-pro-preview")),
-        ("anthropic", "mine", ("-m", "gemini-3.1-pro-preview", "--map", "mine=flash")),
+    ("dialect", "model", "arguments", "refusal"),
+    [  # each refusal, and each dialect, at least once
+        ("anthropic", "claude-sonnet-5", (), REFUSALS[0]),
+        ("openai", "gpt-5-codex", ("-m", "flash"), REFUSALS[1]),
+        ("openai", "auto", ("-m", "gemini-3.1-pro-preview"), REFUSALS[2]),
+        ("gemini", "flash", ("-m", "gemini-3.1-pro-preview"), REFUSALS[1]),
+        ("gemini", "flash", ("-m", "gemini-3.1-pro-preview"), REFUSALS[2]),
+        ("anthropic", "mine", ("-m", "gemini-3.1-pro-preview", "--map", "mine=flash"), REFUSALS[2]),
     ],
 )
 def test_a_default_or_an_alias_that_is_gone_is_answered_by_the_replacement(
     server: ScriptedServer,
-    status: int,
-    error: Any,
     dialect: str,
     model: str,
     arguments: tuple[str, ...],
+    refusal: tuple[int, Any],
 ):
+    status, error = refusal
     server.reply(json_reply(error, status=status))
     if "list" not in asked(server):
         server.reply(listing(*NAMES))

@@ -272,6 +272,39 @@ async def test_tools_that_the_service_would_run_are_left_out_and_named_in_a_head
         Response.model_validate(got.json() | {"tools": [], "tool_choice": "auto"})
 
 
+@pytest.mark.requirement("GATE-01")
+async def test_a_search_alone_is_geminis_and_is_told_of():
+    said = chunk({"text": "Kestrels hover."}, finish="STOP")
+    web = {"web": {"uri": "https://example.org/a", "title": "Kestrels"}}
+    grounding = {"webSearchQueries": ["kestrels"], "groundingChunks": [web]}
+    said["candidates"][0]["groundingMetadata"] = grounding
+    generator = ScriptedGenerator([said], [text("ok")])
+    search = {"type": "web_search"}
+    async with gateway(generator) as running, client(running) as http:
+        events = await raw_events(
+            running, tools=[search], tool_choice={"type": "web_search_preview"}
+        )
+        last = events[-1]["response"]
+        again = [
+            {"role": "user", "content": "hi"},
+            *last["output"],
+            {"role": "user", "content": "?"},
+        ]
+        got = await http.post("/v1/responses", json={"model": "m", "input": again})
+    assert got.status_code == 200, got.text
+    assert [event["type"] for event in events[-6:-1]] == [
+        "response.output_item.added",
+        "response.web_search_call.in_progress",
+        "response.web_search_call.searching",
+        "response.web_search_call.completed",
+        "response.output_item.done",
+    ]
+    assert [item["type"] for item in last["output"]] == ["message", "web_search_call"]
+    assert last["output"][1]["action"]["query"] == "kestrels"
+    assert [tool.google_search for tool in generator.requests[0].config.tools] == [{}]
+    assert generator.seen(1)[1]["parts"] == [{"text": "Kestrels hover."}]
+
+
 async def test_allowed_tools_and_single_calls_are_kept_to():
     other = {**TOOL, "name": "other"}
     both = chunk(call("weather", {"city": "A"}), call("weather", {"city": "B"}), finish="STOP")

@@ -69,7 +69,8 @@ async def beside(
     calls and then one of the good server's tool. What has to hold in any case is asserted here. With
     `late` the first call is not answered, and time flies until that has been given up."""
     good = odd(directory, {"tools": [tool("fine")]}, "good")
-    made = settings_of({"mcpServers": {"bad": entry, "good": good}}, "test")
+    servers = {"bad": entry, "good": good}
+    made = settings_of({"mcp": {"toolSearch": "off"}, "mcpServers": servers}, "test")
     turns = [
         [chunk(call(name, args, id=f"c{number}"), finish="STOP")]
         for number, (name, args) in enumerate((*calls, GOOD))

@@ -23,7 +23,7 @@ def model_of(family: str, server: ScriptedServer) -> Gemini | OpenAICompatible |
     if family == GEMINI:
         made = Gemini("gemini-2.5-flash", api_key="k", base_url=server.url)
     elif family == OPENAI:
-        made = OpenAICompatible("qwen", base_url=server.url)
+        made = OpenAICompatible("qwen", base_url=f"{server.url}/v1")
     else:
         made = Anthropic("claude-x", api_key="k", base_url=server.url)
     made.policy = REPLAY

@@ -62,6 +62,7 @@ def test_a_direct_request_loads_no_full_http_client(server: ScriptedServer):
         for name in (
             "http.client",
             "http.connect",
+            "http.early",
             "http.exchange",
             "http.response",
             "models.catalogue",

@@ -1,19 +1,16 @@
 import ast
-from pathlib import Path
 
-import alhena
-
-SOURCE = Path(alhena.__file__).parent
+from tests.support.sources import parsed_modules
 
 
 def test_only_the_executor_executes_an_invocation():
     sites = []
-    for path in sorted(SOURCE.rglob("*.py")):
-        if path.parent.name == "batch":  # statements of SQLite
+    for path, tree in parsed_modules(r"\.execute\b"):
+        if path.parts[0] == "batch":  # statements of SQLite
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and node.attr == "execute":
-                sites.append(str(path.relative_to(SOURCE)))
+                sites.append(str(path))
     assert sites == ["scheduler/executor.py", "tools/function.py"]  # the latter: call_tool
 
 
@@ -21,8 +18,10 @@ def test_only_the_boundary_stops_any_exception_in_tools_and_scheduler():
     broad = {"Exception", "BaseException"}
     found = []
     for room in ("tools", "scheduler"):
-        for path in sorted((SOURCE / room).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for path, tree in parsed_modules("except|__exit__", room):
+            for node in ast.walk(tree):
+                if not isinstance(node, ast.ExceptHandler | ast.FunctionDef):
+                    continue
                 names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
                 if isinstance(node, ast.ExceptHandler) and (
                     node.type is None

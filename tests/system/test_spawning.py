@@ -1,11 +1,12 @@
 """Every place of the source that starts a process shields this one's memory first."""
 
 import ast
-from pathlib import Path
+import re
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "src" / "alhena"
+from tests.support.sources import SOURCE, parsed_modules
+
 STARTERS = {
     "subprocess": {"Popen", "run", "call", "check_call", "check_output", "getoutput"},
     "asyncio": {"create_subprocess_exec", "create_subprocess_shell"},
@@ -20,6 +21,12 @@ NAMES = {
     *("ProcessPoolExecutor", "posix_spawn"),
 }
 SHIELD = "shield_memory"
+WORDS = (
+    r"\b(subprocess|pty|multiprocessing|os\.(system|popen|fork|posix_sp|startf|spawn)|{})".format(
+        "|".join(map(re.escape, NAMES))
+    )
+)
+"""Without one of these nothing is started."""
 
 
 def called_name(node: ast.Call) -> str:
@@ -31,7 +38,7 @@ def starts(name: str) -> bool:
     return last in NAMES or last in STARTERS.get(owner.rpartition(".")[2], ())
 
 
-def unshielded_calls(source: str) -> list[str]:
+def unshielded_calls(tree: ast.Module) -> list[str]:
     """The calls that start a process in a function that has not shielded the memory above them."""
     found: list[str] = []
 
@@ -55,16 +62,16 @@ def unshielded_calls(source: str) -> list[str]:
             if starts(called_name(call)) and (first is None or call.lineno < first)
         )
 
-    judge(ast.parse(source))
+    judge(tree)
     return found
 
 
 @pytest.mark.requirement("TOOLS-23")
 def test_every_start_of_a_process_is_behind_the_shield() -> None:
     found = {
-        str(path.relative_to(SOURCE)): places
-        for path in sorted(SOURCE.rglob("*.py"))
-        if (places := unshielded_calls(path.read_text(encoding="utf-8")))
+        str(path): places
+        for path, tree in parsed_modules(WORDS)
+        if (places := unshielded_calls(tree))
     }
     assert found == {}
 
@@ -81,13 +88,13 @@ def test_every_start_of_a_process_is_behind_the_shield() -> None:
     ],
 )
 def test_the_search_finds_what_is_not_shielded(source: str) -> None:
-    assert len(unshielded_calls(source)) == 1
+    assert len(unshielded_calls(ast.parse(source))) == 1
 
 
 def test_the_search_sees_the_places_that_are_known() -> None:
     for name in ("child.py", "watchdog.py", "search/text_finder.py"):
         text = (SOURCE / "system" / name).read_text(encoding="utf-8")
-        assert unshielded_calls(text.replace(f"{SHIELD}()", "pass")), name
+        assert unshielded_calls(ast.parse(text.replace(f"{SHIELD}()", "pass"))), name
 
 
 OWN = "command.argv"
@@ -118,11 +125,10 @@ ALSO = {
 def test_every_program_comes_from_one_place_that_keeps_the_folder_out() -> None:
     """A new start of a process belongs into `own_programs`, or here with the reason."""
     found: dict[str, set[str]] = {}
-    for path in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path, tree in parsed_modules(WORDS):
+        for node in ast.walk(tree):
             if isinstance(node, ast.Call) and starts(called_name(node)):
-                name = str(path.relative_to(SOURCE))
-                found.setdefault(name, set()).add(ast.unparse(node.args[0]))
+                found.setdefault(str(path), set()).add(ast.unparse(node.args[0]))
     known = {name: {argv, *({ALSO[name]} if name in ALSO else ())} for name, argv in PLACES.items()}
     assert found == known
 
@@ -133,13 +139,13 @@ def test_git_and_this_python_are_named_in_one_place_only() -> None:
     allowed |= {"distribution.py", "frontends/cli/shim/__init__.py"}
     allowed.add("__main__.py")  # the command itself again, with text as UTF-8
     found: set[str] = set()
-    for path in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path, tree in parsed_modules("[\"']git[\"']|sys.executable"):
+        for node in ast.walk(tree):
             words = node.elts[:1] if isinstance(node, ast.List | ast.Tuple) else []
             git = any(isinstance(word, ast.Constant) and word.value == "git" for word in words)
             # ("git", Word…) and `("git", text)` of the policy and the prompt start nothing.
             if git and ast.unparse(node).startswith(("['git', '-", "('git', '-", "('git', *")):
-                found.add(str(path.relative_to(SOURCE)))
+                found.add(str(path))
             if isinstance(node, ast.Attribute) and ast.unparse(node) == "sys.executable":
-                found.add(str(path.relative_to(SOURCE)))
+                found.add(str(path))
     assert found <= allowed | {"system/web/readable.py"}

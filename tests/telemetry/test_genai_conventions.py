@@ -28,13 +28,17 @@ KEY = "k-0123456789"
 
 
 class Seen:
-    """What the exporters of a program got."""
+    """The exporters of a program, and what they got."""
 
     def __init__(self) -> None:
         self.spans, self.logs = InMemorySpanExporter(), InMemoryLogRecordExporter()
         self.tracers, self.loggers = TracerProvider(), LoggerProvider()
         self.tracers.add_span_processor(SimpleSpanProcessor(self.spans))
         self.loggers.add_log_record_processor(SimpleLogRecordProcessor(self.logs))
+
+    @property
+    def finished(self) -> list[Any]:
+        return list(self.spans.get_finished_spans())
 
     def span(self, name: str, number: int = 0) -> Any:
         return [each for each in self.spans.get_finished_spans() if each.name == name][number]
@@ -80,9 +84,9 @@ async def test_spans_have_the_texts_and_those_of_a_tool_are_inside_it(project: P
     found = paths(seen.spans)
     assert "invoke_agent > turn > execute_tool look_up > sync work" in found
     assert "invoke_agent > turn > execute_tool wait > async work" in found
-    statuses = {each.status.status_code for each in seen.spans.get_finished_spans()}
+    statuses = {each.status.status_code for each in seen.finished}
     assert statuses <= {StatusCode.OK, StatusCode.UNSET}
-    own = [each for each in seen.spans.get_finished_spans() if not each.name.endswith("work")]
+    own = [each for each in seen.finished if not each.name.endswith("work")]
     assert {each.status.status_code for each in own} == {StatusCode.OK}
     asked = seen.text("chat test", "gen_ai.input.messages", 1)
     assert {"role": "tool"}.items() <= asked[-1].items()
@@ -98,7 +102,7 @@ async def test_spans_have_the_texts_and_those_of_a_tool_are_inside_it(project: P
     assert seen.text("execute_tool look_up", "gen_ai.tool.call.arguments") == {"word": "zarf"}
     result = seen.text("execute_tool look_up", "gen_ai.tool.call.result")
     assert "kestrel" in str(result)
-    assert KEY not in str([dict(each.attributes) for each in seen.spans.get_finished_spans()])
+    assert KEY not in str([dict(each.attributes) for each in seen.finished])
 
 
 async def test_records_bear_the_trace_and_the_span_of_their_work(project: Path, seen: Seen):
@@ -111,9 +115,9 @@ async def test_records_bear_the_trace_and_the_span_of_their_work(project: Path, 
         TestModel(Call("look_up"), "Done."), tools=[look_up], cwd=project, isolated=True
     ) as agent:
         await agent.ask("go")
-    (root,) = [each for each in seen.spans.get_finished_spans() if each.parent is None]
-    records = [each.log_record for each in seen.logs.get_finished_logs()]
-    spans = {each.context.span_id: each.name for each in seen.spans.get_finished_spans()}
+    (root,) = [each for each in seen.finished if each.parent is None]
+    records: list[Any] = [each.log_record for each in seen.logs.get_finished_logs()]
+    spans = {each.context.span_id: each.name for each in seen.finished}
     wanted = {
         "gemini_cli.user_prompt": "invoke_agent",
         "gemini_cli.api_request": "chat test",
@@ -139,9 +143,7 @@ async def test_a_subagent_called_by_its_own_name_has_its_span(project: Path, see
     assert inside in paths(seen.spans)
     assert f"{inside} > chat test" in paths(seen.spans)
     (of_helper,) = [
-        each
-        for each in seen.spans.get_finished_spans()
-        if each.name == "invoke_agent" and each.parent is not None
+        each for each in seen.finished if each.name == "invoke_agent" and each.parent is not None
     ]
     assert of_helper.attributes["gen_ai.agent.name"] == "helper"
     assert of_helper.status.status_code is StatusCode.OK
@@ -158,7 +160,7 @@ async def test_the_provider_is_the_one_that_answered(
     chat = seen.span("chat qwen")
     assert chat.attributes["gen_ai.provider.name"] == "openai"
     assert chat.attributes["gen_ai.request.model"] == "qwen"
-    records = [each.log_record for each in seen.logs.get_finished_logs()]
+    records: list[Any] = [each.log_record for each in seen.logs.get_finished_logs()]
     (details,) = [each for each in records if each.event_name and "inference" in each.event_name]
     assert details.attributes["gen_ai.provider.name"] == "openai"
 
@@ -170,9 +172,11 @@ class TracesOnly(HttpCollector):
         super().__init__()
         self.paths: list[str] = []
         self.headers: list[dict[str, str]] = []
-        outer, base = self, self.server.RequestHandlerClass
+        outer: Any = self
+        server: Any = self.server
+        base: Any = server.RequestHandlerClass
 
-        class Handler(base):  # type: ignore[misc, valid-type]
+        class Handler(base):
             def do_POST(self) -> None:
                 outer.paths.append(self.path)
                 outer.headers.append({name.lower(): each for name, each in self.headers.items()})
@@ -184,7 +188,7 @@ class TracesOnly(HttpCollector):
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 
-        self.server.RequestHandlerClass = Handler
+        server.RequestHandlerClass = Handler
 
 
 def test_a_backend_that_takes_traces_only_is_told_once_and_others_can_be_switched_off(

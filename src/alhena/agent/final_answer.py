@@ -34,7 +34,7 @@ _FENCE = re.compile(
     r"^[ \t]*(```+|~~~+)[^\n`]*\n(.*?)\n?^[ \t]*\1[ \t]*$", re.DOTALL | re.MULTILINE
 )
 _BRACKET = re.compile(r"\{|(?:^|:)[ \t]*(?=\[)", re.MULTILINE)
-"""Where a value in prose may begin. A list anywhere else may be a reference: see [1]."""
+"""The start of a value in prose. A list anywhere else may be a reference: see [1]."""
 
 
 class OutputError(AlhenaError):

@@ -70,8 +70,8 @@ def _open_model(spec: SessionSpec, name: str) -> ChosenGenerator | None:
 
 
 async def _ask_window(chosen: ChosenGenerator, name: str) -> int | None:
-    """The window that the server tells, which the catalogue takes over. A server that does not
-    answer is told by the first request."""
+    """The window that the server tells, which the catalogue takes over. The first request reports
+    a server that does not answer."""
     server = unwrap(chosen.generator, "window")
     found: int | None = None
     if server is not None:

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any, Literal, cast, get_args, get_origin
 
 import msgspec
 
-from alhena.config.documents import without_value
+from alhena.config.documents import settings_document, without_value
 from alhena.config.reference_keys import REFERENCE_KEYS, TRANSLATED, known_keys
-from alhena.config.settings import Settings
+from alhena.config.settings import Settings, settings_of
 
 MAX_TOLD = 20
 """Maximum wrong values reported per file."""
@@ -140,3 +141,13 @@ def _accepted_words(path: tuple[str, ...]) -> tuple[str, ...]:
     kinds = (kind,) if get_origin(kind) is Literal else get_args(kind)
     words = [each for one in kinds if get_origin(one) is Literal for each in get_args(one)]
     return tuple(str(word) for word in words)
+
+
+def load_settings(path: Path) -> Settings:
+    """Loads the settings of a file; the defaults if it is missing.
+
+    Comments and trailing commas are allowed. Raises ConfigError naming the file, the position and
+    the remedy when it is unreadable, not JSON, or a known key has a value of the wrong type.
+    """
+    value = settings_document(path)
+    return Settings() if value is None else settings_of(value, str(path))

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from alhena.config.documents import read_value, settings_document
+from alhena.config.documents import read_value
 from alhena.errors import ConfigError
 from alhena.values import Value
 
@@ -226,9 +226,8 @@ class ToolSettings(Section, frozen=True, kw_only=True):
     A result over `truncate_tool_output_threshold` characters is truncated to its two ends, of at
     most `truncate_tool_output_lines` together; 0 or less turns that off. `sandbox` enables or
     selects a sandbox for commands (`system/sandbox/layout.py` reads it); `sandbox_allowed_paths`
-    are writable in it, and
-    `sandbox_network_access` false blocks the network. `discovery_command` lists further tools as
-    JSON, `call_command` runs one of them.
+    are writable in it, `sandbox_network_access` false blocks the network. `discovery_command` lists
+    further tools as JSON, `call_command` runs one of them.
     """
 
     core: tuple[str, ...] | None = None
@@ -364,9 +363,8 @@ class ModelSettings(Section, frozen=True, kw_only=True):
     one is out of quota or capacity: after confirmation, always, or never. `compression_threshold`:
     share of the context window at which a conversation is compressed, 0 for never;
     `context_window`: its size in tokens, None for the known size of the model. `prompt_size`: a
-    "small" system prompt with six tools, or the "full" one; None: by the window of a private
-    server's model. `loop_check_turns`:
-    number of turns of a prompt after which a model checks for loops, 0 for never. `prices` are by
+    small prompt with six tools, or the full one; None: by the window. `loop_check_turns`: number
+    of turns of a prompt after which a model checks for loops, 0 for never. `prices` are by
     model name, which may end in `*`. `service_tier`: the class of service of all requests.
     `prompt_cache`: how long Anthropic's service keeps prompts for the next request. Unless
     `skip_next_speaker_check`, a model says whether an answer without calls is complete."""
@@ -394,15 +392,11 @@ class ModelSettings(Section, frozen=True, kw_only=True):
         return self.prompt_size == "small"
 
 
-def with_tier(settings: "Settings", tier: str | None) -> "Settings":
-    """These settings with `model.serviceTier`, if one is given."""
-    return settings if tier is None else with_model(settings, service_tier=tier)
-
-
 def with_model(settings: "Settings", **changes: Any) -> "Settings":
-    """These settings with other values in `model`."""
-    model = msgspec.structs.replace(settings.model, **changes)
-    return msgspec.structs.replace(settings, model=model)
+    """These settings with other values in `model`; None changes nothing."""
+    given = {key: value for key, value in changes.items() if value is not None}
+    model = msgspec.structs.replace(settings.model, **given)
+    return msgspec.structs.replace(settings, model=model) if given else settings
 
 
 class ModelConfigSettings(Section, frozen=True, kw_only=True):
@@ -586,16 +580,6 @@ class Settings(Section, frozen=True, kw_only=True):
     advanced: AdvancedSettings = AdvancedSettings()
     extensions: ExtensionSettings = ExtensionSettings()
     experimental: ExperimentalSettings = ExperimentalSettings()
-
-
-def load_settings(path: Path) -> Settings:
-    """Loads the settings of a file; the defaults if it is missing.
-
-    Comments and trailing commas are allowed. Raises ConfigError naming the file, the position and
-    the remedy when it is unreadable, not JSON, or a known key has a value of the wrong type.
-    """
-    value = settings_document(path)
-    return Settings() if value is None else settings_of(value, str(path))
 
 
 def settings_of(value: Any, origin: str) -> Settings:

@@ -360,7 +360,7 @@ def _list_items(items: list[dict[str, Any]], newest_first: bool) -> dict[str, An
 
 def _left_out(kinds: tuple[str, ...]) -> Headers:
     """The header that names tools which could not be declared to the model."""
-    names = ", ".join(re.sub(r"[^\w.-]", "_", kind, flags=re.ASCII)[:60] for kind in kinds[:20])
+    names = ", ".join(re.sub(r"[^\w.-]", "_", kind, flags=re.ASCII)[:60] for kind in kinds[:100])
     return [(b"x-alhena-left-out", names.encode("ascii"))] if names else []
 
 

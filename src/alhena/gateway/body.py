@@ -12,6 +12,7 @@ from starlette.requests import Request
 from alhena.errors import AlhenaError
 from alhena.gateway.faults import FaultKind, GatewayRefusalError, refusal_error
 from alhena.wire.dialects.fields import DialectError
+from alhena.wire.json_values import decode_json
 
 
 class Closing:
@@ -184,9 +185,9 @@ def _too_many() -> Exception:
 
 
 def read_json(body: bytes) -> Any:
-    """Parses the JSON of a body. Raises DialectError."""
+    """Parses the JSON of a body; half a character in a text becomes U+FFFD. Raises DialectError."""
     try:
-        return msgspec.json.decode(body)
+        return decode_json(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DialectError(f"the body is not valid JSON: {error}.") from error
     except RecursionError as error:

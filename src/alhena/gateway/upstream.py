@@ -289,7 +289,7 @@ class Upstream:
             model = self._successors[model]
         left_out = asked.left_out
         if asked.server_tools and not self._can_search(asked, model):
-            left_out = (*left_out, *asked.server_tools.values())
+            left_out = (*asked.server_tools.values(), *left_out)
         return UpstreamRequest(asked, self._request(asked, model, own=own), own, left_out)
 
     def _can_search(self, asked: DialectRequest, model: str) -> bool:

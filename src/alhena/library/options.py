@@ -21,7 +21,7 @@ from alhena.agent.toolset.options import (
     workspace_directory,
 )
 from alhena.config.effective_settings import Place, open_place
-from alhena.config.settings import Settings, with_tier
+from alhena.config.settings import Settings, with_model
 from alhena.errors import ConfigError
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode, PolicyRule
@@ -457,7 +457,7 @@ def _find_place(given: AgentArguments, home: str | None) -> Place:
             environ=environ,
             skip_trust=more.skip_trust,
         )
-    settings = with_tier(place.settings, more.service_tier)
+    settings = with_model(place.settings, service_tier=more.service_tier)
     if given.servers:
         merged = {**settings.mcp_servers, **entries_of(given.servers)}
         settings = msgspec.structs.replace(settings, mcp_servers=merged)

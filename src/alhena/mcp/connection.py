@@ -148,7 +148,7 @@ class McpLostError(McpError):
 
 
 class McpAwayError(McpConnectError):
-    """Nobody listens at a server's URL, or what does is not ready (HTTP 503)."""
+    """A server cannot be reached at its URL, or is not ready (HTTP 503)."""
 
 
 class McpForgottenError(McpLostError):

@@ -3,6 +3,7 @@
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -103,7 +104,7 @@ def _is_request(request: httpx2.Request) -> bool:
 
 
 class _Sent(msgspec.Struct):
-    """What a message is."""
+    """The kind of a message: without an id it is a notification."""
 
     id: int | str | None = None
     method: str = ""
@@ -194,11 +195,15 @@ async def http_transport(
     timeout = httpx2.Timeout(OPERATION_S, read=SILENCE_S)
     async with (
         _client(access, answers, access.headers, timeout) as client,
-        streamable_http_client(
-            access.url, http_client=client, max_sse_event_size=MAX_MESSAGE
-        ) as streams,
+        streamable_http_client(access.url, http_client=client, **_limits()) as streams,
     ):
         yield streams
+
+
+def _limits() -> dict[str, Any]:
+    """The limit of an event, which `_Events` keeps, for versions of the SDK that have one."""
+    name = "max_sse_event_size"
+    return {name: MAX_MESSAGE} if name in signature(streamable_http_client).parameters else {}
 
 
 @asynccontextmanager

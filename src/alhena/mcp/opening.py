@@ -120,6 +120,15 @@ def _import_client() -> None:
     gc.disable()  # thousands of new classes, no garbage
     try:
         importlib.import_module("alhena.mcp.sdk")
+    except ImportError as error:
+        from alhena.distribution import require_mcp
+        from alhena.errors import ConfigError
+
+        try:
+            require_mcp()
+        except ConfigError as problem:
+            raise McpConnectError(problem.message, remedy=problem.remedy) from error
+        raise
     finally:
         if collects:
             gc.enable()
@@ -237,13 +246,13 @@ class _Heard:
     def __init__(self, events: ServerEvents, *, open: bool) -> None:
         self.open = open
         self._all = events
-        self.events = msgspec.structs.replace(events, lost=self._lost, note=self._note)
+        self.events = msgspec.structs.replace(events, lost=self._pass_loss, note=self._pass_note)
 
-    def _lost(self, why: str) -> None:
+    def _pass_loss(self, why: str) -> None:
         if self.open:
             self._all.lost(why)
 
-    def _note(self, text: str) -> None:
+    def _pass_note(self, text: str) -> None:
         if self.open:
             self._all.note(text)
 

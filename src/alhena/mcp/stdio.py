@@ -317,7 +317,7 @@ async def _streams(
                         await talk.last_words()
                         why = talk.why("its input")
                         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                            await to_session.send(_undelivered(item, why))
+                            await to_session.send(_delivery_error(item, why))
                     ended(why)
                     return
 
@@ -399,8 +399,8 @@ _SCRIPT_ERROR = re.compile(r"^(?:Uncaught )?[A-Za-z]*Error\b")
 
 
 def cause_in(text: str) -> str:
-    """What a program said last: of a Python traceback what follows its frames, of a JavaScript
-    stack its error, of other text the end."""
+    """Finds the cause in the last output of a program: what follows the frames of a Python
+    traceback, the error of a JavaScript stack, else the end."""
     lines = [_GROUP.sub("", line) for line in text.splitlines()]
     frames = [at for at, line in enumerate(lines) if _FRAME.match(line)]
     errors = [at for at, line in enumerate(lines) if _SCRIPT_ERROR.match(line)]
@@ -427,7 +427,7 @@ def _message(line: bytes) -> "SessionMessage | Exception":
     return SessionMessage(message)
 
 
-def _undelivered(item: "SessionMessage", why: str) -> "SessionMessage | Exception":
+def _delivery_error(item: "SessionMessage", why: str) -> "SessionMessage | Exception":
     """The error for a request that could not be written: it can be sent to a new process."""
     number: object = getattr(item.message, "id", None)
     if number is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from alhena.tools.catalogue import CATALOGUE
+from alhena.tools.catalogue import CATALOGUE, SMALL_TOOLS
 from alhena.tools.contract import Tool
 from alhena.tools.params import BUILT_IN as BUILT_IN_FOLDER
 from alhena.tools.params import task_by_name
@@ -106,6 +106,8 @@ def is_declarable(name: str) -> bool:
 SEARCH_PAIR = frozenset({"search_tools", CALL_TOOL})
 """The built-in tools that find and call those which are not declared."""
 
+_LEFT_OUT = BUILT_IN - SMALL_TOOLS - SEARCH_PAIR
+"""The built-in tools that a session with short declarations does not have."""
 MAX_SUGGESTIONS = 3
 MAX_SHOWN_NAME = 100
 
@@ -172,8 +174,7 @@ class ToolRegistry:
 
         Raises ValueError for a name that cannot be declared to a model.
         """
-        built_in = origin is ToolOrigin.BUILT_IN and tool.name in BUILT_IN
-        if self._short and built_in and tool.name not in self._short:
+        if self._short and origin is ToolOrigin.BUILT_IN and tool.name in _LEFT_OUT:
             return None
         wire_name = tool.name if is_declarable(tool.name) else f"_{tool.name}"
         if not tool.name or not is_declarable(wire_name):

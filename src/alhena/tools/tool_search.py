@@ -19,6 +19,7 @@ from alhena.tools.contract import (
     ToolInvocation,
     ToolResult,
 )
+from alhena.values import Value
 from alhena.wire.content import CALL_TOOL
 from alhena.wire.json_values import as_object
 from alhena.wire.request import FunctionDeclaration
@@ -35,7 +36,7 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
 _NAME, _PARAMETER, _TEXT = 6.0, 2.0, 1.0
 
 
-class SearchableTool(msgspec.Struct, frozen=True):
+class SearchableTool(Value, frozen=True):
     """A tool that can be found: its `names`, declared one first, its declaration, and the name of
     its server, "" for the program's own."""
 

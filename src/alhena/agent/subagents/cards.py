@@ -19,7 +19,7 @@ from alhena.wire.json_values import as_array, as_object
 PATIENCE_S = 4.0
 """Seconds that a card may take."""
 MAX_SAID, MAX_SKILL, MAX_SKILLS = 400, 160, 12
-"""Characters of a card's description and of a skill, and the number of skills that are told."""
+"""Most characters of a card's description and of a skill, and most skills."""
 
 
 async def describe_by_cards(
@@ -33,17 +33,12 @@ async def describe_by_cards(
     allowed a task. A card that cannot be read adds nothing."""
     wanted = [agent for agent in agents if may_be_called(agent.name) and agent.auth is None]
     found = await asyncio.gather(*(_read(agent, environ) for agent in wanted))
-    told = {agent.name: text for agent, text in zip(wanted, found, strict=True) if text}
-    own = {agent.name: agent.description for agent in wanted}
-    tool.agents = tuple(
-        msgspec.structs.replace(
-            each,
-            description=_join(own[each.name], told[each.name])
-            if each.name in told
-            else each.description,
-        )
-        for each in tool.agents
-    )
+    told = {
+        agent.name: _join(agent.description, text)
+        for agent, text in zip(wanted, found, strict=True)
+        if text
+    }
+    tool.describe(told)
 
 
 def describe_card(card: dict[str, Any]) -> str:

@@ -211,6 +211,9 @@ class ServerControl:
 
     async def sign_in(self, name: str, person: "Person") -> None:
         """Has the person sign in to a server, and connects to it. Raises AlhenaError."""
+        from alhena.distribution import require_mcp
+
+        require_mcp()
         from alhena.agent.toolset.mcp_sign_in import signed_in
 
         self._require(name, usable=True)

@@ -189,7 +189,7 @@ def choices(question: Question) -> tuple[list[dict[str, Any]], Mapping[str, str]
 
 
 def distinct_words(titles: Sequence[str]) -> list[str]:
-    """The titles, numbered where one is there already: nobody could tell such options apart."""
+    """The titles, numbered where one is there already, to tell the options apart."""
     found: list[str] = []
     for title in titles:
         number, name = 1, title

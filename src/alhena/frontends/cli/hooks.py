@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from alhena.config.checking import load_settings
 from alhena.config.documents import settings_document
 from alhena.config.environment import own_environment
 from alhena.config.home import trusted_hooks_path, user_settings_path
-from alhena.config.settings import load_settings
 from alhena.display_text import exact, one_line
 from alhena.errors import UsageError
 from alhena.frontends.shared.arguments import parse_command

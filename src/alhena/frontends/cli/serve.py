@@ -43,10 +43,11 @@ DESCRIPTION = """\
 Serves the model over HTTP in four API forms:
 
   POST /v1/messages, /v1/messages/count_tokens       Anthropic
-  POST /v1/chat/completions, /v1/responses           OpenAI
+  POST /v1/chat/completions, /v1/responses,          OpenAI
+       /v1/embeddings
   GET  /v1/models
   POST /v1beta/models/NAME:generateContent,          Gemini
-       :streamGenerateContent, :countTokens
+       :streamGenerateContent, :countTokens, :embedContent
   GET  /healthz
 
 Prints the address on standard output once it listens, and a line of JSON for each request on

@@ -15,6 +15,7 @@ from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.errors import Severity, Violation
 from alhena.wire.json_values import as_object
+from alhena.wire.request import GenerationConfig
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -118,7 +119,15 @@ def _read(source: str, body: object, model: str | None) -> DialectRequest:
     if source == "gemini":
         return gemini.read_request(body, model or _model_of(body))
     request = _FORMS[source].read_request(body)
-    return msgspec.structs.replace(request, model=model or request.model)
+    if request.left_out:
+        raise DialectError(f"{', '.join(request.left_out)} cannot be converted.", "tools")
+    config = request.config
+    if request.stops:  # the gateway's own part; a converted request has all of them
+        given = config.generation_config or GenerationConfig()
+        stops = (*(given.stop_sequences or ()), *request.stops)
+        given = msgspec.structs.replace(given, stop_sequences=stops)
+        config = msgspec.structs.replace(config, generation_config=given)
+    return msgspec.structs.replace(request, model=model or request.model, config=config)
 
 
 def _write(target: str, request: DialectRequest) -> dict[str, Any]:

@@ -255,7 +255,7 @@ class ToolServer:
         return self._bench
 
     def _note_missing(self, bench: Toolset) -> None:
-        """Notes and tells which tools are left out because there is nobody to ask."""
+        """Notes and reports the tools that are left out because the client cannot ask a person."""
         names: list[str] = []
         for tool in bench.registry.all_tools:
             if tool.name in NOT_SERVED or not bench.needs_a_person(tool):

@@ -22,7 +22,7 @@ from alhena.config.effective_settings import (
     open_place,
 )
 from alhena.config.home import config_home
-from alhena.config.settings import CheckpointingSettings, Settings, with_model, with_tier
+from alhena.config.settings import CheckpointingSettings, Settings, with_model
 from alhena.display_text import one_line
 from alhena.frontends.shared.arguments import RunArguments
 from alhena.frontends.shared.streams import is_terminal, write_stderr
@@ -115,7 +115,7 @@ def session_options(
     """The options of a session from a run's arguments and the settings of its place. In an
     untrusted folder a mode that acts without asking is the default one for an `attended` session.
     Raises ConfigError, UntrustedFolderError."""
-    settings = with_tier(place.settings, arguments.service_tier)
+    settings = with_model(place.settings, service_tier=arguments.service_tier)
     if arguments.small:
         settings = with_model(settings, prompt_size="small")
     if arguments.checkpointing:

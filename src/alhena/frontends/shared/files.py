@@ -37,7 +37,7 @@ def change_json(
 def set_disabled(name: str, file: Path, *, disabled: bool) -> None:
     """Writes `skills.disabled` of a settings file with the skill in it, or not; the rest of the
     file stays as it is. Raises ConfigError."""
-    from alhena.config.settings import load_settings
+    from alhena.config.checking import load_settings
     from alhena.skills.files import fold_skill_name
 
     before = load_settings(file).skills.disabled

@@ -102,7 +102,7 @@ _RESPONSES = _Api(
 
 class _Way(msgspec.Struct, frozen=True):
     """A way to ask a model. `encrypts`: its reasoning is asked for, to be sent back. `forms`: it
-    takes the schema of an answer, which is told in words otherwise."""
+    takes the schema of an answer, which goes into the prompt otherwise."""
 
     api: _Api
     encrypts: bool = True

@@ -1,6 +1,6 @@
 """delegate_to_agent: gives a task to a subagent (AGENT-01)."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -44,6 +44,13 @@ class DelegateToAgent(DeclarativeTool):
             fields = self.parameter_schema["properties"]
             named = {"agent_name": fields["agent_name"] | {"enum": names}}
             self.parameter_schema = self.parameter_schema | {"properties": fields | named}
+
+    def describe(self, descriptions: Mapping[str, str]) -> None:
+        """Describes agents otherwise, by name."""
+        self.agents = tuple(
+            msgspec.structs.replace(each, description=descriptions.get(each.name, each.description))
+            for each in self.agents
+        )
 
     @property
     def description(self) -> str:

@@ -162,7 +162,7 @@ class ConversationBuilder:
         self._asked_at = ""
         self._asides: list[Part] = []
 
-    def aside(self, parts: Sequence[Part]) -> None:
+    def add_aside(self, parts: Sequence[Part]) -> None:
         """Adds text that may stand anywhere, even between calls and their results, which it then
         follows."""
         if self._open:
@@ -219,7 +219,7 @@ class ConversationBuilder:
             self._open, self._given = {}, {}
             self._turns.append(_Turn(USER, ordered, results=True))
             asides, self._asides = self._asides, []
-            self.aside(asides)
+            self.add_aside(asides)
 
     def finish(self, path: str) -> tuple[Content, ...]:
         """All contents. The last one must be the user's."""
@@ -233,6 +233,11 @@ class ConversationBuilder:
                 remedy="End with a message of the user.",
             )
         return tuple(Content(role=turn.role, parts=tuple(turn.parts)) for turn in self._turns)
+
+    @property
+    def unanswered(self) -> str:
+        """The id of the first call without a result; "" for none."""
+        return next((call_id for call_id in self._open if call_id not in self._given), "")
 
     def call(self, call_id: str, name: str, args: dict[str, Any]) -> FunctionCall:
         """A call with the tool's sent name."""

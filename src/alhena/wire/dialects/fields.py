@@ -70,11 +70,12 @@ def old_arguments(value: object) -> dict[str, Any]:
     for _ in range(_MOST_OBJECTS):
         if not isinstance(value, str):
             break
+        value = scrub(value)
         found = answered_arguments(value)
         if found is not None:
             return found
         try:
-            value = msgspec.json.decode(value)
+            value = decode_json(value)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             break
     if value is None:
@@ -82,7 +83,7 @@ def old_arguments(value: object) -> dict[str, Any]:
     found = as_object(value)
     if found is not None:
         return found
-    return {"arguments": scrub(value) if isinstance(value, str) else value}
+    return {"arguments": value}
 
 
 def write_arguments(args: dict[str, Any] | None) -> str:

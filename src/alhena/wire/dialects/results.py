@@ -22,7 +22,8 @@ from alhena.wire.content import (
     media_label,
 )
 from alhena.wire.dialects.conversation import answer_schema
-from alhena.wire.dialects.fields import DialectError
+from alhena.wire.dialects.fields import DialectError, Fields, word
+from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import GenerateContentConfig, GenerationConfig, ToolDeclarations
 from alhena.wire.response import GenerateContentResponse
 
@@ -148,6 +149,29 @@ def sole_text(chunk: GenerateContentResponse) -> str:
     if part.thought or part.thought_signature or part.function_call is not None:
         return ""
     return part.text or ""
+
+
+class FoundPages(msgspec.Struct, frozen=True):
+    """The search behind an answer: its queries, and the address and title of each page."""
+
+    queries: tuple[str, ...] = ()
+    pages: tuple[tuple[str, str], ...] = ()
+
+
+def found_pages(response: GenerateContentResponse) -> FoundPages | None:
+    """The search behind an answer or chunk; None without one. Odd metadata count as none."""
+    grounding = response.candidates[0].grounding_metadata if response.candidates else None
+    if not grounding:
+        return None
+    queries = [each for each in as_array(grounding.get("webSearchQueries")) or () if each]
+    pages: list[tuple[str, str]] = []
+    for chunk in as_array(grounding.get("groundingChunks")) or ():
+        page = Fields(as_object((as_object(chunk) or {}).get("web")) or {})
+        if url := word(page, "uri"):
+            pages.append((url, word(page, "title") or url))
+    if not queries and not pages:
+        return None
+    return FoundPages(tuple(map(str, queries)), tuple(pages))
 
 
 _ELSEWHERE = "is not supported: another service than Gemini answers."

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from alhena.values import Value
 from alhena.wire.dialects.conversation import ToolNameMap
 from alhena.wire.dialects.fields import Fields, unknown, write_arguments
 from alhena.wire.request import (
@@ -94,7 +95,7 @@ def custom_input(args: dict[str, Any]) -> str:
     return given if isinstance(given, str) else write_arguments(args)
 
 
-class ToolChoice(msgspec.Struct, frozen=True):
+class ToolChoice(Value, frozen=True):
     """The choice of tools. `only`: the names of the tools to declare; None: all. `left_out`: the
     type of a demanded tool that the client does not run."""
 
@@ -110,7 +111,9 @@ class ToolChoice(msgspec.Struct, frozen=True):
         return (ToolDeclarations(function_declarations=kept),) if kept else None
 
 
-def read_tool_choice(fields: Fields, names: ClientTools, *, any_tools: bool) -> ToolChoice:
+def read_tool_choice(
+    fields: Fields, names: ClientTools, declared: list[FunctionDeclaration]
+) -> ToolChoice:
     """Reads `tool_choice` of both of OpenAI's dialects. Without tools, a choice that requires a
     call is an error, and any other is ignored."""
     value = fields.value("tool_choice")
@@ -119,12 +122,12 @@ def read_tool_choice(fields: Fields, names: ClientTools, *, any_tools: bool) -> 
     if isinstance(value, str):
         if value not in _MODES:
             raise unknown(fields, "tool_choice", value, "there are auto, none and required")
-        return _demand_call(fields, _MODES[value], None, any_tools=any_tools)
+        return _demand_call(fields, _MODES[value], None, declared)
     choice = Fields(value, fields.place("tool_choice"))
     kind = choice.required_text("type")
     if kind in _FORMS:
         only = (_read_name(choice, names),)
-        return _demand_call(fields, FunctionCallingMode.ANY, only, any_tools=any_tools)
+        return _demand_call(fields, FunctionCallingMode.ANY, only, declared)
     if kind != "allowed_tools":
         return ToolChoice(left_out=(kind,))
     allowed = choice.object("allowed_tools") or choice
@@ -132,7 +135,7 @@ def read_tool_choice(fields: Fields, names: ClientTools, *, any_tools: bool) -> 
     callable_ = [_read_name(each, names) for each in listed]
     if allowed.text("mode") == "required":
         only = tuple(callable_)
-        return _demand_call(fields, FunctionCallingMode.ANY, only, any_tools=any_tools)
+        return _demand_call(fields, FunctionCallingMode.ANY, only, declared)
     return ToolChoice(only=frozenset(callable_))
 
 
@@ -144,9 +147,16 @@ def _read_name(choice: Fields, names: ClientTools) -> str:
 
 
 def _demand_call(
-    fields: Fields, mode: FunctionCallingMode, only: tuple[str, ...] | None, *, any_tools: bool
+    fields: Fields,
+    mode: FunctionCallingMode,
+    only: tuple[str, ...] | None,
+    declared: list[FunctionDeclaration],
 ) -> ToolChoice:
-    if any_tools:
+    known = {each.name for each in declared}
+    missing = next((name for name in only or () if name not in known), None)
+    if declared and missing is not None:
+        raise fields.fail("tool_choice", f'"{missing}" is none of the tools.')
+    if declared:
         config = FunctionCallingConfig(mode=mode, allowed_function_names=only or None)
         return ToolChoice(ToolConfig(function_calling_config=config))
     if mode is FunctionCallingMode.ANY:

@@ -199,10 +199,10 @@ def _implied_type(node: dict[str, Any]) -> str | None:
 def with_defaults(schema: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
     """`value` with the defaults of `schema` for what is missing, also in objects and lists within
     it. A default that does not fit its own schema is left out. `value` is not changed."""
-    return as_object(_filled(schema, value, schema, 0)) or value
+    return as_object(_fill_value(schema, value, schema, 0)) or value
 
 
-def _filled(node: object, value: Any, root: dict[str, Any], depth: int) -> Any:
+def _fill_value(node: object, value: Any, root: dict[str, Any], depth: int) -> Any:
     if depth > _MAX_DEPTH:
         return value
     if (fields := as_object(value)) is not None:
@@ -213,13 +213,13 @@ def _filled(node: object, value: Any, root: dict[str, Any], depth: int) -> Any:
                 if default is MISSING:
                     continue
                 made[name] = default
-            made[name] = _filled(given, made[name], root, depth + 1)
+            made[name] = _fill_value(given, made[name], root, depth + 1)
         return made
     items = as_array(value)
     if items is None:
         return value
     given = next((each["items"] for each in _nodes(node, root, 0) if "items" in each), None)
-    return [_filled(given, item, root, depth + 1) for item in items]
+    return [_fill_value(given, item, root, depth + 1) for item in items]
 
 
 def _properties_of(node: object, root: dict[str, Any], depth: int) -> dict[str, Any]:

@@ -63,8 +63,10 @@ class ServerRun:
 
     def check(self) -> None:
         """Raises what would keep a client from being served, before it waits for that."""
+        from alhena.distribution import require_mcp
         from alhena.frontends.shared.pipes import check_streams
 
+        require_mcp()
         check_streams()
         open_toolset(self._options, self._links)
 

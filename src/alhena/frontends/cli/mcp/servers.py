@@ -89,6 +89,9 @@ def auth(argv: list[str]) -> int:
 
 
 async def _sign_in(name: str, place: Place) -> int:
+    from alhena.distribution import require_mcp
+
+    require_mcp()
     from alhena.agent.toolset.mcp_sign_in import signed_in
     from alhena.frontends.cli.auth import TerminalPerson
 

@@ -16,7 +16,7 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline, emphasis, escape, strikethrough
 from markdown_it.token import Token
 from rich import box
-from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.containers import Renderables
 from rich.markdown import (
     BlockQuote,
@@ -113,7 +113,7 @@ def _escape(state: StateInline, silent: bool) -> bool:
     if sign in ESCAPABLE or (sign in "-+.)" and _begins_list(state, sign)):
         return escape(state, silent)
     if not silent:
-        state.append_pending(f"\\{sign}")
+        state.pending += f"\\{sign}"
     state.pos += 2
     return True
 
@@ -149,7 +149,7 @@ def _literal(state: StateInline, silent: bool, marks: str = "*_") -> bool:
     glob = dotted and (marker != "*" or found.length == 1 or not found.can_open)
     if not (between or path or glob or (marker == "_" and found.length > 1)):
         return False
-    state.append_pending(marker * found.length)
+    state.pending += marker * found.length
     state.pos = end
     return True
 
@@ -207,7 +207,10 @@ _LONG_LINE = re.compile(rf"[^\n]{{{MAX_CODE_LINE + 1}}}")
 class MarginHeading(Heading):
     """A heading that begins at the margin, as all else does."""
 
-    LEVEL_ALIGN: ClassVar[dict[str, JustifyMethod]] = {"h1": "left"}
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        text = self.text.copy()
+        text.justify = "left"
+        yield text
 
 
 class LabelledCode(CodeBlock):
@@ -379,6 +382,17 @@ _THEME = Theme(
         "markdown.code": "cyan",
         "markdown.hr": "dim",
         "markdown.info": "dim",
+        # Versions of rich differ in these.
+        "markdown.h1": "bold underline",
+        "markdown.h2": "magenta underline",
+        "markdown.h3": "bold magenta",
+        "markdown.h4": "italic magenta",
+        "markdown.h5": "italic",
+        "markdown.h6": "dim",
+        "markdown.item.bullet": "bold",
+        "markdown.item.number": "cyan",
+        "markdown.table.border": "cyan",
+        "markdown.table.header": "not bold cyan",
     }
 )
 

@@ -131,7 +131,7 @@ class _Messages:
 
     def _add_system(self, texts: list[str], *, begun: bool) -> None:
         if begun:
-            self._conversation.aside([Part(text=text) for text in texts])
+            self._conversation.add_aside([Part(text=text) for text in texts])
         else:
             self.system += texts
 
@@ -234,7 +234,7 @@ def _about(block: Fields) -> Iterator[str]:
     """Title and context of a document as text."""
     citations = block.object("citations")
     if citations is not None and citations.flag("enabled"):
-        raise block.fail("citations", "is not supported: answers bear no citations.")
+        raise block.fail("citations", "enabled is not supported: answers bear no citations.")
     for key in ("title", "context"):
         text = block.text(key)
         if text:

@@ -18,16 +18,8 @@ from alhena.wire.dialects.conversation import (
     ending_of,
     unique_id,
 )
-from alhena.wire.dialects.fields import (
-    Fields,
-    for_next_part,
-    inner,
-    own_opaque,
-    redacted_data,
-    word,
-)
-from alhena.wire.dialects.results import sole_text, words_for
-from alhena.wire.json_values import as_array, as_object
+from alhena.wire.dialects.fields import for_next_part, own_opaque, redacted_data
+from alhena.wire.dialects.results import found_pages, sole_text, words_for
 from alhena.wire.response import STOPPED_AT, GenerateContentResponse, UsageMetadata
 
 Event = dict[str, Any]
@@ -83,22 +75,23 @@ class BlockWriter:
 
     def searches(self, response: GenerateContentResponse) -> Iterator[Event]:
         """The blocks of the searches that the model made: its queries, and the pages found."""
-        candidate = response.candidates[0] if response.candidates else None
-        grounding = Fields((candidate.grounding_metadata if candidate else None) or {})
-        queries = [each for each in as_array(grounding.value("webSearchQueries")) or () if each]
-        pages = [_page(each) for each in as_array(grounding.value("groundingChunks")) or ()]
-        found = [page for page in pages if page is not None]
-        if not queries and not found:
+        search = found_pages(response)
+        if search is None:
             return
         yield from self.close()
-        self.searched += max(len(queries), 1)
+        self.searched += max(len(search.queries), 1)
         call_id = f"srv{self._new_id('web_search')}"
         use: dict[str, Any] = {"type": "server_tool_use", "id": call_id, "name": "web_search"}
         use["input"] = {}
         yield self._start("server_tool_use", use)
-        query = encode_value({"query": "; ".join(map(str, queries))}).decode()
+        query = encode_value({"query": "; ".join(search.queries)}).decode()
         yield self._delta({"type": "input_json_delta", "partial_json": query})
-        result = {"type": "web_search_tool_result", "tool_use_id": call_id, "content": found}
+        pages = [
+            {"type": "web_search_result", "url": url, "title": title}
+            | {"encrypted_content": "", "page_age": None}
+            for url, title in search.pages
+        ]
+        result = {"type": "web_search_tool_result", "tool_use_id": call_id, "content": pages}
         yield from self._whole(result)
 
     def close(self) -> Iterator[Event]:
@@ -159,17 +152,6 @@ class BlockWriter:
 
     def _delta(self, delta: dict[str, Any]) -> Event:
         return {"type": "content_block_delta", "index": self._index, "delta": delta}
-
-
-def _page(chunk: object) -> dict[str, Any] | None:
-    """A page that a search found."""
-    page = inner(Fields(as_object(chunk) or {}), "web")
-    url = word(page, "uri")
-    if not url:
-        return None
-    title = word(page, "title") or url
-    told = {"type": "web_search_result", "url": url, "title": title}
-    return told | {"encrypted_content": "", "page_age": None}
 
 
 def blocks_of(parts: Iterable[Part], names: ToolNameMap, new_id: NewId) -> list[dict[str, Any]]:

@@ -1,11 +1,11 @@
-"""Tools of a Messages request: those with a schema of their own, those of clients whose type stands
-for a public schema, and those that the service runs."""
+"""Tools of a Messages request: those with a schema of their own, those of clients whose type means
+a public schema, and those that the service runs."""
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from alhena.wire.dialects.anthropic.client_tools import CLIENT_TOOLS
 from alhena.wire.dialects.conversation import ToolNameMap
 from alhena.wire.dialects.fields import Fields, strings, unknown
 from alhena.wire.request import (
@@ -16,8 +16,6 @@ from alhena.wire.request import (
     ToolDeclarations,
 )
 
-_PUBLIC = Path(__file__).with_name("client_tools.json")
-"""Descriptions and schemas of clients' tools, by the type without its date."""
 _GEMINI_TOOLS = {"web_search": "googleSearch", "web_fetch": "urlContext"}
 """Tools of the service that Gemini has too -> their fields in `ToolDeclarations`."""
 _CHANGES = frozenset({"tool_addition", "tool_removal"})
@@ -29,7 +27,6 @@ class DeclaredTools:
 
     def __init__(self, names: ToolNameMap) -> None:
         self._names = names
-        self._schemas: dict[str, Any] = {}
         self.functions: list[FunctionDeclaration] = []
         self.server: dict[str, str] = {}
         self.left_out: list[str] = []
@@ -51,8 +48,8 @@ class DeclaredTools:
         elif family in _GEMINI_TOOLS:
             self.server[_GEMINI_TOOLS[family]] = tool.text("name") or family
             self._add_wishes(tool)
-        elif public := self._find_schema(family):
-            self._add_function(tool, public)
+        elif family in CLIENT_TOOLS:
+            self._add_function(tool, CLIENT_TOOLS[family])
         else:
             self.left_out.append(tool.text("name") or kind)
 
@@ -92,6 +89,8 @@ class DeclaredTools:
         if others and (not self.functions or only in others):
             return None
         allowed = None if only is None else (self._names.wire(only),)
+        if allowed and self.functions and allowed[0] not in {each.name for each in self.functions}:
+            raise choice.fail("name", f'"{only}" is none of the tools.')
         config = FunctionCallingConfig(mode=modes[kind], allowed_function_names=allowed)
         return ToolConfig(function_calling_config=config)
 
@@ -119,9 +118,3 @@ class DeclaredTools:
             self.wishes.append(f"Use only web pages of these sites: {', '.join(allowed)}.")
         if blocked:
             self.wishes.append(f"Use no web pages of these sites: {', '.join(blocked)}.")
-
-    def _find_schema(self, family: str) -> dict[str, Any] | None:
-        """The public description and schema of a client's tool."""
-        if not self._schemas:
-            self._schemas = msgspec.json.decode(_PUBLIC.read_bytes())
-        return self._schemas.get(family)

@@ -2,7 +2,14 @@
 
 from collections.abc import Iterator
 
-from alhena.wire.content import USER, Content, FunctionCall, FunctionResponsePart, Part
+from alhena.wire.content import (
+    USER,
+    Content,
+    FunctionCall,
+    FunctionResponsePart,
+    Part,
+    encode_value,
+)
 from alhena.wire.dialects.conversation import ConversationBuilder, DialectRequest
 from alhena.wire.dialects.fields import (
     DialectError,
@@ -27,6 +34,7 @@ from alhena.wire.dialects.tool_forms import (
     declare_tool,
     read_tool_choice,
 )
+from alhena.wire.json_values import as_array
 from alhena.wire.request import (
     FunctionDeclaration,
     GenerateContentConfig,
@@ -146,7 +154,7 @@ def read_request(body: object) -> DialectRequest:
     names = ClientTools()
     options = fields.object("stream_options")
     declarations, left_out = _read_tools(fields, names)
-    choice = read_tool_choice(fields, names, any_tools=bool(declarations))
+    choice = read_tool_choice(fields, names, declarations)
     system, contents = _read_messages(fields, names)
     stops, others = read_stops(fields, "stop")
     parallel = fields.value("parallel_tool_calls")
@@ -184,14 +192,16 @@ def _read_messages(
             continue
         begun = True
         if role in _SYSTEM:
-            conversation.aside(_texts(message))
+            conversation.add_aside(_texts(message))
         elif role == "user":
             conversation.user(list(_user_parts(message)), message.path)
         elif role == "assistant":
             conversation.model(list(_model_parts(names, message)), message.path)
         elif role == "tool":
             response, media = to_response(_pieces(message), failed=False)
-            call_id = message.required_text("tool_call_id")
+            # Some clients leave ids out; results are then in the order of their calls.
+            call_id = message.text("tool_call_id") or conversation.unanswered
+            call_id = call_id or message.required_text("tool_call_id")
             conversation.result(call_id, response, media, message.path)
         else:
             raise unknown(message, "role", role, "there are system, user, assistant and tool")
@@ -238,8 +248,9 @@ def _user_parts(message: Fields) -> Iterator[Part]:
 
 
 def _pieces(message: Fields) -> Iterator[Piece]:
-    if message.value("content") is None:
-        yield ""
+    value = message.value("content")
+    if value is None or not (isinstance(value, str) or as_array(value) is not None):
+        yield "" if value is None else encode_value(value).decode()
         return
     for part in _content(message):
         if part.required_text("type") == "text":
@@ -288,11 +299,11 @@ def _model_parts(names: ClientTools, message: Fields) -> Iterator[Part]:
         yield Part(text="", thought_signature=signature)
     if message.value("function_call") is not None:
         raise message.fail("function_call", "is not supported; use tool_calls.")
-    for call in message.objects("tool_calls"):
-        yield _call(names, call)
+    for at, call in enumerate(message.objects("tool_calls")):
+        yield _call(names, call, f"call_{at}")
 
 
-def _call(names: ClientTools, call: Fields) -> Part:
+def _call(names: ClientTools, call: Fields, default_id: str) -> Part:
     kind = call.text("type") or "function"
     described = call.object(kind) if kind in {"function", "custom"} else None
     if described is None:
@@ -303,5 +314,5 @@ def _call(names: ClientTools, call: Fields) -> Part:
         args = {INPUT: word(described, "input") or ""}
     else:
         args = old_arguments(described.value("arguments"))
-    made = FunctionCall(id=call.required_text("id"), name=names.declare(form), args=args)
+    made = FunctionCall(id=call.text("id") or default_id, name=names.declare(form), args=args)
     return Part(function_call=made, thought_signature=signature_of(call))

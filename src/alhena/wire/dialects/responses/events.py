@@ -22,15 +22,16 @@ from alhena.wire.dialects.responses.items import (
     open_reasoning,
     write_call,
 )
-from alhena.wire.dialects.results import words_for
+from alhena.wire.dialects.results import FoundPages, found_pages, words_for
 from alhena.wire.response import GenerateContentResponse, UsageMetadata
 
 Event = dict[str, Any]
 
-_MESSAGE, _REASONING = "message", "reasoning"
+_MESSAGE, _REASONING, _SEARCH = "message", "reasoning", "web_search_call"
 _ITEM_IDS = {
     _MESSAGE: "msg",
     _REASONING: "rs",
+    _SEARCH: "ws",
     "function_call": "fc",
     "custom_tool_call": "ctc",
 }
@@ -77,6 +78,20 @@ class ItemWriter:
             yield self._event_of_text("response.output_text.delta", delta=text, logprobs=[])
             if signature:
                 yield from self.close()
+
+    def search(self, found: FoundPages) -> Iterator[Event]:
+        """The events of the item about a search."""
+        yield from self.close()
+        pages = [{"type": "url", "url": url} for url, _ in found.pages]
+        action = {"type": "search", "query": "; ".join(found.queries), "sources": pages}
+        began = self._begin({"type": _SEARCH, "action": action})
+        yield began
+        item = self._open or {}
+        at = {"item_id": item["id"], "output_index": len(self.items)}
+        for step in ("in_progress", "searching", "completed"):
+            yield {"type": f"response.{_SEARCH}.{step}", **at}
+        self._open = None
+        yield from self._end_item(item)
 
     def close(self) -> Iterator[Event]:
         """Completes the open item."""
@@ -199,12 +214,14 @@ class EventWriter:
         self._items = ItemWriter(names, new_id, answer.id)
         self._usage: UsageMetadata | None = None
         self._last = GenerateContentResponse()
+        self._search: FoundPages | None = None
         self._begun = False
         self._number = 0
 
     def feed(self, chunk: GenerateContentResponse) -> list[Event]:
         """Converts one of Gemini's chunks."""
         self._usage = chunk.usage_metadata or self._usage
+        self._search = found_pages(chunk) or self._search
         events = self._begin()
         for part in chunk.parts:
             events += map(self._number_event, self._items.part(part))
@@ -218,6 +235,8 @@ class EventWriter:
         ending = ending_of(self._last)
         events = self._begin()
         events += map(self._number_event, self._items.close())
+        if self._search is not None:
+            events += map(self._number_event, self._items.search(self._search))
         reason = {AnswerEnd.LENGTH: "max_output_tokens", AnswerEnd.FILTERED: "content_filter"}.get(
             ending
         )

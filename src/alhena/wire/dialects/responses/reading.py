@@ -40,6 +40,7 @@ from alhena.wire.request import (
     GenerateContentConfig,
     GenerationConfig,
     ThinkingConfig,
+    ToolDeclarations,
 )
 
 _SYSTEM = frozenset({"system", "developer"})
@@ -51,6 +52,8 @@ _REFUSED = {
     "prompt": "no prompts are stored here",
     "top_logprobs": "probabilities are not told",
 }
+_SEARCH = "web_search"
+"""Prefix of the types of OpenAI's search."""
 _ADDED_TOOLS = "additional_tools"
 _LEFT_OUT = frozenset(
     {
@@ -86,16 +89,20 @@ _ECHO: dict[str, Any] = {
 def read_request(body: object) -> DialectRequest:
     """Converts the body of POST /v1/responses to Gemini's types.
 
-    Raises DialectError. `custom` tools become functions with one text; tools that the service runs
-    itself are left out (`DialectRequest.left_out`). Settings without a Gemini equivalent are
-    dropped (`store`, `include`, `truncation`, `metadata`, `verbosity`, `strict`).
+    Raises DialectError. `custom` tools become functions with one text, `web_search` is Gemini's
+    search, and other tools that the service runs itself are left out (`DialectRequest.left_out`).
+    Settings without a Gemini equivalent are dropped (`store`, `include`, `truncation`, `metadata`,
+    `verbosity`, `strict`).
     """
     fields = Fields(body)
     for key, why in _REFUSED.items():
         refuse(fields, key, why)
     names = ClientTools()
-    declarations, left_out = _read_tools(fields, names)
-    choice = read_tool_choice(fields, names, any_tools=bool(declarations))
+    declarations, others = _read_tools(fields, names)
+    choice = read_tool_choice(fields, names, declarations)
+    others = [*others, *choice.left_out]
+    searches = [kind for kind in others if kind.startswith(_SEARCH)]
+    search = (ToolDeclarations(google_search={}),) if searches else ()
     system, contents = _Items(names).read(fields)
     parallel = fields.value("parallel_tool_calls")
     return DialectRequest(
@@ -103,7 +110,7 @@ def read_request(body: object) -> DialectRequest:
         contents=contents,
         config=GenerateContentConfig(
             system_instruction=system,
-            tools=choice.declare(declarations),
+            tools=(*(choice.declare(declarations) or ()), *search) or None,
             tool_config=choice.config,
             generation_config=_read_generation(fields),
             service_tier=read_tier(fields),
@@ -111,7 +118,8 @@ def read_request(body: object) -> DialectRequest:
         stream=fields.flag("stream"),
         include_usage=True,
         parallel_calls=parallel is None or fields.flag("parallel_tool_calls"),
-        left_out=tuple(dict.fromkeys([*left_out, *choice.left_out])),
+        left_out=tuple(dict.fromkeys(kind for kind in others if kind not in searches)),
+        server_tools={"googleSearch": searches[0]} if searches else {},
         echo=_read_echo(fields),
         items=tuple(input_items(fields)),
         names=names,
@@ -263,8 +271,9 @@ class _Items:
         elif role in _SYSTEM or role == "user":
             self._begun = True
             self._flush()
+            # The API takes messages between calls and their outputs, too.
             parts = _texts_of(item) if role in _SYSTEM else list(_user_parts(item))
-            self._conversation.user(parts, item.path)
+            self._conversation.add_aside(parts)
         else:
             raise unknown(item, "role", role, "there are system, developer, user and assistant")
 
