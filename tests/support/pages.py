@@ -36,9 +36,9 @@ MOST_LINES = 40
 CUT = "…"
 VOLATILE = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "ID"),
-    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?Z?"), "TIME"),
-    (re.compile(r"\b\d+([.:]\d+)+\b|\b\d+(?= ?m?s\b)"), "N"),
-    (re.compile(r'(?<=[a-z_]": )\d{2,}(\.\d+)?|\d+\.\d{3,}'), "N"),
+    (re.compile(r"\d{4}-\d\d-\d\d[T ][\d:._-]+Z?"), "TIME"),
+    (re.compile(r"\b\d+([.:]\d+)*(?= ?m?s\b)|\b\d+([.:]\d+)+\b"), "N"),
+    (re.compile(r'(?<=[a-z_]": )\d{2,}(\.\d+)?'), "N"),
     (re.compile(r"\b[0-9a-f]{20}-\d+\b"), "ID"),
     (re.compile(r"\b\d{1,3}(,\d{3})+\b"), "N"),
     (re.compile(r" {2,}"), "  "),
