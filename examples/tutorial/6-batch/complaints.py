@@ -7,9 +7,10 @@ import asyncio
 import json
 import sys
 from collections import Counter
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from alhena import Agent, Limits, Model, run_many
+from alhena import Agent, Limits, Model, Task, run_many
 from alhena.models import Gemini
 from alhena.testing import TestModel
 
@@ -22,14 +23,12 @@ TEXTS = (
 MESSAGES = [TEXTS[number % len(TEXTS)].format(number) for number in range(200)]
 
 
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "kind": {"enum": ["refund", "delivery", "praise", "other"]},
-        "order": {"type": "integer"},
-    },
-    "required": ["kind", "order"],
-}
+@dataclass
+class Complaint:
+    """What a message is about."""
+
+    kind: Literal["refund", "delivery", "praise", "other"]
+    order: int
 
 
 def rehearse(request: dict[str, Any]) -> str:
@@ -51,23 +50,19 @@ async def main(model: Model) -> None:
             limits=Limits(turns=3),
         )
 
-    kinds, failed = Counter[str](), list[str]()
     tasks = [
-        {"id": f"message-{number}", "prompt": text, "output_schema": SCHEMA}
-        for number, text in enumerate(MESSAGES)
+        Task(text, id=f"message-{number}", output=Complaint) for number, text in enumerate(MESSAGES)
     ]
+    kinds, failed = Counter[str](), list[str]()
     async for outcome in run_many(tasks, agent=make_agent, run_dir="complaints.run"):
         if outcome.result is None:
             failed.append(f"{outcome.id}: {outcome.error}")
         else:
-            kinds[outcome.result.output["kind"]] += 1
+            kinds[outcome.result.output.kind] += 1
     print(*(f"{count:4} {kind}" for kind, count in sorted(kinds.items())), sep="\n")
     print(f"{len(failed):4} failed", *failed, sep="\n")
 
 
 if __name__ == "__main__":
-    asyncio.run(
-        main(
-            TestModel(*[rehearse] * 200) if "--rehearse" in sys.argv else Gemini("gemini-3.8-flash")
-        )
-    )
+    rehearsal = "--rehearse" in sys.argv
+    asyncio.run(main(TestModel(*[rehearse] * 200) if rehearsal else Gemini("gemini-3.8-flash")))
