@@ -71,7 +71,7 @@ PAGES = (
     "models",
     "native-tools",
     "policy",
-    "promises",
+    "guarantees",
     "prompt",
     "sandbox",
     "sessions",

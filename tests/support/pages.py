@@ -164,6 +164,7 @@ def _environment(home: Path, url: str) -> dict[str, str]:
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{own['PATH']}",
         "GEMINI_API_KEY": "key",
         "GOOGLE_GEMINI_BASE_URL": url,
+        "OLLAMA_HOST": url,
         "OPENAI_BASE_URL": f"{url}/v1",
         "ALHENA": str(ROOT),
         "PYTHONDONTWRITEBYTECODE": "1",
