@@ -108,7 +108,7 @@ class LoopGuard:
         if note is not None:
             return (note,)
         if self._ask is not None:
-            what = f"The model seems to go in circles: {loop.detail}."
+            what = f"The model repeats itself ({loop.detail})."
             if await wants_more(self._ask, what, "without looking for loops in this prompt"):
                 self.looks = False
                 watch.ignore(loop, self._prompt_id)
@@ -136,9 +136,9 @@ class TurnGuard:
     """The checks between the turns of a prompt, in a session and in a subagent alike.
 
     `limits` are checked before each turn, `loops` after it, and `step` is awaited before tool
-    results are sent. `final`: the value the prompt has to end with. `ended_by`: the call that ended
-    the prompt; `waiting`: those that wait for answers;
-    `handed`: the one whose subagent took over. `said`: the texts of the model. With
+    results are sent, with the texts that it returns. `final`: the value the prompt has to end with.
+    `ended_by`: the call that ended the prompt; `waiting`: those that wait for answers; `handed`:
+    the one whose subagent took over. `said`: the texts of the model. With
     `numbered` each turn has its own prompt id.
     """
 
@@ -149,7 +149,7 @@ class TurnGuard:
         emit: Callable[[Event], None],
         *,
         session_id: str = "",
-        step: Callable[[], Awaitable[None]] = at_once,
+        step: Callable[[], Awaitable[Sequence[str] | None]] = at_once,
         numbered: bool = False,
     ) -> None:
         self.loops = loops
@@ -284,8 +284,8 @@ class TurnGuard:
         `step` raises: then no further turn may start."""
         note = await self.loops.check_calls(done)
         await self.admit()
-        await self._step()
-        return note
+        said = await self._step() or ()
+        return (*note, *(Part(text=f"{MEANWHILE}{text}") for text in said))
 
     async def check_chanting(self, error: ChantingError) -> tuple[Part, ...]:
         """Parts to send after an answer that was broken off. Raises LimitError, LoopError."""
@@ -294,8 +294,13 @@ class TurnGuard:
         return note
 
 
-def open_guard(settings: Settings, chat: Chat, links: SessionLinks) -> TurnGuard:
-    """The checks of a session: its limits and its loop detection."""
+def open_guard(
+    settings: Settings,
+    chat: Chat,
+    links: SessionLinks,
+    interject: Callable[[], Sequence[str]] | None = None,
+) -> TurnGuard:
+    """The checks of a session: its limits and its loop detection. `interject` as in `People`."""
     looks = not settings.model.disable_loop_detection
     judge = None
     if looks and settings.model.loop_check_turns > 0:
@@ -310,8 +315,12 @@ def open_guard(settings: Settings, chat: Chat, links: SessionLinks) -> TurnGuard
     loops = LoopGuard(
         links.emit, enabled=looks, judge=judge, ask=links.ask, completion_judge=completion_judge
     )
-    session_id, step = links.session_id, links.step
-    return TurnGuard((links.turns,), loops, links.emit, session_id=session_id, step=step)
+
+    async def step() -> Sequence[str]:
+        await links.step()
+        return () if interject is None else interject()
+
+    return TurnGuard((links.turns,), loops, links.emit, session_id=links.session_id, step=step)
 
 
 def within_budget(
@@ -344,6 +353,8 @@ def within_budget(
     return kept, None if ask is None else ledger.exclude_time(ask), ledger
 
 
+MEANWHILE = "The user says, while you work: "
+"""The beginning of a part with what a person said between two requests."""
 CANCELLED = "the run was interrupted"
 NOT_ANSWERED = "This call did not run: the turn ended before it was approved."
 

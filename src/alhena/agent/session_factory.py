@@ -335,7 +335,7 @@ def _open(
         run_models=run_models,
         room=room,
         scheduler=cache(partial(bench.scheduler, channel.emit, approver)),
-        guard=open_guard(settings, chat, links),
+        guard=open_guard(settings, chat, links, spec.people.interject),
         processes=processes,
         bench=bench,
         access=access,

@@ -166,6 +166,7 @@ class UiSettings(Section, frozen=True, kw_only=True):
     shown in turn while the model thinks."""
 
     theme: str | None = None
+    queue: Literal["calls", "end"] = "calls"
     custom_themes: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     auto_theme_switching: bool = True
     hide_banner: bool = False

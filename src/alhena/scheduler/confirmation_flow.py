@@ -45,7 +45,7 @@ from alhena.tools.contract import (
     ToolInvocation,
     ToolResult,
 )
-from alhena.tools.edit.proposal import EditInvocation, ProposedContents
+from alhena.tools.edit.proposal import EditInvocation, ProposedContents, find_vain_edit
 from alhena.tools.registry import RegisteredTool
 from alhena.tools.threads import Boundary, one_line
 from alhena.wire.json_values import scrub
@@ -348,9 +348,13 @@ class Asker:
         if invocation is None:
             return None
 
-        async def say() -> ConfirmationDetails | None:
+        async def say() -> ConfirmationDetails | ToolFailure | None:
             context = self._executor.context(call)
             found = cast("object", await invocation.confirmation(context))
+            if isinstance(invocation, EditInvocation) and (
+                vain := await find_vain_edit(invocation, found, context)
+            ):
+                return vain
             if found is None and in_any_case:
                 found = make_details(call, entry)
             if not isinstance(found, ConfirmationDetails | None):

@@ -1,6 +1,6 @@
 """The options of a session: eight values, from the command line and from `Agent` to the tools."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -34,11 +34,14 @@ PolicySource = str | PathLike[str] | PolicyRule
 class People(Value, frozen=True, kw_only=True):
     """The ways to the people of a session: `approve` confirms calls, `ask` answers questions of the
     model, `edit` lets a person change a proposed edit; the listeners of `bus` do the first two.
+    `interject` takes what a person has said since the last request; it is sent with the results of
+    the calls that ran meanwhile.
     `interactive`: a person can be asked, whoever does it."""
 
     approve: "Approver | None" = None
     ask: "Ask | None" = None
     edit: "Edit | None" = None
+    interject: "Callable[[], Sequence[str]] | None" = None
     bus: "MessageBus | None" = None
     interactive: bool = False
 
