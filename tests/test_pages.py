@@ -15,7 +15,7 @@ from tests.support.pages import (
     FENCE,
     ROOT,
     TITLE,
-    masked,
+    mask_times,
     pages,
     run_page,
     shown_commands,
@@ -29,7 +29,7 @@ FOLDERS = ("tutorial", "howto", "concepts", "coming-from")
 def test_the_commands_of_a_page_print_what_it_says(name: str, tmp_path: Path) -> None:
     told, ran = shown_commands(name), run_page(name, tmp_path)
     for each, now in zip(told, ran, strict=True):
-        assert masked(each.printed) == masked(now.printed), each.text
+        assert mask_times(each.printed) == mask_times(now.printed), each.text
 
 
 def anchors(page: Path) -> set[str]:

@@ -95,7 +95,7 @@ class Service(ScriptedServer):
             return Reply(status=404)
         if received.method == "GET" or "countTokens" in received.path:
             return json_reply({"models": [], "totalTokens": 10})
-        answer = self.answers.pop(0) if self.answers else {"refuse": 400}
+        answer: Any = self.answers.pop(0) if self.answers else {"refuse": 400}
         if "refuse" in answer:
             message = "Something is wrong with this request."
             error = {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}
@@ -103,7 +103,7 @@ class Service(ScriptedServer):
         if received.path.endswith("/chat/completions"):
             piece = {"choices": [{"delta": {"content": answer}, "finish_reason": "stop"}]}
             return sse(piece)
-        calls = [answer] if isinstance(answer, dict) else answer
+        calls: list[Any] = answer if isinstance(answer, list) else [answer]
         parts = [{"text": answer}] if isinstance(answer, str) else []
         if not parts:
             parts = [call(each["call"], each["args"]) for each in calls]
@@ -173,7 +173,7 @@ def _environment(home: Path, url: str) -> dict[str, str]:
     }
 
 
-def masked(lines: list[str]) -> str:
+def mask_times(lines: list[str]) -> str:
     """What is printed, without what differs from run to run."""
     text = "\n".join(lines)
     for pattern, instead in VOLATILE:
