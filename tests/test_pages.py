@@ -65,7 +65,9 @@ def test_the_chapters_of_the_tutorial_show_their_files_whole() -> None:
         folder = ROOT / "examples" / "tutorial" / page.stem
         text = page.read_text("utf-8")
         shown = {
-            title[1]: each[3] for each in FENCE.finditer(text) if (title := TITLE.search(each[2]))
+            title[1]: each["text"]
+            for each in FENCE.finditer(text)
+            if (title := TITLE.search(each["info"]))
         }
         for path in folder.glob("*.py"):
             if path.name in shown or f"`{path.name}` is that of" not in text:

@@ -29,7 +29,9 @@ from tests.support.server import (
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-FENCE = re.compile(r"^```(\w+)(.*)\n((?s:.*?))^```$", re.MULTILINE)
+FENCE = re.compile(
+    r"^(?P<ticks>```+)(?P<kind>\w+)(?P<info>.*)\n(?P<text>(?s:.*?))^(?P=ticks)$", re.MULTILINE
+)
 TITLE = re.compile(r'title="([^"]+)"')
 MARK = "<<<alhena-page "
 MOST_LINES = 40
@@ -61,7 +63,7 @@ def _scripts() -> dict[str, Any]:
 def pages() -> list[str]:
     """Names of the pages that have commands, relative to docs/, without ending."""
     found = [path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")]
-    return sorted(name for name in found if "\n```console\n" in _text(name))
+    return sorted(name for name in found if "```console\n" in _text(name))
 
 
 def _text(name: str) -> str:
@@ -125,12 +127,12 @@ def run_page(name: str, folder: Path) -> list[Command]:
         "} >/dev/null",
     ]
     for match in FENCE.finditer(_text(name)):
-        title = TITLE.search(match[2])
+        title = TITLE.search(match["info"])
         if title:
             path = title[1].replace("~", "$HOME")
             script.append(f'mkdir -p "$(dirname "{path}")"')
-            script.append(f"cat >\"{path}\" <<'END_OF_FILE'\n{match[3]}END_OF_FILE")
-        for command in commands(match[3]) if match[1] == "console" else ():
+            script.append(f"cat >\"{path}\" <<'END_OF_FILE'\n{match['text']}END_OF_FILE")
+        for command in commands(match["text"]) if match["kind"] == "console" else ():
             ran.append(Command(command.text))
             script += [command.text, f"rc=$?; echo '{MARK}'; (exit $rc)"]
     home, project = folder / "home" / "you", folder / "home" / "you" / "shop"
@@ -186,13 +188,14 @@ def write_page(name: str, ran: list[Command]) -> None:
     left = iter(ran)
 
     def replace(match: re.Match[str]) -> str:
-        if match[1] != "console":
+        if match["kind"] != "console":
             return match[0]
         lines: list[str] = []
-        for _ in commands(match[3]):
+        for _ in commands(match["text"]):
             command = next(left)
             lines += ["$ " + command.text.replace("\n", "\n> "), *command.printed]
-        return f"```{match[1]}{match[2]}\n" + "\n".join(lines) + "\n```"
+        ticks = "`" * max([3, *(len(found) + 1 for found in re.findall("```+", "\n".join(lines)))])
+        return f"{ticks}console{match['info']}\n" + "\n".join(lines) + f"\n{ticks}"
 
     (DOCS / f"{name}.md").write_text(FENCE.sub(replace, _text(name)), encoding="utf-8")
 
@@ -200,4 +203,6 @@ def write_page(name: str, ran: list[Command]) -> None:
 def shown_commands(name: str) -> list[Command]:
     """The commands of a page with what it says they print."""
     blocks = FENCE.finditer(_text(name))
-    return [each for match in blocks if match[1] == "console" for each in commands(match[3])]
+    return [
+        each for match in blocks if match["kind"] == "console" for each in commands(match["text"])
+    ]
