@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from alhena.testing import record, replay
+
 from shop import make_agent, open_shop
 
 path = open_shop(Path("shop.db").resolve())
