@@ -71,7 +71,6 @@ PAGES = (
     "models",
     "native-tools",
     "policy",
-    "guarantees",
     "prompt",
     "sandbox",
     "sessions",
