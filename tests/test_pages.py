@@ -1,4 +1,4 @@
-"""What the pages of docs/ show is what happens: `console` blocks print what they say.
+"""The pages of docs/ show real output: `console` blocks print what they say.
 
 `python -m tests.test_pages [PAGE…]` writes into the pages what their commands print now.
 """

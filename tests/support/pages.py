@@ -176,7 +176,7 @@ def _environment(home: Path, url: str) -> dict[str, str]:
 
 
 def mask_times(lines: list[str]) -> str:
-    """What is printed, without what differs from run to run."""
+    """Printed lines as one text, without times, ids and other parts that differ from run to run."""
     text = "\n".join(lines)
     for pattern, instead in VOLATILE:
         text = pattern.sub(instead, text)

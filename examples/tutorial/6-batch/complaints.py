@@ -25,7 +25,7 @@ MESSAGES = [TEXTS[number % len(TEXTS)].format(number) for number in range(200)]
 
 @dataclass
 class Complaint:
-    """What a message is about."""
+    """The subject of a message."""
 
     kind: Literal["refund", "delivery", "praise", "other"]
     order: int
