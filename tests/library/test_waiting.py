@@ -40,7 +40,7 @@ class Shop:
 
         @tool
         def stock(item: str) -> int:
-            """How many there are."""
+            """The number of them."""
             self.done.append(f"stock {item}")
             return 7
 
