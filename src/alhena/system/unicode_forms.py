@@ -16,7 +16,7 @@ def compose(text: str) -> str:
 
 def existing_form(path: str, names_in: Callable[[str], Mapping[str, str]] | None = None) -> str:
     """An absolute, normalised path with the names that directories have for what is missing under
-    the names given, but there in an equal form. `names_in` stands for `accented_names`, for many
+    the names given, but there in an equal form. `names_in` replaces `accented_names`, for many
     paths in the same directories."""
     if path.isascii() or os.path.lexists(path):
         return path

@@ -3,6 +3,7 @@
 import os
 import stat
 from pathlib import Path
+from typing import Literal
 from unicodedata import normalize
 
 from hypothesis import given
@@ -100,7 +101,7 @@ def test_the_longest_beginning_that_names_a_file_is_meant(
     ],
 )
 def test_a_file_is_meant_by_a_canonically_equal_name(
-    form: str, prompt: str, path: str, project: Path
+    form: Literal["NFC", "NFD"], prompt: str, path: str, project: Path
 ):
     other = "NFD" if form == "NFC" else "NFC"
     place = project / normalize(other, "d\u00e9j\u00e0/caf\u00e9.txt")
