@@ -37,13 +37,16 @@ def test_the_embedding_example_is_short_and_runs_without_a_key(project: Path):
 
 
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
-OWN = {"embed.py", "native_provider.py"}
+OWN = {"embed.py", "deferred_approval.py"}
 """Examples with tests of their own."""
 PUBLIC = {
     "alhena",
     "alhena.errors",
     "alhena.events",
+    "alhena.evals",
+    "alhena.hooks",
     "alhena.models",
+    "alhena.native",
     "alhena.otel",
     "alhena.testing",
 }
@@ -52,6 +55,8 @@ PUBLIC = {
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in OWN])
 def test_each_example_is_short_public_and_runs_without_a_key(name: str, project: Path):
     source = (ROOT / "examples" / name).read_text(encoding="utf-8")
+    if "from fastapi" in source:
+        pytest.importorskip("fastapi", reason="FastAPI is not installed")
     assert source.count("\n") <= 40
     assert set(re.findall(r"from (alhena[\w.]*) import", source)) <= PUBLIC
     ran = run(f"examples/{name}", project)
@@ -90,3 +95,12 @@ def test_what_a_page_imports_or_names_of_a_module_is_there(page: str):
     for first, second, module in re.findall(NAMED, told):
         for name in filter(None, (first, second)):
             assert hasattr(import_module(module), name), (name, module)
+
+
+@pytest.mark.requirement("LIB-10")
+def test_an_approval_that_was_deferred_is_given_in_another_process(project: Path):
+    first = run("examples/deferred_approval.py", project)
+    assert "waits: pay-" in first.stdout, first.stderr
+    second = run("examples/deferred_approval.py", project)
+    assert second.stdout == "Ada has her money.\n", second.stderr
+    assert first.stderr == second.stderr == ""

@@ -1,7 +1,8 @@
 """Runs tasks of the queue, each attempt in a session whose journal is in the run directory.
 
-As a program (`python -m alhena.batch.worker DIRECTORY NAME MOST`) it is a worker process: `s` on
-its standard input stops it when its tasks have ended, `c` at once, as does the end of the input.
+As a program (`python -m alhena.batch.worker DIRECTORY NAME WORKERS`) it is one of so many worker
+processes: `s` on its standard input stops it when its tasks have ended, `c` at once, as does the
+end of the input; at `r` it ends what holds its task no more.
 """
 
 import asyncio
@@ -11,10 +12,11 @@ import shutil
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +24,13 @@ import msgspec
 
 from alhena.agent.limits.budget import Spent
 from alhena.agent.toolset.options import RecordOptions, SessionSpec
-from alhena.batch.engine import Admission, RunConfig, TaskQueue
+from alhena.batch.engine import Admission, LiveLimits, RunConfig, SharedLimits, TaskQueue
 from alhena.batch.errors import LostLeaseError, QueueError, SharedLimitError
 from alhena.batch.limits import GatedGenerator, Limiter
 from alhena.batch.overview import usage_of_task
 from alhena.batch.queue import Claim, Queue
 from alhena.batch.results import TaskResult, lost_task, with_usage
-from alhena.batch.tasks import Task
+from alhena.batch.tasks import QueuedTask
 from alhena.batch.worktree import TaskTree, find_earlier_tree, open_tree, remove_tree
 from alhena.config.effective_settings import open_place
 from alhena.config.environment import without_repository
@@ -48,8 +50,24 @@ POLL_S = 0.05
 FATAL = 3
 """Exit code of a worker process that noted why no task can run."""
 
-MakeAgent = Callable[[Task, Path], Agent]
+MakeAgent = Callable[[QueuedTask, Path], Agent]
 """Makes the agent of a task, for its directory."""
+
+
+RunAgent = Callable[[Agent, QueuedTask, Path], Awaitable[Result[Any]]]
+"""Runs the agent of a task, which has this folder."""
+
+
+async def _run_task(agent: Agent, task: QueuedTask, _folder: Path) -> Result[Any]:
+    output: Any = str if task.output_schema is None else task.output_schema
+    return await agent.run(task.prompt, output=output)
+
+
+class AgentRuns(msgspec.Struct, frozen=True):
+    """The agents of tasks, and how they run."""
+
+    make: MakeAgent
+    run: RunAgent = _run_task
 
 
 class Lease:
@@ -104,24 +122,27 @@ class Worker:
         holder: str,
         limiter: Admission,
         usage: Callable[[int], Mapping[str, Any]],
-        make: MakeAgent | None = None,
+        make: "MakeAgent | AgentRuns | None" = None,
     ) -> None:
+        runs = make if isinstance(make, AgentRuns) else AgentRuns(make or partial(agent_of, config))
+        self._run_agent = runs.run
         self._queue = queue
         self._usage = usage
         self._config = config
         self._holder = holder
-        self._make = make or partial(agent_of, config)
+        self._make = runs.make
         self._limiter = limiter
         self._running: dict[asyncio.Task[None], Lease] = {}
         self._stopping = False
         self._renewed = time.monotonic()
 
-    async def work(self, most: int) -> None:
-        """Runs up to `most` tasks at a time until all have a result or `stop` was called. Raises
-        CredentialsError, QueueError, and what a program's agent raises."""
+    async def work(self, shared: Callable[[], SharedLimits], workers: int = 1) -> None:
+        """Runs its part of the tasks, as one of so many `workers`, until all have a result or
+        `stop` was called. Raises CredentialsError, QueueError, and what a program's agent
+        raises."""
         try:
             while True:
-                self._claim(most)
+                self._claim(shared(), workers)
                 if not self._running and (self._stopping or self._queue.is_over()):
                     return
                 if not self._running:
@@ -152,16 +173,18 @@ class Worker:
         for lease in self._running.values():
             lease.end()
 
-    def _claim(self, most: int) -> None:
-        room = most - len(self._running)
+    def look_again(self) -> None:
+        """Renews all leases soon, and ends what holds its task no more."""
+        self._renewed = float("-inf")
+
+    def _claim(self, shared: SharedLimits, workers: int) -> None:
+        room = 0 if shared.paused else ceil(shared.concurrency / workers) - len(self._running)
         alone = any(lease.claim.alone for lease in self._running.values())
         if self._stopping or room < 1 or alone:
             return
         config, idle = self._config, not self._running
         end = time.monotonic() + config.lease
-        claims = self._queue.claim(
-            self._holder, room, config.shared.concurrency, config.lease, idle=idle
-        )
+        claims = self._queue.claim(self._holder, room, shared.concurrency, config.lease, idle=idle)
         for claim in claims:
             lease = Lease(claim, end)
             self._running[asyncio.ensure_future(self._carry(lease))] = lease
@@ -250,9 +273,10 @@ class Worker:
                 model=agent.model if agent else None,
             ), 0
         ended = result.stop_reason == "done"
+        status = "done" if ended else "failed"
         return TaskResult(
             id=task.id,
-            status="done" if ended else "failed",
+            status="pending" if result.stop_reason == "pending" else status,
             answer=result.text,
             output=None if task.output_schema is None else result.output,
             kind=None if ended else result.stop_reason,
@@ -279,8 +303,7 @@ class Worker:
             agent.session.adaptations.append(adapted)
             try:
                 async with agent:
-                    output: Any = str if task.output_schema is None else task.output_schema
-                    return await agent.run(task.prompt, output=output), agent
+                    return await self._run_agent(agent, task, folder), agent
             except SessionError:
                 if not resumes:
                     raise
@@ -347,7 +370,7 @@ class Worker:
         return msgspec.structs.replace(result, patch=patch)
 
 
-def agent_of(config: RunConfig, task: Task, cwd: Path) -> Agent:
+def agent_of(config: RunConfig, task: QueuedTask, cwd: Path) -> Agent:
     """The agent of a task by the flags of a run. Raises ConfigError, InputError, TypeError."""
     return Agent(
         task.model or config.model,
@@ -372,7 +395,10 @@ def limiter_of(queue: Queue, config: RunConfig) -> Limiter:
 
 
 def worker_of(
-    queue: Queue, config: RunConfig, holder: str, make: MakeAgent | None = None
+    queue: Queue,
+    config: RunConfig,
+    holder: str,
+    make: MakeAgent | AgentRuns | None = None,
 ) -> Worker:
     """A worker on a queue of this machine. Raises ConfigError."""
     usage = partial(usage_of_task, queue)
@@ -389,7 +415,7 @@ def _spent(taken: Mapping[str, Any]) -> Spent:
     )
 
 
-def task_folder(directory: Path, task: Task) -> Path:
+def task_folder(directory: Path, task: QueuedTask) -> Path:
     """The folder of a task in a run directory: its journals, its worktree."""
     return directory / "tasks" / task.key
 
@@ -416,16 +442,18 @@ def _set_aside(folder: Path) -> None:
     (folder / "sessions").rename(aside)
 
 
-def main(directory: str, holder: str, most: str) -> int:
+def main(directory: str, holder: str, workers: str) -> int:
     """A worker process; returns its exit code."""
-    from alhena.batch.run import config_of, held_lock
+    from alhena.batch.run import config_of
+    from alhena.batch.store import held_lock
 
     path = Path(directory)
     with held_lock(path / "workers" / f"{holder}.lock"):
         queue = Queue(path)
         config = config_of(queue)
         try:
-            asyncio.run(_work(worker_of(queue, config, holder), int(most)))
+            live = LiveLimits(queue, config.shared)
+            asyncio.run(_work(worker_of(queue, config, holder), live, int(workers)))
         except AlhenaError as error:
             queue.note("fatal", msgspec.json.encode((error.exit_code, error.message, error.remedy)))
             return FATAL
@@ -434,16 +462,19 @@ def main(directory: str, holder: str, most: str) -> int:
     return 0
 
 
-async def _work(worker: Worker, most: int) -> None:
+async def _work(worker: Worker, shared: LiveLimits, workers: int) -> None:
     def hear() -> None:
         said = os.read(0, 1)
         if said == b"":  # the command has died
             worker.kill()
             os._exit(1)
-        worker.stop(running=said == b"c")
+        if said == b"r":
+            worker.look_again()
+        else:
+            worker.stop(running=said == b"c")
 
     asyncio.get_running_loop().add_reader(0, hear)
-    await worker.work(most)
+    await worker.work(shared, workers)
 
 
 if __name__ == "__main__":

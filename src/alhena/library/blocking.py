@@ -2,10 +2,51 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, Self, TypeVar
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class LoopCaller(Protocol):
+    """Runs work in an event loop and waits for its end."""
+
+    def __call__(self, work: Callable[[], Coroutine[Any, Any, T]], /) -> T:
+        """Returns or raises what the work does."""
+        ...
+
+
+class Steps(Protocol[T_co]):
+    """An asynchronous iteration that can be closed."""
+
+    async def __anext__(self) -> T_co:
+        """The next item. Raises StopAsyncIteration."""
+        ...
+
+    async def aclose(self) -> None:
+        """Ends it."""
+        ...
+
+
+def iterate(
+    open_loop: Callable[[], AbstractContextManager[LoopCaller]], steps: Steps[T]
+) -> Generator[T]:
+    """The items of an asynchronous iteration, one by one; leaving early closes it."""
+
+    async def step() -> T | None:
+        try:
+            return await steps.__anext__()
+        except StopAsyncIteration:
+            return None
+
+    with open_loop() as call:
+        try:
+            while (item := call(step)) is not None:
+                yield item
+        finally:
+            call(steps.aclose)
 
 
 class LoopThread:
@@ -34,6 +75,36 @@ class LoopThread:
         self.loop.close()
 
 
+class OpensInThread:
+    """`with` for what has `async with`, in the loop of a thread."""
+
+    _thread: LoopThread | None = None
+
+    async def __aenter__(self) -> Self:
+        raise NotImplementedError
+
+    async def __aexit__(self, *_exc: object) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self._thread = LoopThread()
+        try:
+            self._thread.call(self.__aenter__)
+        except BaseException:
+            self._thread.close()
+            self._thread = None
+            raise
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        if self._thread is not None:
+            try:
+                self._thread.call(self.__aexit__)
+            finally:
+                self._thread.close()
+                self._thread = None
+
+
 def wait_for(loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Runs `work` in a loop that runs in another thread, and waits for its end."""
     tasks: list[asyncio.Task[T]] = []
@@ -55,3 +126,11 @@ def wait_for(loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, 
         ended.wait()
         raise
     return tasks[0].result()
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop that runs here, if any."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -3,12 +3,13 @@ them."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from os import PathLike
-from typing import Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import msgspec
 
-from alhena.agent.subagents import AgentDefinition, builtin_agents
+from alhena.agent.subagents import AgentDefinition, Handoff, builtin_agents
 from alhena.agent.subagents.remote import RemoteAgent
 from alhena.agent.toolset.options import (
     ModelOptions,
@@ -24,15 +25,16 @@ from alhena.config.effective_settings import Place, open_place
 from alhena.config.settings import Settings, with_model
 from alhena.errors import ConfigError
 from alhena.models.generator import ContentGenerator
+from alhena.models.settings import ModelSettings
 from alhena.policy.model import ApprovalMode, PolicyRule
 from alhena.scheduler.bus import MessageBus
 from alhena.scheduler.confirmation import Edit
-from alhena.scheduler.question import Approver
+from alhena.scheduler.question import Approver, ConfirmationRequest
 from alhena.tools.builtin.ask_user import Ask
 from alhena.tools.contract import Tool
 from alhena.tools.function import as_tool
 from alhena.tools.registry import BUILT_IN, declared_name, is_declarable
-from alhena.tools.value_types import schema_of
+from alhena.tools.value_types import schema_of, value_from_json
 from alhena.values import Limits, Value
 from alhena.wire.content import Content
 
@@ -47,6 +49,16 @@ class StdioServer(Value, frozen=True):
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
     cwd: str | None = None
+
+    if TYPE_CHECKING:  # a list becomes the tuple
+
+        def __init__(
+            self,
+            command: str,
+            args: Sequence[str] = (),
+            env: Mapping[str, str] = ...,
+            cwd: str | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -159,17 +171,28 @@ class Subagent(Value, frozen=True, kw_only=True):
 
     `tools`: functions and tools of the program, and names of the agent's other tools ("read_file",
     "server__*", "*"). `output`: the type of what it hands over. Of `limits`, turns (30) and seconds
-    (600) are its own. `model`: a name; None is the agent's. Its calls pass the agent's rules,
-    approvals and hooks, its requests count in the usage of the run.
+    (600) are its own. `model`: a name or an object; None is the agent's; `model_settings` are its
+    own. With `handoff` its answer ends the run: `Result.handed_over` is its value. Its calls pass
+    the agent's rules, approvals and hooks, its requests count in the usage of the run.
     """
 
     name: str
     description: str
     instructions: str
     tools: Sequence[str | Tool | Callable[..., Any]] = ()
-    model: str | None = None
+    model: str | ContentGenerator | None = None
     output: Any = str
     limits: Limits | None = None
+    model_settings: "ModelSettings | None" = None
+    handoff: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        model = cast("object", self.model)
+        if isinstance(model, type) or not (
+            isinstance(model, str | None) or hasattr(model, "stream")
+        ):
+            raise TypeError(f"Subagent.model cannot be {model!r:.60}: it is a name or a model")
 
     def definition(self) -> AgentDefinition:
         """The agent for a session. Raises ConfigError, TypeError."""
@@ -179,8 +202,8 @@ class Subagent(Value, frozen=True, kw_only=True):
         for field in ("description", "instructions"):
             if not getattr(self, field).strip():
                 raise ConfigError(f"{where}: its {field} is empty.", remedy="Give it a text.")
-        if self.model is not None and not isinstance(cast("object", self.model), str):
-            raise TypeError(f"{where}: model has to be a name, not {type(self.model).__name__}")
+        model = self.model
+        settings = settings_of(f"{where}: model_settings", self.model_settings)
         limits = self.limits or Limits()
         if limits.tokens is not None or limits.cost is not None:
             raise ConfigError(
@@ -197,22 +220,26 @@ class Subagent(Value, frozen=True, kw_only=True):
             tools=tuple(each for each in items if isinstance(each, str)),
             own_tools=own,
             result_schema=schema_of(self.output),
-            model=self.model,
+            model=model if isinstance(model, str) else None,
+            generator=None if isinstance(model, str) else model,
+            settings=settings,
+            handoff=Handoff(partial(value_from_json, self.output)) if self.handoff else None,
             max_turns=30 if limits.turns is None else limits.turns,
             time_limit_s=600 if limits.seconds is None else limits.seconds,
         )
 
 
-Hook = Callable[[dict[str, Any]], Any] | str | Mapping[str, Any]
-"""A function of the input of a hook, async or not, that returns its output or None; a command; or a
-group with a matcher, as settings.json has it."""
+Hook = Callable[[Any], Any] | str | Mapping[str, Any]
+"""A function, async or not, of an object of `alhena.hooks`, or of the documented dict, that returns
+what it answers or None; a command; or a group with a matcher, as settings.json has it."""
 
 
 class AgentArguments(Value, frozen=True, kw_only=True):
     """The arguments of `Agent`."""
 
     model: str | ContentGenerator | None
-    instructions: str | None
+    instructions: Any
+    environment: bool | None
     tools: tuple[Tool, ...]
     builtin_tools: tuple[str, ...] | None
     search_tools: bool
@@ -223,6 +250,7 @@ class AgentArguments(Value, frozen=True, kw_only=True):
     policy: tuple[PolicySource, ...]
     servers: Mapping[str, Server]
     hooks: Mapping[str, Any]
+    model_settings: "ModelSettings | None"
     limits: Limits
     cwd: str | PathLike[str] | None
     isolated: bool
@@ -238,8 +266,11 @@ def sequence_of(argument: str, items: Iterable[T] | object) -> tuple[T, ...]:
     return tuple(cast("Iterable[T]", items))
 
 
-def contents_of(history: Sequence[Content] | bytes) -> tuple[Content, ...]:
-    """The contents of a conversation, or of its JSON. Raises ConfigError, TypeError."""
+def contents_of(history: Sequence[Content] | bytes | str | None) -> tuple[Content, ...]:
+    """The contents of a conversation, or of its JSON; none for what is empty. Raises ConfigError,
+    TypeError."""
+    if not history:
+        return ()
     if isinstance(history, bytes):
         try:
             return msgspec.json.decode(history, type=tuple[Content, ...])
@@ -281,7 +312,14 @@ def instance_of(argument: str, kind: type[T], given: object) -> T:
 def tools_of(items: object) -> tuple[Tool, ...]:
     """The tools of the program, plain functions made into tools. Raises TypeError."""
     given: tuple[Any, ...] = sequence_of("tools", items)
-    return tuple(map(as_tool, given))
+    made = tuple(map(as_tool, given))
+    names = [tool.name for tool in made]
+    twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
+    if twice is not None:
+        raise ConfigError(
+            f"tools: there are two of the name {twice!r}.", remedy="Rename one: @tool(name=…)."
+        )
+    return made
 
 
 def agents_of(items: object) -> tuple[tuple[AgentDefinition, ...], tuple[RemoteAgent, ...]]:
@@ -343,14 +381,58 @@ def _several(given: Any) -> Sequence[Any]:
 
 
 def _group(event: str, hook: Any) -> Mapping[str, Any]:
+    from alhena.hooks.functions import typed_hook
+
     if isinstance(hook, Mapping):
-        return cast("Mapping[str, Any]", hook)
+        return _typed_group(event, cast("Mapping[str, Any]", hook))
     if isinstance(hook, str):
         return {"hooks": [{"type": "command", "command": hook}]}
     if not callable(hook):
         kind = type(hook).__name__
         raise TypeError(f"hooks[{event!r}] has to be a function, a command or a group, not {kind}")
-    return {"hooks": [{"function": hook}]}
+    function = typed_hook(event, hook)
+    return {"hooks": [{"function": function}], "sequential": function is not hook}
+
+
+def instructions_of(instructions: Any) -> Any:
+    """Instructions as they are. Raises TypeError for what is neither a text nor a function."""
+    if isinstance(instructions, type) or not (
+        instructions is None or isinstance(instructions, str) or callable(instructions)
+    ):
+        raise TypeError(f"instructions cannot be {instructions!r:.60}: give a text or a function")
+    return instructions
+
+
+def function_of(argument: str, function: Any) -> Any:
+    """A function, or None, as it is. Raises TypeError."""
+    if function is not None and not callable(function):
+        raise TypeError(f"{argument} has to be a function, not {function!r:.60}")
+    return function
+
+
+def _typed_group(event: str, group: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A group with a matcher, its functions typed."""
+    from alhena.hooks.functions import TypedHook, typed_hook
+
+    members = group.get("hooks")
+    if not isinstance(members, list | tuple):
+        return group
+    made: list[Any] = []
+    sequential: dict[str, Any] = {}
+    for each in cast("Sequence[Any]", members):
+        entry = cast("dict[str, Any]", each) if isinstance(each, dict) else {}
+        function = entry.get("function")
+        typed = typed_hook(event, function) if callable(function) else None
+        if isinstance(typed, TypedHook):
+            sequential = {"sequential": True}
+        made.append({**entry, "function": typed} if isinstance(typed, TypedHook) else each)
+    return {**group, "hooks": made, **sequential}
+
+
+def _defer(_request: ConfirmationRequest) -> bool:
+    from alhena.tools.contract import Deferred
+
+    raise Deferred
 
 
 def approver_of(approve: object) -> Approver | None:
@@ -361,19 +443,39 @@ def approver_of(approve: object) -> Approver | None:
         from alhena.scheduler.question import Answer
 
         return lambda _request: Answer.no("This program never approves calls.")
+    if approve == "defer":
+        return _defer
     if approve is not None and not callable(approve):
-        raise TypeError(f"approve has to be callable, 'always' or 'never', not {approve!r:.60}")
+        raise TypeError(
+            f"approve has to be callable, 'always', 'never' or 'defer', not {approve!r:.60}"
+        )
     return cast("Approver | None", approve)
 
 
-def require_usable(given: AgentArguments) -> None:
-    """Raises TypeError for arguments of the wrong type."""
-    model = given.model
+def model_of(argument: str, model: Any) -> str | ContentGenerator | None:
+    """A model by its name or object. Raises TypeError."""
+    if isinstance(model, str) and not model.strip():
+        raise TypeError(f"{argument} is empty: name one, or leave it out for the default")
     if isinstance(model, type) or not (
         model is None or isinstance(model, str) or hasattr(model, "stream")
     ):
         kind = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
-        raise TypeError(f"model has to be a name or a model, not {kind}")
+        raise TypeError(f"{argument} has to be a name or a model, not {kind}")
+    return model
+
+
+def settings_of(argument: str, given: object) -> "ModelSettings | None":
+    """The settings of a model, None for none. Raises TypeError."""
+    if given is None:
+        return None
+    from alhena.models.settings import settings_of
+
+    return settings_of(argument, given)
+
+
+def require_usable(given: AgentArguments) -> None:
+    """Raises TypeError for arguments of the wrong type."""
+    model_of("model", given.model)
     for index, rule in enumerate(given.policy):
         _require(f"policy[{index}]", rule, str | PathLike | PolicyRule, "a Rule or a path")
     _require("cwd", given.cwd, str | PathLike | None, "a path")
@@ -404,8 +506,10 @@ def session_options(given: AgentArguments, home: str | None = None) -> SessionSp
         model=ModelOptions(
             name=name,
             generator=None if isinstance(given.model, str) else given.model,
-            instructions=given.instructions,
+            instructions="" if callable(given.instructions) else _instructions(given),
+            environment=not given.isolated if given.environment is None else given.environment,
             full_context=more.full_context,
+            settings=given.model_settings,
         ),
         permissions=Permissions(
             approval_mode=given.approval_mode,
@@ -436,6 +540,13 @@ def session_options(given: AgentArguments, home: str | None = None) -> SessionSp
         ),
         limits=given.limits,
     )
+
+
+def _instructions(given: AgentArguments) -> str | None:
+    """The system instruction; None for the composed one, which tells of built-in tools. An isolated
+    agent without these has none unless the program gave one."""
+    alone = given.isolated and given.builtin_tools == ()
+    return "" if alone and given.instructions is None else given.instructions
 
 
 def _find_place(given: AgentArguments, home: str | None) -> Place:

@@ -41,6 +41,8 @@ OLLAMA = "ollama:"
 OpenAI's Responses API, the first one the API that the model answers to; Ollama's has the form of
 OpenAI's."""
 FOREIGN = (OPENAI, OPENAI_RESPONSES, ANTHROPIC, OLLAMA)
+GEMINI, VERTEX = "gemini:", "vertex:"
+"""Prefixes of Google's services, which are not part of the name that is sent."""
 _RESPONSES_ONLY = re.compile(
     r"(?:gpt-\d[\w.]*|o\d+)(?:-[a-z\d.]+)*?-(?:codex|pro|deep-research)(?:-.+)?"
     r"|codex-.+|computer-use-preview(?:-.+)?"
@@ -344,9 +346,40 @@ def thinking_config(name: str) -> ThinkingConfig | None:
             assert_never(info.thinking)
 
 
+def service_of(written: str) -> tuple[str, str]:
+    """The service that a name asks for by its prefix, and the name that it is known by: "gemini"
+    and "vertex" are Google's, "" is the one that the settings choose. Raises ConfigError for an
+    unknown prefix."""
+    for prefix in (GEMINI, VERTEX):
+        if written.startswith(prefix):
+            return prefix[:-1], written.removeprefix(prefix)
+    if is_foreign_model(written):
+        return written.partition(":")[0], written
+    found = re.match(r"[A-Za-z][\w.-]*:", written)
+    if found is None:
+        return "", written
+    raise ConfigError(
+        f"no service has the prefix {found[0]!r}, in the model name {written[:60]!r}.",
+        remedy=f"Known are {', '.join((GEMINI, VERTEX, *FOREIGN))}; without one it is a Gemini "
+        "model.",
+    )
+
+
 def is_foreign_model(name: str) -> bool:
     """True for the name of a model of another service."""
     return name.startswith(FOREIGN)
+
+
+def model_name_problem(name: str) -> str | None:
+    """The reason why no service has a model of this name: the prefix is none, or nothing follows
+    it. Names of Google's models have no colon."""
+    prefix, separator, rest = name.partition(":")
+    if not separator:
+        return None
+    if not is_foreign_model(name):
+        known = ", ".join(FOREIGN)
+        return f"{name!r} begins with no known service; {prefix!r} is none of {known}"
+    return None if rest.strip() else f"{name!r} names no model after its service"
 
 
 def foreign_service(name: str) -> str:

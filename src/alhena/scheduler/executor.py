@@ -22,6 +22,7 @@ from alhena.scheduler.states import (
 )
 from alhena.scheduler.tracked_call import Clock, TrackedCall
 from alhena.tools.contract import (
+    Deferred,
     Discover,
     ExecutionContext,
     HostProgram,
@@ -34,7 +35,7 @@ from alhena.tools.contract import (
 from alhena.tools.output_store import OutputStore, Truncation, bounded_display, limit_result
 from alhena.tools.response import response_parts
 from alhena.tools.threads import Boundary, one_line
-from alhena.values import Value
+from alhena.values import FailedCall, Value
 from alhena.wire.content import Part, ToolCallRequestInfo
 from alhena.wire.json_values import scrub
 
@@ -277,7 +278,11 @@ class Executor:
             if not isinstance(result, ToolResult):
                 kind = type(result).__name__
                 raise TypeError(f"the tool returned {kind} instead of a ToolResult")
-            said: str | ToolFailure | TailCall = ""
+            if result.error is not None and result.error.type is ToolErrorType.DEFERRED:
+                return result.error
+            if result.error is not None and result.error.exception is not None:
+                result = self._report_failure(call, result, result.error)
+            said: str | ToolFailure | TailCall | ToolResult = ""
             if self.hooks is not None and self.hooks.after_heard:
                 if call.cancel_reason is not None:
                     return ToolFailure(UNHEARD, ToolErrorType.CANCELLED)
@@ -287,13 +292,35 @@ class Executor:
                     return ToolFailure(UNHEARD, ToolErrorType.CANCELLED)
             if isinstance(said, ToolFailure):
                 return said
+            if isinstance(said, ToolResult):
+                result, said = said, ""
             if not isinstance(said, str):
                 return self._replace_call(call, result, said)
             beside = await self._discover_memory(call, scheduled, result)
             made = self._bound_result(call, scheduled.tool.name, result, said)
             return msgspec.structs.replace(made, parts=(*made.parts, *beside), beside=beside)
-        reason = "unknown" if boundary.failure is None else one_line(boundary.failure)
+        if isinstance(boundary.failure, Deferred):
+            return ToolFailure(boundary.failure.reason, ToolErrorType.DEFERRED)
+        reason = self.report(call, boundary.failure) or "unknown"
         return ToolFailure(reason, ToolErrorType.UNHANDLED_EXCEPTION)
+
+    def report(self, call: TrackedCall, raised: Exception | None, usual: str = "") -> str:
+        """Reports what a function of the program raised, if anything; returns what the model
+        reads, which is `usual`, or what was raised, unless the program says otherwise."""
+        if raised is None:
+            return usual
+        from alhena.scheduler.failures import report_exception
+
+        current, args = call.current, call.params or call.current.args
+        failed = FailedCall(call_id=current.call_id, name=current.name, args=args, exception=raised)
+        return report_exception(self.program, call.emit, failed) or usual or one_line(raised)
+
+    def _report_failure(
+        self, call: TrackedCall, result: ToolResult, error: ToolFailure
+    ) -> ToolResult:
+        said = self.report(call, error.exception, error.message)
+        error = ToolFailure(said, error.type)
+        return msgspec.structs.replace(result, llm_content=said, display=said, error=error)
 
     async def _discover_memory(
         self, call: TrackedCall, scheduled: ScheduledToolCall, result: ToolResult
@@ -397,6 +424,10 @@ def _move_by_outcome(
             call.end_cancelled(f"{reason}. {outcome.message}")
         elif stopped:
             call.end_cancelled(reason)
+        elif outcome.type is ToolErrorType.DEFERRED:
+            from alhena.scheduler.confirmation import defer_by_tool
+
+            defer_by_tool(call, outcome.message)
         else:
             call.fail(outcome.message, outcome.type)
     elif outcome.tail is None:

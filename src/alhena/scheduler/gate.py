@@ -139,22 +139,24 @@ class Gate:
             case PolicyOutcome.DENY:
                 deny(call, decision)
                 return False
-            case PolicyOutcome.ALLOW:
+            case PolicyOutcome.ALLOW if call.given is None:
                 return not call.ended
-            case PolicyOutcome.ASK_USER:
+            case PolicyOutcome.ASK_USER | PolicyOutcome.ALLOW:
                 return await self._ask(call, decision)
             case _:
                 assert_never(decision.outcome)
 
     async def _ask(self, call: TrackedCall, why: Decision, *, by_hook: bool = False) -> bool:
-        if self._asking is None:
+        if self._asking is None and call.given is None:
             nobody = msgspec.structs.replace(why, outcome=PolicyOutcome.DENY)
             deny(call, nobody)
             return False
         if self._asker is None:
+            from alhena.scheduler.confirmation import UNATTENDED
             from alhena.scheduler.confirmation_flow import Asker
 
-            self._asker = Asker(self._asking, self._executor, self._find_decision, self._notify)
+            asking = self._asking or UNATTENDED
+            self._asker = Asker(asking, self._executor, self._find_decision, self._notify)
         return await self._asker.ask_person(call, why, by_hook=by_hook) and not call.ended
 
     def _notify(self, _call: TrackedCall, request: "ConfirmationRequest") -> None:
@@ -217,7 +219,9 @@ class Gate:
             decision = self._policy.decide(asked)
         check = self._policy.check
         if decision is None or boundary.failure is not None:
-            deny_failed(call, "the policy", boundary)
+            usual = describe_failure("the policy", boundary)
+            said = self._executor.report(call, boundary.failure, usual)
+            call.fail(said, ToolErrorType.POLICY_VIOLATION)
             return None
         if check is None or decision.outcome is PolicyOutcome.DENY:
             return decision

@@ -26,7 +26,7 @@ from alhena.models.providers.foreign import (
     tool_names,
     unreadable,
 )
-from alhena.models.service import FixedAccess, HttpService, idle_s
+from alhena.models.service import FixedAccess, HttpService, ServiceOptions, idle_s
 from alhena.wire.content import MODEL, Content, Part, encode_value
 from alhena.wire.dialects import openai, responses
 from alhena.wire.dialects.conversation import DialectRequest, NewId, ToolNameMap
@@ -36,14 +36,24 @@ from alhena.wire.dialects.responses.response import ENDS
 from alhena.wire.dialects.results import beside_results
 from alhena.wire.encode import EncodedContent
 from alhena.wire.json_values import as_array, as_object
-from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
+from alhena.wire.request import GenerateContentConfig, GenerateContentRequest, merge_extra
 from alhena.wire.response import GenerateContentResponse
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 KEY_PAGE = "https://platform.openai.com/api-keys"
 
 _BYTES_PER_TOKEN = 4
-_OWN_HOSTS = ("openai.com", "openai.azure.com")
+_OWN_DOMAINS = ("openai.com", "openai.azure.com")
+_PUBLIC_DOMAINS = (
+    *_OWN_DOMAINS,
+    *("anthropic.com", "cerebras.ai", "cohere.ai", "cohere.com", "deepinfra.com"),
+    *("deepseek.com", "fireworks.ai", "github.ai", "githubcopilot.com", "googleapis.com"),
+    *("groq.com", "huggingface.co", "minimax.io", "mistral.ai", "moonshot.ai", "nvidia.com"),
+    *("ollama.com", "openrouter.ai", "perplexity.ai", "sambanova.ai", "together.ai"),
+    *("together.xyz", "x.ai", "z.ai", "aliyuncs.com", "ai.azure.com"),
+)
+"""Domains of public services, whose models have large windows: they are not asked for them, so that
+no session waits for that."""
 _ACCOUNT = {"OPENAI_ORG_ID": "openai-organization", "OPENAI_PROJECT_ID": "openai-project"}
 _LONGEST_KEY = 64
 _LEAST_OUTPUT = 16
@@ -138,6 +148,7 @@ class OpenAiCompatible(WithoutEmbeddings):
         access = {"authorization": f"Bearer {key}"} if key else {}
         self.endpoint = endpoint
         self._reduced: tuple[GenerateContentConfig, GenerateContentConfig] | None = None
+        self._windows: dict[str, int | None] = {}
         self._new_id = ids_for_calls()
         self._open_service = partial(
             HttpService,
@@ -215,20 +226,28 @@ class OpenAiCompatible(WithoutEmbeddings):
         return tuple(str(each["id"]) for each in found if each.get("id"))
 
     async def window(self, model: str) -> int | None:
-        """Tokens of a model's context window, as the server says; None if it does not. Raises
-        ModelError and WireError."""
+        """Tokens of a model's context window, as the server says when it is asked first; None if it
+        does not. Raises ModelError and WireError."""
         from alhena.models.providers.server_window import read_window, root_prefix
 
+        if model in self._windows:
+            return self._windows[model]
         root = self._open_service(replace(self.endpoint, prefix=root_prefix(self.endpoint)))
         try:
-            return await read_window(self._http, root, model)
+            found = self._windows[model] = await read_window(self._http, root, model)
+            return found
         finally:
             await root.aclose()
 
     @property
     def is_openai(self) -> bool:
         """True for OpenAI's own service, also as Azure runs it."""
-        return self.endpoint.host.endswith(_OWN_HOSTS)
+        return _is_within(self.endpoint.host, _OWN_DOMAINS)
+
+    @property
+    def tells_windows(self) -> bool:
+        """True for a server to be asked for the windows of its models: no public service."""
+        return not _is_within(self.endpoint.host, _PUBLIC_DOMAINS)
 
     async def aclose(self) -> None:
         """Closes the connections."""
@@ -298,7 +317,7 @@ class OpenAiCompatible(WithoutEmbeddings):
         key = request.cache_key or request.session_id
         if key and self.is_openai:
             body["prompt_cache_key"] = key[:_LONGEST_KEY]
-        return encode_value(body)
+        return encode_value(merge_extra(body, request.config.extra))
 
     def _own_config(self, config: GenerateContentConfig, way: _Way) -> GenerateContentConfig:
         """The settings of a request as the server takes them."""
@@ -312,7 +331,11 @@ class OpenAiCompatible(WithoutEmbeddings):
         return reduced if way.forms else describe_form(reduced)
 
 
-def openai_from(environ: Mapping[str, str], base_url: str | None = None) -> OpenAiCompatible:
+def openai_from(
+    environ: Mapping[str, str],
+    base_url: str | None = None,
+    connection: ServiceOptions = ServiceOptions(),  # noqa: B008  it is frozen
+) -> OpenAiCompatible:
     """Builds the client from the environment, for `base_url` if given.
 
     Reads OPENAI_BASE_URL, OPENAI_API_KEY, OPENAI_ORG_ID and OPENAI_PROJECT_ID, proxies and
@@ -329,14 +352,24 @@ def openai_from(environ: Mapping[str, str], base_url: str | None = None) -> Open
             )
         if value:
             headers[name] = value
-    return OpenAiCompatible(endpoint, key, environ=environ, headers=headers)
+    return OpenAiCompatible(
+        endpoint,
+        key,
+        environ=environ,
+        headers={**headers, **connection.headers},
+        timeouts=connection.timeouts,
+    )
 
 
 DEFAULT_OLLAMA = "127.0.0.1:11434"
 _OLLAMA_PORT = 11434
 
 
-def ollama_from(environ: Mapping[str, str], base_url: str | None = None) -> OpenAiCompatible:
+def ollama_from(
+    environ: Mapping[str, str],
+    base_url: str | None = None,
+    connection: ServiceOptions = ServiceOptions(),  # noqa: B008  it is frozen
+) -> OpenAiCompatible:
     """Builds the client for Ollama at `base_url`, else at OLLAMA_HOST, else on this machine; the
     path of its OpenAI API is added where there is none. A key is OLLAMA_API_KEY, if one is set.
     Raises ConfigError or CredentialsError."""
@@ -351,8 +384,14 @@ def ollama_from(environ: Mapping[str, str], base_url: str | None = None) -> Open
         raise CredentialsError(
             "OLLAMA_API_KEY contains characters that no key has.", remedy="Correct or unset it."
         )
-    remedy = "Set OLLAMA_API_KEY to a key that the server takes."
-    return OpenAiCompatible(endpoint, key, environ=environ, remedy=remedy)
+    return OpenAiCompatible(
+        endpoint,
+        key,
+        environ=environ,
+        headers=connection.headers,
+        timeouts=connection.timeouts,
+        remedy="Set OLLAMA_API_KEY to a key that the server takes.",
+    )
 
 
 def _ollama_url(environ: Mapping[str, str]) -> str:
@@ -364,10 +403,14 @@ def _ollama_url(environ: Mapping[str, str]) -> str:
     name, colon, port = host.rpartition(":")
     if not colon or host.endswith("]"):
         name, port = host, ""
-    if name in {"", "0.0.0.0", "[::]"}:  # noqa: S104 - compared, not bound
+    if name in {"", "0.0.0.0", "[::]"}:  # noqa: S104  nothing is bound
         name = "127.0.0.1"
     usual = {"http": "80", "https": "443"}.get(scheme, str(_OLLAMA_PORT))
     return f"{scheme if separator else 'http'}://{name}:{port or usual}{slash}{path}"
+
+
+def _is_within(host: str, domains: tuple[str, ...]) -> bool:
+    return f".{host}".endswith(tuple(f".{domain}" for domain in domains))
 
 
 def _is_forced(model: str) -> bool:
