@@ -110,7 +110,7 @@ class Servers:
         self._warned: set[str] = set()
         self._closed = False
         self._started = False
-        self._begun = False
+        self.begun = False
         self._instructing: set[str] = set()
         self._open = open_
         self._pace = pace
@@ -138,17 +138,16 @@ class Servers:
         """Fixes the tool names, and which tools are declared: a model is about to see them."""
         self._names.tell({key: tool.name for key, tool in self._registered.items()})
         self._choose_declared()
-        if not self._begun:
-            self._begun = True
+        if not self.begun:
+            self.begun = True
             self._instructing = {
                 name for name, each in self.servers.items() if each.offer.instructions
             }
             self._expect_changes()
 
-    @property
-    def keeps_declared(self) -> bool:
+    def _keeps_declared(self) -> bool:
         """True while the tools of servers come and go without a change of what is declared."""
-        return self._begun and bool(self._registry.search.note)
+        return self.begun and bool(self._registry.search.note)
 
     def _expect_changes(self) -> None:
         """Has later tools found by search, where some may come: declaring them would cost the
@@ -365,7 +364,7 @@ class Servers:
 
     def _keep_instructions(self, server: Server) -> None:
         """Has instructions that came too late for the system prompt come with found tools."""
-        if self.keeps_declared and server.name not in self._instructing:
+        if self._keeps_declared() and server.name not in self._instructing:
             text = frame_instructions([(server.name, server.offer.instructions)])
             self._registry.search.instructions[server.name] = text
 
@@ -394,7 +393,7 @@ class Servers:
             for line in _some(lines, "of its tools that are left out or called otherwise"):
                 self._warn(f"MCP server '{server}': {line}")
         self._offer_resources()
-        if self._begun:
+        if self.begun:
             self.begin()
         self._outlets.changed()
 
@@ -405,7 +404,7 @@ class Servers:
         for tool in tools:
             there = self._registry.find(tool.name, excluded=True) is not None
             if wanted and not there:
-                self._registry.register(tool, declared=not self.keeps_declared)
+                self._registry.register(tool, declared=not self._keeps_declared())
             elif there and not wanted:
                 self._registry.unregister(tool.name)
 

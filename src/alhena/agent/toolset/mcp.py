@@ -286,7 +286,8 @@ def open_servers(place: ServerPlace) -> "ServerControl":
         for text in unknown_server_tools(written, _tool_names(servers)):
             if text not in place.warnings:
                 warn(text)
-        place.sources.notify_change(declares=not servers.keeps_declared)
+        kept = servers.begun and bool(place.registry.search.note)
+        place.sources.notify_change(declares=not kept)
 
     around = surroundings(environ, settings, place.roots, kept, warn, trusted=place.trusted)
     around = replace(around, in_process=spec.tools.in_process_servers, ask=place.ask)
