@@ -166,8 +166,10 @@ def open_chat(
         ),
     )
 
-    def follow() -> None:
+    def follow(declares: bool = True) -> None:
         bench.hide_denied()
+        if not declares and chat.last_request is not None:
+            return
         chat.configure(request_config(bench, prompt, models.config(chat.model.name)))
 
     bench.sources.watch(follow)
