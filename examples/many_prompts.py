@@ -8,7 +8,7 @@ from alhena.testing import TestModel
 
 
 def repeat(request: dict[str, Any]) -> str:
-    return request["contents"][-1]["parts"][0]["text"]
+    return str(request["contents"][-1]["parts"][0]["text"])
 
 
 async def main() -> None:

@@ -85,18 +85,18 @@ async def test_a_model_of_another_service_has_its_prefix_and_is_asked_by_its_nam
     assert server.requests[0].json["model"] == "qwen3:8b"
 
 
-async def test_the_final_tool_of_an_output_is_used_where_the_service_takes_no_schema(
+async def test_a_server_of_this_machine_is_asked_for_a_value_by_its_schema(
     project: Path, server: ScriptedServer
 ):
-    function = {"name": FINAL, "arguments": '{"value": 7}'}
-    call = {"index": 0, "id": "1", "type": "function", "function": function}
-    choice = {"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}
+    choice = {"index": 0, "delta": {"content": '{"value": 7}'}, "finish_reason": "stop"}
     server.reply(sse({"id": "1", "choices": [choice]}))
-    async with OpenAICompatible("qwen3", base_url=server.url) as model:
+    async with OpenAICompatible("qwen3", base_url=f"{server.url}/v1") as model:
         agent = Agent(model, cwd=project, isolated=True, builtin_tools=())
         assert await agent.ask("go", output=int) == 7
-    names = [tool["function"]["name"] for tool in server.requests[0].json["tools"]]
-    assert names == [FINAL]
+    body = server.requests[0].json
+    schema = body["response_format"]["json_schema"]["schema"]
+    assert schema["properties"]["value"]["type"] == "integer"
+    assert "tools" not in body
 
 
 def test_keys_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch):

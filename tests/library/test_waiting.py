@@ -8,7 +8,18 @@ from typing import Any, cast
 
 import pytest
 
-from alhena import Agent, Answer, ConfigError, Deferred, Limits, OutputError, Rule, Subagent, tool
+from alhena import (
+    Agent,
+    Answer,
+    ConfigError,
+    Deferred,
+    Limits,
+    OutputError,
+    Rule,
+    RunContext,
+    Subagent,
+    tool,
+)
 from alhena.agent.limits import TokenLimitError, TurnLimitError
 from alhena.errors import InputError, PendingRunError
 from alhena.library.result import Result
@@ -288,3 +299,28 @@ def test_the_call_of_a_subagent_cannot_wait_and_says_so():
     done = agent.run_sync("Have it paid.")
     assert (done.output, shop.done) == ("It could not.", [])
     assert "cannot wait" in done.denied[0].reason
+
+
+def test_the_function_for_the_instructions_makes_those_of_a_resumed_run():
+    shop, prompts = Shop(), list[str]()
+
+    def instruct(context: RunContext[None]) -> str:
+        prompts.append(context.prompt)
+        return f"Prompt {len(prompts)}."
+
+    def make(model: TestModel) -> Agent:
+        return Agent(
+            model,
+            instructions=instruct,
+            tools=shop.tools(),
+            approve="defer",
+            isolated=True,
+            builtin_tools=(),
+        )
+
+    waits = make(TestModel(Call("pay", amount=5))).run_sync("Pay.")
+    model = TestModel("Paid.")
+    answers = {each.call_id: Answer.yes() for each in waits.pending}
+    assert make(model).resume_sync(waits.state(), answers).output == "Paid."
+    assert prompts == ["Pay.", "Pay."]
+    assert model.requests[0]["systemInstruction"]["parts"] == [{"text": "Prompt 2."}]

@@ -15,7 +15,7 @@ from alhena.scheduler.states import ConfirmationError, plain
 from alhena.session.records import Answered, now
 from alhena.tools.contract import ToolConfirmationOutcome, ToolFailure
 from alhena.values import Value
-from alhena.wire.content import Content, Part, ToolCallRequestInfo, encode_value
+from alhena.wire.content import USER, Content, Part, ToolCallRequestInfo, encode_value
 
 if TYPE_CHECKING:
     from alhena.agent.session import Session
@@ -141,6 +141,13 @@ class WaitingRun:
     def turns(self) -> int:
         """Model turns so far."""
         return self._state.spent.turns
+
+    @property
+    def prompt(self) -> str:
+        """The text of its prompt; "" if that had none."""
+        said = (each for each in reversed(self._state.contents) if each.role == USER)
+        texts = ("".join(part.text or "" for part in each.parts) for each in said)
+        return next((text for text in texts if text), "")
 
     def count_earlier(self, session: "Session") -> None:
         """Counts what the run took before against the limits of `session`, unless that is the one

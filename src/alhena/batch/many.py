@@ -21,6 +21,7 @@ from alhena.library.result import Result, Run
 from alhena.models.combined import LimitedRequests, RequestLimits
 from alhena.models.generator import ContentGenerator
 from alhena.models.retry import wrap_attempts
+from alhena.scheduler.question import Answer
 from alhena.system.workspace import current_directory
 from alhena.tools.value_types import value_from_json, value_to_json
 from alhena.values import Value
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from alhena.batch.queue import EndedTask, Queue
     from alhena.batch.results import TaskResult
     from alhena.batch.tasks import QueuedTask
-    from alhena.scheduler.question import Answer
+
 
 T = TypeVar("T")
 _FIELDS = ("id", "prompt", "output_schema")

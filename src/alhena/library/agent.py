@@ -342,7 +342,7 @@ class Agent(OpensInThread, PromptEntry[DepsT], ResumesRuns[DepsT], BranchesOff[D
             return hear
 
         prompt = RunPrompt(
-            text=text,
+            text=text if resumes is None else resumes.prompt,
             before=before,
             attached=attached,
             final=final,
