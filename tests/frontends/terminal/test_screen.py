@@ -19,6 +19,7 @@ from alhena.frontends.terminal.drawing.lines import Lines, Markdown, line, plain
 from alhena.frontends.terminal.drawing.menu import Menu, MenuOption
 from alhena.frontends.terminal.drawing.screen import FootStatus
 from alhena.frontends.terminal.drawing.view import View
+from alhena.frontends.terminal.keys import KeyPause
 from tests.support.terminal import Screen
 
 
@@ -390,6 +391,21 @@ def test_a_mode_without_questions_stands_out():
 
     assert styles("default") == {"dim"}
     assert styles("yolo") == {"error"}
+
+
+async def test_the_first_key_after_an_idle_minute_is_told():
+    times, ended = [0.0], list[float]()
+    pause = KeyPause(lambda: times[-1])
+    async with shown() as made:
+        made.screen.pause = pause
+        pause.ended = lambda: ended.append(times[-1])
+        made.screen._app.key_processor.after_key_press += pause.note_key
+        for now, text in ((59.0, "a"), (120.0, "ab"), (150.0, "abc"), (500.0, "abcd")):
+            times.append(now)
+            made.keys.send_text(text[-1])
+            while made.screen._app.current_buffer.text != text:
+                await asyncio.sleep(0)
+    assert ended == [120.0, 500.0]
 
 
 FAMILY, FLAG = "👨\u200d👩\u200d👧", "🇩🇪"
