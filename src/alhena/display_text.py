@@ -30,6 +30,15 @@ _OVERLAYS = ("\u0334", "\u0338")
 _MARKS = 4
 """Maximum combining marks on a letter of a living language."""
 
+_EMOJI = r"[\xa9\xae\u203c-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]"
+_SCRIPT = r"[\u0600-\u0dff]"
+JOINED = (
+    rf"(?<={_EMOJI})\ufe0f|(?<=[#*0-9])\ufe0f(?=\u20e3)|(?<=[#*0-9]\ufe0f)\u20e3"
+    rf"|(?<=[\ufe0f\u2600-\u27bf\U0001f000-\U0001faff])\u200d(?={_EMOJI})"
+    rf"|(?<={_SCRIPT})[\u200c\u200d](?={_SCRIPT})"
+)
+"""Pattern of characters without a form of their own that join others to one sign."""
+
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _BLANKS = {" ": "spaces", "\t": "tabs", "\n": "line breaks"}
 _LOOKALIKE = (
@@ -52,15 +61,26 @@ def money(amount: float | None) -> str:
 def escaped(text: str, *, block: bool = False) -> str:
     """Puts `text` on one line, with invisible characters written as `\\x1b`, `\\u202e`, `\\n`.
 
-    With `block`, line breaks and tabs are kept. Escaped and plain text is unchanged.
+    What joins emoji, or letters of scripts that need it, is kept; with `block`, line breaks and
+    tabs too. Escaped and plain text is unchanged.
     """
     if text.isascii() and text.isprintable():
         return text
     kept = "\n\t" if block else ""
+    joined = joins(text)
     return "".join(
-        _SHORT.get(char) or code(char) if hidden and char not in kept else char
-        for char, hidden in mark_unseen(text)
+        _SHORT.get(char) or code(char) if hidden and char not in kept and at not in joined else char
+        for at, (char, hidden) in enumerate(mark_unseen(text))
     )
+
+
+def joins(text: str) -> frozenset[int]:
+    """The indices of the characters that join others to one sign (`JOINED`)."""
+    if text.isascii():
+        return frozenset()
+    import re
+
+    return frozenset(match.start() for match in re.finditer(JOINED, text))
 
 
 def one_line(text: str, limit: int = 0) -> str:

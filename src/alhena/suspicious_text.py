@@ -5,10 +5,12 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 
 from alhena.display_text import (
+    JOINED,
     LINE_BREAKS,
     code,
     escaped,
     is_padding,
+    joins,
     mark_unseen,
     one_line,
     unseen,
@@ -42,13 +44,6 @@ _LOOKALIKES = frozenset(
     "\u13aa\u13ac\u13b3\u13b7\u13bb\u13df\u13da\u13a2\u13a0\u13a1\u13e2\u13c0"  # Cherokee
     "\u0261\u0251\u0269\u028b"  # phonetic
 )
-# Characters that combine with adjacent ones.
-_EMOJI = r"[#*0-9\xa9\xae\u203c-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]"
-_SCRIPT = r"[\u0600-\u0dff]"
-_JOINED = (
-    rf"(?<={_EMOJI})\ufe0f|(?<=[\ufe0f\u2600-\u27bf\U0001f000-\U0001faff])\u200d(?={_EMOJI})"
-    rf"|(?<=[#*0-9]\ufe0f)\u20e3|(?<={_SCRIPT})[\u200c\u200d](?={_SCRIPT})"
-)
 _SLASHES = "\u2044\u2215\u29f8\uff0f"
 
 
@@ -73,7 +68,7 @@ def hidden(text: str) -> tuple[str, ...]:
     emoji and in scripts that need them."""
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return ()
-    plain = re.sub(_JOINED, "x", text.replace("\r\n", " \n"))
+    plain = re.sub(JOINED, "x", text.replace("\r\n", " \n"))
     return _limit_warnings(list(_hidden(plain)))
 
 
@@ -83,7 +78,7 @@ def write_hidden(text: str) -> str:
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text
     text = text.replace("\r\n", "\n")
-    joined = {match.start() for match in re.finditer(_JOINED, text)}
+    joined = joins(text)
     plain = "".join(
         code(char) if hidden and char not in "\r\n\t" and at not in joined else char
         for at, (char, hidden) in enumerate(mark_unseen(text))

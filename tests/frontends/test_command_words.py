@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+from inline_snapshot import snapshot
 
 from alhena.errors import UsageError
 from alhena.frontends.main import COMMANDS, refuse_commands
@@ -110,3 +111,22 @@ def test_a_misspelt_flag_is_named_with_the_one_that_is_like_it(line: list[str], 
     assert (ran.code, ran.out) == (2, "")
     assert f"Did you mean {near}? See alhena" in ran.err
     assert "Did you mean" not in alhena("hi", "--zzz").err
+
+
+def test_the_help_of_a_subcommand_is_about_that_one():
+    told = alhena("sessions", "delete", "--help").out
+    assert told == snapshot("""\
+usage: alhena sessions delete SESSION …
+
+SESSION is a number of the list, an id or its beginning, or `latest`. To resume a session:
+alhena --resume SESSION.
+
+delete: deletes sessions with their files. A session in use stays.
+""")
+    told = alhena("mcp", "enable", "--help").out
+    assert told.startswith("usage: alhena mcp enable|disable NAME\n")
+    assert "enable, disable: " in told
+    assert "import: " not in told
+    assert "--env" not in told
+    assert "--env" in alhena("mcp", "add", "--help").out
+    assert alhena("sessions", "nothing", "--help").out == alhena("sessions", "--help").out

@@ -125,7 +125,10 @@ def test_sessions_are_listed_shown_and_deleted(server: ScriptedServer, project: 
     assert alhena("sessions", "list").out == "This project has no sessions.\n"
     prompts(server, "first\nline", "\x1b[31mred")
     ran = alhena("--list-sessions")
-    assert ran.out.startswith("Sessions of this project (2):\n  1. first line (just now) [")
+    heading, newest, oldest = ran.out.splitlines()
+    assert heading == "Sessions of this project (2):"
+    assert newest.startswith("  2. ")
+    assert oldest.startswith("  1. first line (just now) [")
     assert "\x1b" not in ran.out
     shown = alhena("sessions", "show", "1")
     assert "answer to first" in shown.out

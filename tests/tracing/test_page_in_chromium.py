@@ -43,9 +43,9 @@ def test_calls_open_by_click_and_by_keyboard_and_are_found(project: Path, browse
     browser.open(project / "t.html")
     assert browser.run("document.documentElement.lang") == "en"
     assert browser.run("document.querySelector('h1').innerText") == "Look <b>around</b>."
-    assert any("read_file" in each for each in labels(browser))
+    assert any("Read" in each for each in labels(browser))
 
-    at = next(n for n, each in enumerate(labels(browser), 1) if each.startswith("replace"))
+    at = next(n for n, each in enumerate(labels(browser), 1) if each.startswith("Edit"))
     browser.click(f".row:nth-child({at}) button")
     shown = details(browser)
     assert all(each in shown for each in ("auto-edit.toml", "-hello <script>", "old_string"))
@@ -56,16 +56,16 @@ def test_calls_open_by_click_and_by_keyboard_and_are_found(project: Path, browse
     for _ in range(2):
         browser.press("Tab")
     browser.press("Enter")
-    assert details(browser).startswith("read_file")
+    assert details(browser).startswith("Read")
     assert "[redacted]" in details(browser)
     browser.press("Escape")
     focused = browser.run("document.activeElement.innerText")
-    assert focused.startswith("read_file")
+    assert focused.startswith("Read")
 
     browser.click("#search")
     browser.type("CURL")
     (only,) = labels(browser)
-    assert only.startswith("run_shell_command")
+    assert only.startswith("Shell")
     assert browser.run("document.querySelector('#found').innerText") == "1 found"
     assert browser.problems == []
 
@@ -88,7 +88,7 @@ def test_the_timeline_zooms_and_has_a_lane_for_each_subagent(project: Path, brow
     browser.click(".lane:last-child button")
     assert [each.split("\n")[0] for each in labels(browser)] == [
         "gemini-2.5-flash",
-        "list_directory",
+        "List",
         "gemini-2.5-flash",
         "complete_task",
     ]
@@ -150,7 +150,7 @@ def test_an_export_opens_with_the_conversation(project: Path, browser: Browser):
     assert browser.run("document.querySelector('summary').parentElement.open")
     assert "reading.toml" in browser.run("document.querySelector('details').textContent")
     browser.click("#show-timeline")
-    assert any("read_file" in each for each in labels(browser))
+    assert any("Read" in each for each in labels(browser))
     assert browser.problems == []
 
 

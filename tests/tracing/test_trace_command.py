@@ -35,16 +35,16 @@ def test_the_timeline_tells_times_tokens_cost_retries_and_decisions_with_their_r
     assert names == [
         "prompt",
         "model gemini-2.5-flash",
-        "read_file a.txt",
-        "run_shell_command curl example.com",
+        "Read a.txt",
+        "Shell curl example.com",
         "error gemini-2.5-flash",
         "retry gemini-2.5-flash",
         "model gemini-2.5-flash",
-        "replace Edit a.txt",
+        "Edit a.txt",
         "model gemini-2.5-flash",
-        "delegate_to_agent generalist: List it.",
+        "Agent generalist: List it.",
         "[generalist] model gemini-2.5-flash",
-        "[generalist] list_directory .",
+        "[generalist] List .",
         "[generalist] model gemini-2.5-flash",
         "[generalist] complete_task There is a.txt.",
         "model gemini-2.5-flash",
@@ -134,7 +134,7 @@ def test_a_damaged_session_is_shown_as_far_as_it_goes_and_says_so(project: Path)
     assert "the journal is damaged from line" in ran.err
     page = data_of(Path("page.html").read_bytes())
     assert "damaged" in page["problems"][0]
-    assert page["steps"][-1]["name"] == "replace"
+    assert page["steps"][-1]["name"] == "Edit"
     assert page["steps"][-1]["status"] == "no result was recorded"
     told = alhena("trace", "--json").json
     assert "damaged" in told["problems"][0]

@@ -139,7 +139,9 @@ def carry_out(name: str, words: list[str]) -> int:
     command = import_module(f"alhena.frontends.cli.{name}")
     usage: str = getattr(command, "USAGE", "")
     if usage and ("-h" in words or "--help" in words):
-        write_stdout(usage)
+        from alhena.frontends.shared.arguments import subcommand_help
+
+        write_stdout(subcommand_help(usage, words[0]))
         return 0
     return command.run(words)
 

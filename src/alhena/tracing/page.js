@@ -368,7 +368,7 @@ function article(item) {
     const title = make("h3", {}, make("span", { textContent: `${who} ` }), make("small", { textContent: at }));
     return make("article", { className: step.kind }, title, make("pre", { textContent: step.text, dir: "auto" }));
   }
-  const summary = make("summary", { textContent: `Call of ${step.name} ${(step.text ?? "").slice(0, 200)}` });
+  const summary = make("summary", { textContent: `${step.name} ${(step.text ?? "").slice(0, 200)}` });
   const body = make("details", {}, summary, facts(step));
   content(body, step);
   const name = isBad(step) ? "call bad" : "call";

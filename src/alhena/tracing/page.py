@@ -13,7 +13,7 @@ import msgspec
 from alhena.session.transcript import Piece, facts
 from alhena.suspicious_text import write_hidden
 from alhena.telemetry.records import Redaction
-from alhena.tracing.timeline import Step, StepKind, Timeline, milliseconds
+from alhena.tracing.timeline import Step, StepKind, Timeline, call_title, milliseconds
 
 _AHEAD = 1_024
 """Characters read at least beyond those that are kept: a secret must not be cut before it is
@@ -45,6 +45,9 @@ class Redactor:
     def step(self, step: Step) -> dict[str, Any]:
         """A step as plain values; its arguments are JSON texts."""
         plain = msgspec.to_builtins(step)
+        for name, shown in zip(("name", "text"), call_title(step), strict=True):
+            if name in plain:
+                plain[name] = shown
         for name in ("name", "status", "text", "result", "diff", "reason", "rule"):
             if name in plain:
                 plain[name] = self.text(plain[name])

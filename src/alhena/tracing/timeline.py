@@ -41,6 +41,7 @@ from alhena.session.records import (
     record_of,
 )
 from alhena.session.transcript import Transcript, read_transcript, response_text
+from alhena.tools.catalogue import plain_name
 from alhena.wire.content import MODEL, Content
 
 _EVENTS = msgspec.json.Decoder(Event)
@@ -460,3 +461,10 @@ def _second(text: str) -> float:
 def milliseconds(at: str) -> float:
     """A time as `Record.at` has it, in milliseconds since 1970."""
     return _second(at[:19]) + int(at[20:23] or 0)
+
+
+def call_title(step: Step) -> tuple[str, str]:
+    """A step's name as people see it, of a tool as in its row at the terminal, and its text without
+    that name."""
+    name = plain_name(step.name) if step.kind is StepKind.TOOL else step.name
+    return name, step.text.removeprefix(f"{name} ")

@@ -312,3 +312,19 @@ def test_a_slow_server_or_command_keeps_no_key(
         terminal.until("> draft")
         terminal.send("\x15")
         leave(terminal)
+
+
+@pytest.mark.parametrize(("more", "opened"), [({}, True), ({"GEMINI_MODEL": "demo"}, False)])
+def test_the_connection_is_open_before_the_first_prompt(
+    server: ScriptedServer, more: dict[str, str], opened: bool
+):
+    server.reply(sse(text("Hello.")))
+    with at(server, "--skip-trust", **more) as terminal:
+        terminal.until("/help lists")
+        while opened and not server.connections:
+            time.sleep(0.01)
+        assert server.requests == []
+        terminal.send(f"hi{ENTER}")
+        terminal.until("Hello." if opened else "hi")
+        leave(terminal)
+    assert server.connections == opened

@@ -11,6 +11,7 @@ from alhena.frontends.terminal.drawing.lines import (
     line,
     plain,
     prefix,
+    row,
     width,
     wrap_text,
 )
@@ -23,6 +24,10 @@ def test_columns_are_those_of_a_terminal():
     assert width("漢字") == 4
     assert width("e\u0301") == 1
     assert prefix("漢字", 3) == "漢"
+    assert width("👨\u200d👩\u200d👧🇩🇪👍🏽") == 6
+    assert prefix("🇩🇪🇫🇷", 3) == "🇩🇪"
+    family = "👨\u200d👩\u200d👧"
+    assert plain([row(family, f"{family} a\u200db")]) == f"  {family}{' ' * 25}{family} a\\u200db"
     assert wrap_text("one two three", 8) == ["one two", "three"]
     assert wrap_text("漢字漢字", 4) == ["漢字", "漢字"]
     assert wrap_text("abcdefghij", 4) == ["abcd", "efgh", "ij"]

@@ -19,6 +19,7 @@ from alhena.frontends.terminal.drawing.lines import Lines, Markdown, line, plain
 from alhena.frontends.terminal.drawing.menu import Menu, MenuOption
 from alhena.frontends.terminal.drawing.screen import FootStatus
 from alhena.frontends.terminal.drawing.view import View
+from alhena.frontends.terminal.keys import KeyPause
 from tests.support.terminal import Screen
 
 
@@ -390,3 +391,52 @@ def test_a_mode_without_questions_stands_out():
 
     assert styles("default") == {"dim"}
     assert styles("yolo") == {"error"}
+
+
+async def test_the_first_key_after_an_idle_minute_is_told():
+    times, ended = [0.0], list[float]()
+    pause = KeyPause(lambda: times[-1])
+    async with shown() as made:
+        made.screen.pause = pause
+        pause.ended = lambda: ended.append(times[-1])
+        made.screen._app.key_processor.after_key_press += pause.note_key
+        for now, text in ((59.0, "a"), (120.0, "ab"), (150.0, "abc"), (500.0, "abcd")):
+            times.append(now)
+            made.keys.send_text(text[-1])
+            while made.screen._app.current_buffer.text != text:
+                await asyncio.sleep(0)
+    assert ended == [120.0, 500.0]
+
+
+FAMILY, FLAG = "👨\u200d👩\u200d👧", "🇩🇪"
+
+
+@pytest.mark.parametrize("sign", [FAMILY, FLAG, "👍🏽", "❤\ufe0f", "1\ufe0f\u20e3"])
+async def test_flags_and_joined_emoji_are_one_sign_of_two_columns(sign: str):
+    """In the input line and above it, also for the cursor and for Backspace."""
+    async with shown() as made:
+        made.screen.show_status(FootStatus(model="m", queued=(f"{sign}after",)))
+        made.keys.send_text(f"a{sign}bc")
+        await made.until("c")
+        entry = made.screen._app.current_buffer
+        made.keys.send_text("\x1b[D")
+        while entry.cursor_position != len(f"a{sign}b"):
+            await asyncio.sleep(0)
+        made.screen._app.renderer.reset()
+        made.screen._app._redraw()
+        drawn = made.screen._app.renderer.last_rendered_screen
+        assert drawn is not None
+        rows = [
+            "".join(drawn.data_buffer[row][column].char or "·" for column in range(30)).rstrip()
+            for row in range(drawn.height)
+        ]
+        assert f"> a{sign}·bc" in rows
+        assert any(f"{sign}·after" in row for row in rows)
+        cursor = drawn.get_cursor_position(made.screen._app.layout.current_window)
+        assert cursor.x == len("> a") + 2 + len("b")
+        made.keys.send_text("\x1b[D\x1b[D\x1b[C\x7f")
+        while entry.text != "abc":
+            await asyncio.sleep(0)
+        made.keys.send_text("\x1b[C\x7f")
+        while entry.text != "ac":
+            await asyncio.sleep(0)

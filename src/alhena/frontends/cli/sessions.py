@@ -41,7 +41,7 @@ usage: alhena sessions list [--json]
 SESSION is a number of the list, an id or its beginning, or `latest`. To resume a session:
 alhena --resume SESSION.
 
-list: lists the sessions of this project, the oldest first. Files that are no sessions are named at
+list: lists the sessions of this project, the newest first. Files that are no sessions are named at
 the end.
 
 show: prints a session: its facts and its conversation.
@@ -102,7 +102,7 @@ def _list(options: "Namespace", store: "SessionStore") -> None:
     lines = [f"Sessions of this project ({len(found)}):\n"]
     lines += (
         f"  {number}. {row.text} ({row.state}) [{row.name}]\n"
-        for number, row in enumerate(rows, start=1)
+        for number, row in reversed([*enumerate(rows, start=1)])
     )
     write_stdout("".join(lines) if found else "This project has no sessions.\n")
     if not found:

@@ -10,7 +10,7 @@ from alhena.frontends.shared.streams import write_json, write_stderr, write_stdo
 from alhena.session.records import SessionError, title_of
 from alhena.system.workspace import current_directory
 from alhena.telemetry.records import Redaction
-from alhena.tracing.timeline import Step, StepKind, Timeline, read_timeline
+from alhena.tracing.timeline import Step, StepKind, Timeline, call_title, read_timeline
 
 USAGE = """\
 usage: alhena trace [SESSION] [--html FILE] [--json]
@@ -100,9 +100,10 @@ def _lines(timeline: Timeline, clean: Callable[[str], str]) -> Iterator[str]:
 
 def describe_step(step: Step, clean: Callable[[str], str]) -> str:
     """A step as a line, without secrets."""
-    text = message_line(clean(step.text), _LONGEST)
+    title, text = call_title(step)
+    text = message_line(clean(text), _LONGEST)
     status = "" if step.status in ("success", "STOP") else one_line(step.status)
-    name = one_line(clean(step.name))
+    name = one_line(clean(title))
     match step.kind:
         case StepKind.MODEL:
             told = (f"model {name}", *_usage(step), status, text)

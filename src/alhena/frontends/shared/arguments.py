@@ -171,6 +171,35 @@ def parse_command(program: str, argv: list[str], commands: Mapping[str, str]) ->
     return parser.parse_args(argv)
 
 
+def subcommand_help(usage: str, word: str) -> str:
+    """The part of a command's help that is about its subcommand `word`: its line of usage, what is
+    said of it and what is said of all. The whole help where it has no such subcommand."""
+    import re
+    import textwrap
+
+    head, *paragraphs = usage.split("\n\n")
+    lines = [each[len("usage: ") :] for each in re.split(r"\n(?= {7}alhena )", head)]
+    names = ["".join(each.split()[2:3]).split("|") for each in lines]
+    own = [line for line, each in zip(lines, names, strict=True) if word in each]
+    if not own:
+        return usage
+    known = "|".join(re.escape(name) for each in names for name in each)
+    label = re.compile(rf"(?:(?<=\. )|^)((?:{known})(?:, (?:{known}))*): ")
+    shown = ["usage: " + "\n       ".join(own)]
+    about = True  # of indented options: whether what they belong to is shown
+    for paragraph in paragraphs:
+        first, *rest = label.split(" ".join(paragraph.split()))
+        if not rest:
+            about = about or paragraph[:1] != " "
+            shown += [paragraph.strip("\n")] * about
+            continue
+        shown += [textwrap.fill(first, 100)] * bool(first)
+        for subject, text in zip(rest[::2], map(str.strip, rest[1::2]), strict=True):
+            about = word in subject.split(", ")
+            shown += [textwrap.fill(f"{subject}: {text}", 100)] * about
+    return "\n\n".join(shown) + "\n"
+
+
 def whole(text: str) -> int:
     """A whole number above 0."""
     if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text)):

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from alhena.config.effective_settings import (
 from alhena.config.home import config_home
 from alhena.config.settings import CheckpointingSettings, Settings, with_model
 from alhena.display_text import one_line
+from alhena.errors import AlhenaError
 from alhena.frontends.shared.arguments import RunArguments
 from alhena.frontends.shared.streams import is_terminal, write_stderr
 from alhena.policy.model import ApprovalMode
@@ -196,3 +198,25 @@ def save_choices(environ: Mapping[str, str], **changes: Any) -> None:
 
     now = msgspec.structs.replace(load_choices(environ), **changes)
     PrivateFiles(config_home(environ)).write(_STATE, msgspec.json.encode(now))
+
+
+def connect_early(place: Place, model: str | None) -> None:
+    """Begins to open the connection of the first request, where the settings say to which service;
+    returns at once. What is wrong with them is for the session to say."""
+    from alhena.http.client import prepare_connection
+    from alhena.models.catalogue import default_model
+    from alhena.models.providers.select import ModelChoice, choose_generator, login_files
+
+    settings, environ = place.settings, place.environ
+    choice = ModelChoice(
+        model=model or environ.get("GEMINI_MODEL") or settings.model.name or default_model(),
+        environ=environ,
+        settings=settings,
+        private_files=partial(login_files, environ),
+    )
+    try:
+        endpoint = getattr(choose_generator(choice).generator, "endpoint", None)
+    except AlhenaError:
+        return
+    if endpoint is not None:
+        prepare_connection(endpoint, environ)

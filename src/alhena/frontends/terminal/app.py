@@ -61,6 +61,7 @@ from alhena.frontends.terminal.keybindings import read_key_file
 from alhena.frontends.terminal.keys import (
     ClipboardPaste,
     KeyActions,
+    KeyPause,
     answer_keys,
     input_keys,
     list_keys,
@@ -169,7 +170,9 @@ class TerminalScreen:
             ]
         )
         self._app = self._application(input, layout)
+        self.pause = KeyPause(self._loop.time)
         self._app.key_processor.after_key_press += self.hands.twice.press_other
+        self._app.key_processor.after_key_press += self.pause.note_key
         self._looks = Looks(input, self._printer, self.warn, lambda: self._draw_in(0))
 
     def _application(self, input: Input, layout: Layout) -> ReflowingApplication:

@@ -5,8 +5,9 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping
-from itertools import cycle
+from itertools import cycle, islice
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import msgspec
@@ -22,6 +23,7 @@ from alhena.config.documents import NotReadableError, TooLargeError, read_limite
 from alhena.config.home import IMAGE_FOLDER, PROMPT_HISTORY, claimed_project_temp, project_temp
 from alhena.errors import AlhenaError
 from alhena.frontends.shared.mentions import quoted_path
+from alhena.frontends.terminal.drawing.lines import signs
 from alhena.system.files import open_regular
 
 MAX_TYPED = 20
@@ -134,9 +136,41 @@ class Entry:
 
 
 class EditedBuffer(Buffer):
-    """An input line that opens in the person's editor. `preferred` gives that of the settings."""
+    """An input line that opens in the person's editor; the cursor passes flags and joined emoji as
+    one sign. `preferred` gives the editor of the settings."""
 
     preferred: Callable[[], str | None] = staticmethod(lambda: None)
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self._before = 0
+        self.on_cursor_position_changed += self._leave_sign
+
+    def delete_before_cursor(self, count: int = 1) -> str:
+        """As `Buffer`, by signs."""
+        earlier = list(signs(self.document.text_before_cursor))
+        return super().delete_before_cursor(sum(map(len, earlier[-count:])) if count > 0 else count)
+
+    def delete(self, count: int = 1) -> str:
+        """As `Buffer`, by signs."""
+        later = islice(signs(self.document.text_after_cursor), max(count, 0))
+        return super().delete(sum(map(len, later)))
+
+    def _leave_sign(self, _: Buffer) -> None:
+        """Moves a cursor that came into the middle of a sign on to its other side."""
+        place, before = self.cursor_position, self._before
+        self._before = place
+        pieces = signs(self.text)
+        if pieces is self.text:
+            return
+        start = 0
+        for each in pieces:
+            end = start + len(each)
+            if start < place < end:
+                self.cursor_position = start if place < before else end
+            if end >= place:
+                return
+            start = end
 
     def _open_file_in_editor(self, filename: str) -> bool:
         from alhena.frontends.terminal.console import editor_words

@@ -45,6 +45,9 @@ TWICE = 2.0
 _TYPED_AHEAD = 1 << 16
 """Maximum bytes typed before the prompt."""
 
+PAUSE = 60.0
+"""Seconds without a key after which a connection may have been closed."""
+
 
 class KeyTwice:
     """Two presses of a key in a row. Between them `hint` is to be shown; `changed` is called when
@@ -77,6 +80,22 @@ class KeyTwice:
         if hint != self.hint:
             self.hint = hint
             self._changed()
+
+
+class KeyPause:
+    """Calls `ended` at the first key after `PAUSE` seconds without any; `clock` gives seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.ended: Callable[[], None] = lambda: None
+        self._clock = clock
+        self._last = clock()
+
+    def note_key(self, _: KeyProcessor) -> None:
+        """Takes note of a key."""
+        now = self._clock()
+        paused, self._last = now - self._last > PAUSE, now
+        if paused:
+            self.ended()
 
 
 class KeyActions:

@@ -173,7 +173,7 @@ async def _sit(
     await asyncio.to_thread(import_module, "alhena.frontends.terminal.session_start")
     from alhena.frontends.terminal.console import SharedConsole, UseOf
     from alhena.frontends.terminal.conversation import Conversation
-    from alhena.frontends.terminal.session_start import converse
+    from alhena.frontends.terminal.session_start import connect_soon, converse
 
     gc.freeze()  # what is loaded is looked at no more: keys are not kept waiting for that
     gc.enable()
@@ -188,6 +188,7 @@ async def _sit(
         completer.filtering = conversation.folder.place.settings.context.file_filtering
         screen.pager.pages = conversation.pages
         hands.attach(conversation)
+        screen.pause.ended = lambda: connect_soon(arguments, conversation, conversation.agent.model)
 
     work = asyncio.create_task(
         converse(arguments, screen, attach, console=console), context=screen.context

@@ -1,5 +1,6 @@
 """The start of a session at a terminal: questions about the folder and access, then the session."""
 
+import asyncio
 import os
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from alhena.errors import AlhenaError
 from alhena.frontends.shared.arguments import RunArguments
 from alhena.frontends.shared.current_settings import (
     SessionFolder,
+    connect_early,
     load_choices,
     place_here,
     refused_mode,
@@ -94,6 +96,7 @@ async def converse(
                 return
             arguments = given
             place = folder.reread()
+    connect_soon(arguments, conversation, arguments.model)
     async with _agent(arguments, conversation) as agent:
         ui = place.settings.ui
         conversation.view = conversation.view.with_looks(ui)
@@ -117,6 +120,13 @@ async def converse(
         if arguments.prompt_interactive:
             conversation.submit(arguments.prompt_interactive, early=True)
         await conversation.run(agent, attach, ide=place.settings.ide.enabled)
+
+
+def connect_soon(arguments: RunArguments, conversation: Conversation, model: str | None) -> None:
+    """Begins to open the connection of the next request in a thread, unless one is under way."""
+    if arguments.fake_responses is None and not conversation.working:
+        loop = asyncio.get_running_loop()
+        loop.run_in_executor(None, connect_early, conversation.folder.place, model)
 
 
 def _welcome_lines(agent: SessionRunner, ui: UiSettings) -> list[Line]:

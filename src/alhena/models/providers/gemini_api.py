@@ -215,6 +215,11 @@ class OlderSchemas:
         self._older = False
         self._last: tuple[GenerateContentConfig, GenerateContentConfig] | None = None
 
+    @property
+    def endpoint(self) -> Endpoint | None:
+        """The service that `inner` asks."""
+        return getattr(self.inner, "endpoint", None)
+
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """Returns the whole answer."""
         try:

@@ -3,6 +3,7 @@
 from importlib import import_module
 
 from alhena.errors import UsageError
+from alhena.frontends.shared.arguments import subcommand_help
 from alhena.frontends.shared.streams import write_stdout
 
 _USAGE = """\
@@ -57,7 +58,7 @@ def run(argv: list[str]) -> int:
     name, rest = (argv[0], argv[1:]) if argv else ("", [])
     asks = "-h" in rest or "--help" in rest
     if name in ("-h", "--help") or (name in _WHERE and name != "serve" and asks):
-        write_stdout(_USAGE)
+        write_stdout(subcommand_help(_USAGE, name))
         return 0
     if name not in _WHERE:
         said = f"there is no command {name!r}." if name else "a command is missing."

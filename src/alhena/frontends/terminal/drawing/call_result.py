@@ -19,7 +19,7 @@ from alhena.events import (
     ToolCallUpdateEvent,
 )
 from alhena.frontends.shared.listings import count_noun
-from alhena.frontends.terminal.drawing.lines import TAB, Line, Span, line, plain, spoken
+from alhena.frontends.terminal.drawing.lines import TAB, Line, Span, line, plain, safe
 from alhena.tools.catalogue import plain_name
 
 if TYPE_CHECKING:
@@ -324,7 +324,7 @@ def task_lines(todos: Any) -> list[Line]:
 def _task(todo: dict[str, str]) -> Line:
     style, mark = _TASKS.get(todo.get("status", ""), ("", "[ ]"))
     text, more = _cut(" ".join(todo.get("description", "").split()))
-    return (INDENT, (style, f"{mark} {spoken(text)}"), *more)
+    return (INDENT, (style, f"{mark} {safe(text)}"), *more)
 
 
 def _first_rows(text: str, rows: int, style: str) -> list[Line]:

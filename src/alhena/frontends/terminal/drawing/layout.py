@@ -27,6 +27,7 @@ from prompt_toolkit.layout.processors import (
 from prompt_toolkit.widgets import SearchToolbar
 
 from alhena.frontends.terminal.dialogs.panel import Panel
+from alhena.frontends.terminal.drawing.graphemes import JoinSigns, measure_by_sign
 from alhena.frontends.terminal.drawing.printing import Fragments
 from alhena.frontends.terminal.entry import EchoLexer
 
@@ -52,6 +53,7 @@ def build_layout(
     """The layout. `texts` draw the live region, the menu, the list of completions and the footer;
     `buffers` are the input line's and that of an answer in words; `keys` those of the menu and of
     that answer."""
+    measure_by_sign()
     (live, menu_text, offered, foot), (entered, written), (menu_keys, answer_keys) = (
         texts,
         buffers,
@@ -115,7 +117,8 @@ def _input_window(entered: Buffer, panel: Panel, search: SearchToolbar) -> Windo
                 ConditionalProcessor(
                     AfterInput(f" {PLACEHOLDER}", style="class:dim"),
                     Condition(lambda: not entered.text and not panel.open) & ~is_searching,
-                )
+                ),
+                JoinSigns(),
             ],
             search_buffer_control=search.control,
             preview_search=True,
@@ -143,6 +146,7 @@ def _answer_window(written: Buffer, panel: Panel, answer_keys: KeyBindings) -> W
                     AfterInput(lambda: [("class:dim", panel.placeholder)]),
                     Condition(lambda: not written.text),
                 ),
+                JoinSigns(),
             ],
             key_bindings=answer_keys,
         ),

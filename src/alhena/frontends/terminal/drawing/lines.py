@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING
-from unicodedata import category, east_asian_width
 
 import msgspec
 
@@ -21,8 +20,8 @@ Line = tuple[Span, ...]
 TAB = 4
 BAR: Span = ("bar", "┃ ")
 """The beginning of each row of a person's own words."""
-_JOINING = re.compile("((?<=[^\\x00-\\x7f])[\u200c\u200d\ufe0e\ufe0f]+)")
-"""Joiners and selectors behind a letter or sign that is not ASCII, as emoji have them."""
+_JOINING = re.compile("[\u200d\ufe0e\ufe0f\u20e3\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]")
+"""Without one of these, each character has a width of its own."""
 ELLIPSIS = "…"
 NAME_COLUMNS = 26
 _MARKED = re.compile(r" *(?:[!?>·•■✓✗] +)?")
@@ -54,7 +53,9 @@ def line(text: str, style: str = "") -> Line:
 
 def row(name: str, text: str) -> Line:
     """A row of a listing: a name and what belongs to it."""
-    return (("accent", f"  {escaped(name):{NAME_COLUMNS}} "), ("", escaped(text)))
+    shown = escaped(name)
+    blanks = " " * max(NAME_COLUMNS - width(shown), 0)
+    return (("accent", f"  {shown}{blanks} "), ("", escaped(text)))
 
 
 def list_lines(listing: "Listing") -> list[Line]:
@@ -80,20 +81,23 @@ def safe(text: str) -> str:
     return escaped(text.expandtabs(TAB))
 
 
-def spoken(text: str) -> str:
-    """A person's own words on one line: as `safe`, but what joins signs of their writing stays."""
-    pieces = re.split(_JOINING, text.expandtabs(TAB))
-    return "".join(piece if odd % 2 else escaped(piece) for odd, piece in enumerate(pieces))
-
-
 def plain(lines: Iterable[Line]) -> str:
     """The bare text of some lines."""
     return "\n".join("".join(text for _, text in each) for each in lines)
 
 
+def signs(text: str) -> Iterable[str]:
+    """The pieces of a text that a terminal draws as one sign: characters, flags, joined emoji."""
+    if text.isascii() or not _JOINING.search(text):
+        return text
+    from wcwidth import iter_graphemes
+
+    return iter_graphemes(text)
+
+
 def width(text: str) -> int:
     """The number of columns a text takes."""
-    return len(text) if text.isascii() else sum(map(_columns, text))
+    return len(text) if text.isascii() else sum(map(_columns, signs(text)))
 
 
 def clip_line(given: Line, columns: int) -> Line:
@@ -115,11 +119,12 @@ def prefix(text: str, columns: int) -> str:
     """As much of the beginning of a text as `columns` hold."""
     if text.isascii():
         return text[:columns]
-    used = 0
-    for index, char in enumerate(text):
-        used += _columns(char)
+    used = end = 0
+    for sign in signs(text):
+        used += _columns(sign)
         if used > columns:
-            return text[:index]
+            return text[:end]
+        end += len(sign)
     return text
 
 
@@ -192,7 +197,7 @@ def _cut(given: Line, start: int, end: int) -> Line:
 
 
 @lru_cache(maxsize=4096)
-def _columns(char: str) -> int:
-    if category(char) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if east_asian_width(char) in "WF" else 1
+def _columns(sign: str) -> int:
+    from wcwidth import wcswidth
+
+    return max(wcswidth(sign), 0)

@@ -11,6 +11,7 @@ from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.renderer import print_formatted_text
 from prompt_toolkit.styles import BaseStyle
 
+from alhena.frontends.terminal.drawing.graphemes import split_signs
 from alhena.frontends.terminal.drawing.lines import (
     Block,
     Line,
@@ -51,7 +52,8 @@ def fragments(lines: Iterable[Line]) -> Fragments:
     for index, each in enumerate(lines):
         if index:
             found.append(("", "\n"))
-        found += ((f"class:{name}" if name in _NAMED else name, text) for name, text in each)
+        for name, text in each:
+            found += split_signs(f"class:{name}" if name in _NAMED else name, text)
     return found
 
 

@@ -43,7 +43,7 @@ from alhena.frontends.terminal.drawing.call_result import (
     is_more,
     is_refused,
 )
-from alhena.frontends.terminal.drawing.lines import BAR, Block, Line, Lines, Markdown, line, spoken
+from alhena.frontends.terminal.drawing.lines import BAR, Block, Line, Lines, Markdown, line, safe
 from alhena.frontends.terminal.drawing.markdown_pieces import split
 from alhena.frontends.terminal.drawing.remedies import sitting_words
 from alhena.tools.catalogue import plain_name
@@ -232,7 +232,7 @@ def _room_event(view: View, event: CompressedEvent | OutputsMaskedEvent, _now: f
 
 def prompt_lines(text: str) -> list[Line]:
     """A person's message, as it stays in the scrollback."""
-    first, *rest = [(("user", spoken(each)),) for each in text.split("\n")]
+    first, *rest = [(("user", safe(each)),) for each in text.split("\n")]
     lines: list[Line] = [(("accent", "> "), *first), *((("", "  "), *each) for each in rest)]
     if len(lines) > PROMPT_ROWS + PROMPT_END:
         left = len(lines) - PROMPT_ROWS - PROMPT_END
