@@ -5,7 +5,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from alhena import Agent, Model, ToolContext
+from alhena import Agent, Model, ToolContext, ToolError
 
 ORDERS = [
     (1, "Ada", "kettle", 39.0, "sent"),
@@ -36,7 +36,10 @@ def query(sql: str, context: ToolContext[Path]) -> list[dict[str, Any]]:
     """
     with closing(sqlite3.connect(f"{context.deps.as_uri()}?mode=ro", uri=True)) as database:
         database.row_factory = sqlite3.Row
-        return [dict(row) for row in database.execute(sql).fetchmany(50)]
+        try:
+            return [dict(row) for row in database.execute(sql).fetchmany(50)]
+        except sqlite3.Error as error:
+            raise ToolError(str(error)) from error
 
 
 def make_agent(path: Path, model: Model | str = "gemini-3.8-flash") -> Agent[Path]:

@@ -5,7 +5,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
 
-from alhena import Agent, Approver, Model, ToolContext, tool
+from alhena import Agent, Approver, Model, ToolContext, ToolError, tool
 
 ORDERS = [
     (1, "Ada", "kettle", 39.0, "sent"),
@@ -36,7 +36,10 @@ def query(sql: str, context: ToolContext[Path]) -> list[dict[str, Any]]:
     """
     with closing(sqlite3.connect(f"{context.deps.as_uri()}?mode=ro", uri=True)) as database:
         database.row_factory = sqlite3.Row
-        return [dict(row) for row in database.execute(sql).fetchmany(50)]
+        try:
+            return [dict(row) for row in database.execute(sql).fetchmany(50)]
+        except sqlite3.Error as error:
+            raise ToolError(str(error)) from error
 
 
 @tool(confirm=True)
@@ -53,7 +56,7 @@ def refund(order: int, euros: float, reason: str, context: ToolContext[Path]) ->
             "UPDATE orders SET status = 'refunded' WHERE id = ? AND status = 'returned'", (order,)
         )
         if changed.rowcount != 1:
-            raise ValueError(f"Order {order} was not returned.")
+            raise ToolError(f"Order {order} was not returned.")
     return f"Paid back {euros:.2f} EUR for order {order} ({reason})."
 
 
