@@ -12,7 +12,7 @@ JOBS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
 
-.PHONY: help demo test test-fast coverage mutate lint format bench soak soak-batch soak-kills soak-turns requirements docs reference lock smoke beside try-local clean
+.PHONY: help demo test test-fast coverage mutate lint format bench soak soak-batch soak-kills soak-turns requirements docs reference sbom lock smoke beside try-local clean
 
 demo: $(VENV)/.base ## set up and try the agent on this repository, without a key
 	@$(BIN)/python scripts/demo.py
@@ -71,6 +71,9 @@ build/local/.installed: scripts/local/requirements.txt
 
 requirements: $(VENV)/.dev ## list requirements and the tests that claim them
 	@$(BIN)/python scripts/requirements.py
+
+sbom: $(VENV)/.dev ## write the list of parts (CycloneDX) beside the packages
+	$(BIN)/python -m scripts.dependencies dist/alhena-agent.cdx.json
 
 docs: $(VENV)/.dev ## build the site of docs/ in build/docs; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict -d build/docs

@@ -448,7 +448,8 @@ def gateway() -> str:
         + table(("method", "path", "dialect"), rows)
         + "\n`/v1/models` answers in the dialect of the headers (`anthropic-version`, "
         "`x-goog-api-key`). A POST to a model of Gemini's names the method after a colon: "
-        "`NAME:generateContent`, `NAME:streamGenerateContent`, `NAME:countTokens`, `NAME:embedContent`, "
+        "`NAME:generateContent`, `NAME:streamGenerateContent`, `NAME:countTokens`, "
+        "`NAME:embedContent`, "
         "`NAME:batchEmbedContents`.\n\n## Limits\n\n" + table(("limit", "default"), limits)
     )
 
@@ -483,8 +484,7 @@ def files() -> str:
         lines.append(f'### `"type": "{tag}"`\n\n{text}\n\n{fields_of(kind)}')
     lines += [
         "## Directory of a batch run\n",
-        "Below the run directory: `lock`; `workers/`; the queue; for each task `tasks/KEY/sessions/`,\n",
-        "where KEY is the beginning of the SHA-256 of its id.\n",
+        "`lock`; `workers/`; the queue; `tasks/KEY/sessions/` (KEY begins the SHA-256 of an id).\n",
         f"### `{queue.FILE}`\n\n{about('alhena.batch.queue')}\n\nVersion {queue.VERSION}.\n",
         f"```sql\n{queue._SCHEMA.strip()}\n```\n",
         f"### On a cluster\n\n{about('alhena.batch.stored_queue')}\n",

@@ -295,7 +295,11 @@ def _size_of(value: Any) -> str:
     if isinstance(value, bool | int | float) or value is None:
         return str(value).lower()
     length = len(value)
-    return f"a text of {length} characters" if isinstance(value, str) else f"{length} entries"
+    return (
+        f"a text of {length} characters"
+        if isinstance(value, str)
+        else f"{length} {'entry' if length == 1 else 'entries'}"
+    )
 
 
 def _try_settings(place: Place) -> "Trial":
