@@ -37,13 +37,15 @@ def test_the_embedding_example_is_short_and_runs_without_a_key(project: Path):
 
 
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
-OWN = {"embed.py", "native_provider.py"}
+OWN = {"embed.py", "deferred_approval.py"}
 """Examples with tests of their own."""
 PUBLIC = {
     "alhena",
     "alhena.errors",
     "alhena.events",
+    "alhena.evals",
     "alhena.models",
+    "alhena.native",
     "alhena.otel",
     "alhena.testing",
 }
@@ -90,3 +92,12 @@ def test_what_a_page_imports_or_names_of_a_module_is_there(page: str):
     for first, second, module in re.findall(NAMED, told):
         for name in filter(None, (first, second)):
             assert hasattr(import_module(module), name), (name, module)
+
+
+@pytest.mark.requirement("LIB-10")
+def test_an_approval_that_was_deferred_is_given_in_another_process(project: Path):
+    first = run("examples/deferred_approval.py", project)
+    assert "waits: pay-" in first.stdout, first.stderr
+    second = run("examples/deferred_approval.py", project)
+    assert second.stdout == "Ada has her money.\n", second.stderr
+    assert first.stderr == second.stderr == ""

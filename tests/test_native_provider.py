@@ -1,12 +1,15 @@
-"""The example of a provider: chunks of a stream, and the history an editor keeps."""
+"""`alhena.native`: chunks of a stream, and the history that a program keeps."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from examples.native_provider import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alhena import ConfigError
+from alhena.native import (
     AssistantMessageParser,
     NativeFunction,
     NativeProvider,
@@ -14,14 +17,10 @@ from examples.native_provider import (
     NativeToolCallsChunk,
     ReasoningChunk,
     TextChunk,
-    converse,
     native_request,
     provider_chunks,
     tool_results,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from alhena.wire.content import Content, EncodedContent, FunctionCall, Part
 from alhena.wire.dialects.conversation import ToolNameMap
 from alhena.wire.dialects.fields import DialectError
@@ -43,6 +42,7 @@ READ = {
         "parameters": PARAMETERS,
     },
 }
+OTHER = {"type": "function", "function": {"name": "other", "parameters": PARAMETERS}}
 PROMPT = {"role": "user", "content": "What does config.json say?"}
 
 
@@ -287,12 +287,9 @@ def calling(path: str, **part: Any) -> dict[str, Any]:
     return {"functionCall": {"name": "read_file", "args": {"path": path}}, **part}
 
 
-async def answered(
-    provider: NativeProvider, history: list[Any], model: str
-) -> AssistantMessageParser:
+async def answered(provider: NativeProvider, history: list[Any]) -> AssistantMessageParser:
     parser = AssistantMessageParser()
-    request = native_request(model=model, system="s", messages=history, tools=[READ])
-    async for one in provider.create_message(request):
+    async for one in provider.create_message("s", history, [READ]):
         parser.feed(one)
     parser.finish()
     history.append(json.loads(json.dumps(parser.message)))
@@ -305,9 +302,10 @@ async def test_a_conversation_goes_on_over_calls_results_and_signatures() -> Non
         [wire.chunk(calling("a", thoughtSignature="QUJD"), calling("b"), finish="STOP")],
         [wire.chunk({"text": "hm", "thought": True}), wire.chunk({"text": "Both."}, finish="STOP")],
     )
-    provider = NativeProvider(generator, token="t")
+    generator.name = "gemini-3-flash-preview"  # pyright: ignore[reportAttributeAccessIssue]
+    provider = NativeProvider(generator)
     history: list[Any] = [{"role": "user", "content": "Compare a and b."}]
-    parser = await answered(provider, history, "gemini-3-flash-preview")
+    parser = await answered(provider, history)
     calls = [block["id"] for block in parser.content_blocks]
     assert len(set(calls)) == 2
     results = [
@@ -315,7 +313,7 @@ async def test_a_conversation_goes_on_over_calls_results_and_signatures() -> Non
         {"tool_use_id": calls[1], "content": "B"},
     ]
     history.append(tool_results(results))
-    parser = await answered(provider, history, "gemini-3-flash-preview")
+    parser = await answered(provider, history)
     assert [block["content"] for block in parser.content_blocks] == ["Both."]
     _, called, told = generator.seen(1)
     assert [part["functionCall"]["id"] for part in called["parts"]] == calls
@@ -329,28 +327,38 @@ async def test_giving_up_an_answer_closes_it() -> None:
         [wire.chunk({"text": "a"}), wire.chunk({"text": "b"}, finish="STOP")]
     )
     messages = [{"role": "user", "content": "x"}]
-    stream = NativeProvider(generator, token="t").create_message(
-        native_request(model="m", system="", messages=messages)
-    )
+    stream = NativeProvider(generator).create_message("", messages)
     async for _ in stream:
         break
     await stream.aclose()
     assert generator.closed_early == 1
 
 
-async def test_the_example_reads_a_file_and_keeps_the_whole_conversation(
-    server: ScriptedServer, project: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.requirement("NATIVE-02")
+async def test_a_name_asks_the_service_of_the_environment_and_a_call_may_be_forced(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GEMINI_API_KEY", "x")
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
-    (project / "config.json").write_text("{}", encoding="utf-8")
-    server.reply(
-        sse(wire.chunk(calling("config.json"), calling("none"), finish="STOP")),
-        sse(wire.chunk({"text": "It is empty."}, finish="STOP")),
-    )
-    _, called, results, last = await converse("What does config.json say?")
-    assert [block["name"] for block in called["content"]] == ["read_file"] * 2
-    read, missed = results["content"]
-    assert (read["content"], read["is_error"], missed["is_error"]) == ("{}", False, True)
-    assert last["content"] == [{"type": "text", "text": "It is empty."}]
-    assert len(server.requests[1].json["contents"]) == 3
+    server.reply(*(sse(wire.chunk(calling("a"), finish="STOP")) for _ in range(4)))
+    history: list[Any] = [PROMPT]
+    async with NativeProvider("gemini-2.5-flash", mode="ANY") as provider:
+        parser = await answered(provider, history)
+        chunks = [one async for one in provider.create_message("s", [PROMPT], [READ], mode="AUTO")]
+        only: dict[str, Any] = {"allowed_tools": ["read_file"]}
+        async for _ in provider.create_message("s", [PROMPT], [READ, OTHER], **only):
+            pass
+        async for _ in provider.create_message("s", [PROMPT], [READ, OTHER], mode="AUTO", **only):
+            pass
+    assert [block["name"] for block in parser.content_blocks] == ["read_file"]
+    assert isinstance(chunks[0], NativeToolCallsChunk)
+    modes = [each.json["toolConfig"]["functionCallingConfig"] for each in server.requests]
+    (tools,) = server.requests[3].json["tools"]
+    assert [each["name"] for each in tools["functionDeclarations"]] == ["read_file"]
+    assert modes[3] == {"mode": "AUTO"}
+    assert modes[0] == {"mode": "ANY"}
+    assert modes[2] == {"mode": "ANY", "allowedFunctionNames": ["read_file"]}
+    with pytest.raises(ConfigError, match="mode cannot be 'MUST'"):
+        NativeProvider("gemini-2.5-flash", mode="MUST")
+    with pytest.raises(TypeError, match="model"):
+        NativeProvider(5)  # pyright: ignore[reportArgumentType]

@@ -12,11 +12,11 @@ DISTRIBUTION = "alhena-agent"
 
 TYPE_CHECKING = False  # type checkers read it as true; importing typing would cost `--version` 5 ms
 if TYPE_CHECKING:
-    from alhena import events, models, otel, testing
+    from alhena import evals, events, models, native, otel, testing
     from alhena.agent.final_answer import OutputError
     from alhena.agent.limits import BusyError, LimitError, Usage
     from alhena.agent.subagents.remote import RemoteAgent
-    from alhena.batch.many import run_many
+    from alhena.batch.many import Outcome, Task, run_many
     from alhena.errors import AlhenaError, ConfigError
     from alhena.library.agent import Agent
     from alhena.library.options import (
@@ -30,10 +30,13 @@ if TYPE_CHECKING:
     )
     from alhena.library.result import DeniedCall, Result, Run
     from alhena.models.generator import ContentGenerator as Model
+    from alhena.models.settings import ModelSettings
     from alhena.policy.model import ApprovalMode
     from alhena.policy.model import PolicyRule as Rule
     from alhena.scheduler.question import Answer, Approver, ConfirmationRequest
-    from alhena.tools.contract import Kind, Tool, ToolResult
+    from alhena.session.stored import Store
+    from alhena.session.stores import FileStore, SQLiteStore
+    from alhena.tools.contract import Deferred, Kind, Tool, ToolResult
     from alhena.tools.function import Image, ToolContext, call_tool, tool
     from alhena.values import Limits
     from alhena.wire.content import Content, Part
@@ -49,7 +52,9 @@ __all__ = [
     "ConfigError",
     "ConfirmationRequest",
     "Content",
+    "Deferred",
     "DeniedCall",
+    "FileStore",
     "Hook",
     "HttpServer",
     "Image",
@@ -58,23 +63,30 @@ __all__ = [
     "LimitError",
     "Limits",
     "Model",
+    "ModelSettings",
+    "Outcome",
     "OutputError",
     "Part",
     "RemoteAgent",
     "Result",
     "Rule",
     "Run",
+    "SQLiteStore",
     "Server",
     "StdioServer",
+    "Store",
     "Subagent",
+    "Task",
     "Tool",
     "ToolContext",
     "ToolResult",
     "Usage",
     "__version__",
     "call_tool",
+    "evals",
     "events",
     "models",
+    "native",
     "otel",
     "run_many",
     "testing",
@@ -92,7 +104,9 @@ _HOMES = {
     "ConfigError": "alhena.errors",
     "ConfirmationRequest": "alhena.scheduler.question",
     "Content": "alhena.wire.content",
+    "Deferred": "alhena.tools.contract",
     "DeniedCall": "alhena.library.result",
+    "FileStore": "alhena.session.stores",
     "Hook": "alhena.library.options",
     "HttpServer": "alhena.library.options",
     "Image": "alhena.tools.function",
@@ -101,15 +115,20 @@ _HOMES = {
     "LimitError": "alhena.agent.limits",
     "Limits": "alhena.values",
     "Model": "alhena.models.generator",
+    "ModelSettings": "alhena.models.settings",
+    "Outcome": "alhena.batch.many",
     "OutputError": "alhena.agent.final_answer",
     "Part": "alhena.wire.content",
     "RemoteAgent": "alhena.agent.subagents.remote",
     "Result": "alhena.library.result",
     "Rule": "alhena.policy.model",
     "Run": "alhena.library.result",
+    "SQLiteStore": "alhena.session.stores",
     "Server": "alhena.library.options",
     "StdioServer": "alhena.library.options",
+    "Store": "alhena.session.stored",
     "Subagent": "alhena.library.options",
+    "Task": "alhena.batch.many",
     "Tool": "alhena.tools.contract",
     "ToolContext": "alhena.tools.function",
     "ToolResult": "alhena.tools.contract",
@@ -120,7 +139,7 @@ _HOMES = {
 }
 _OWN_NAMES = {"Model": "ContentGenerator", "Rule": "PolicyRule"}
 """Names of the classes that are called otherwise where they are defined."""
-_MODULES = ("events", "models", "otel", "testing")
+_MODULES = ("evals", "events", "models", "native", "otel", "testing")
 
 
 def __getattr__(name: str) -> object:

@@ -8,6 +8,7 @@
     │   │   └── HeldSessionError         another process uses it
     │   └── session.checkpoints.records.NoCheckpointError  there is no such checkpoint
     ├── ProgramError                     exit 1    a function of the program failed
+    ├── PendingRunError                  exit 1    a run waits for answers
     ├── InterruptedRunError              exit 130  the user stopped the run
     ├── ConfigError                      exit 52   settings, policies, environment
     │   └── DamagedError                 a file of user decisions is invalid
@@ -123,6 +124,12 @@ class InputError(AlhenaError):
 
     exit_code = 42
     kind = "input"
+
+
+class PendingRunError(AlhenaError):
+    """A run waits for answers to calls, so that it has no output yet; `result` is its Result."""
+
+    kind = "pending"
 
 
 class InterruptedRunError(AlhenaError):

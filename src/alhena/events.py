@@ -415,9 +415,9 @@ class RunFinishedEvent(EventBase, frozen=True, kw_only=True, tag="result"):
     """The last event of a run.
 
     `reason` is one of done, stopped or blocked (by a hook), cancelled (a person refused a call),
-    turn_limit, token_limit, time_limit, cost_limit, loop_detected, interrupted, error; `text` is
-    the text of the last model turn, and `finish_reason` the service's finish reason of that turn,
-    "" without one.
+    pending (calls wait for answers), turn_limit, token_limit, time_limit, cost_limit,
+    loop_detected, interrupted, error; `text` is the text of the last model turn, and
+    `finish_reason` the service's finish reason of that turn, "" without one.
     """
 
     reason: str

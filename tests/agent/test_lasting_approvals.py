@@ -91,7 +91,7 @@ async def test_always_for_a_command_is_a_rule_for_its_beginning_shown_before_and
     assert done == ["success"] * 3
     (asked,) = desk.asked
     offer = asked.lasting[0]
-    assert offer.words == "commands that begin with `mkdir`"
+    assert offer.words == "commands starting with `mkdir`"
     assert tomllib.loads(offer.toml)["rule"][0] == {
         "toolName": "run_shell_command",
         "commandPrefix": "mkdir",
@@ -128,9 +128,27 @@ async def test_an_approval_that_cannot_be_saved_holds_for_the_session_and_says_s
 
 @pytest.mark.requirement("SCHED-10")
 @pytest.mark.parametrize("command", ["rm -r x", "bash -c 'ls'", "curl http://x", "a=$(b) $a"])
-async def test_where_no_rule_would_be_narrow_none_is_offered(project, command):
+async def test_where_no_rule_would_be_narrow_the_command_itself_is_offered(project, command):
+    desk = Desk(ALWAYS, NO, NO)
+    with_comment = f"{command} # and more"
+    (project / "x").mkdir()
+    first = (await desk.run(shell(command)))[0]
+    assert first in ("success", "error")
+    assert await desk.run(shell(command)) == [first]
+    assert len(desk.asked) == 1
+    (offer,) = desk.asked[0].lasting
+    assert (offer.outcome, offer.words, offer.persist) == (ALWAYS, "exactly this command", False)
+    assert not saved_rules_path().exists()
+    assert await desk.run(shell(with_comment)) == ["cancelled"]
+    elsewhere = ("run_shell_command", {"command": command, "directory": "x"})
+    assert await desk.run(elsewhere) == ["cancelled"]
+    desk.bench.authority.modes.switch(ApprovalMode.PLAN)
+    assert await desk.run(shell(command)) != [first]
+
+
+async def test_what_deceives_a_reader_is_never_approved_for_longer(project):
     desk = Desk(NO)
-    assert await desk.run(shell(command)) == ["cancelled"]
+    assert await desk.run(shell("python3 l\u0455.py")) == ["cancelled"]
     assert desk.offered == [("proceed_once", "cancel")]
 
 
@@ -167,9 +185,9 @@ async def test_an_edit_of_what_runs_later_is_never_approved_for_ever(project):
 @pytest.mark.parametrize(
     ("outcome", "asked", "words"),
     [
-        (TOOL, ["jira__find", "jira__add"], "every call of jira__find of the server jira"),
-        (ALWAYS, ["jira__find", "jira__add"], "every call of jira__find of the server jira"),
-        (SERVER, ["jira__find"], "every tool of the server jira"),
+        (TOOL, ["jira__find", "jira__add"], "all calls of jira/find"),
+        (ALWAYS, ["jira__find", "jira__add"], "all calls of jira/find"),
+        (SERVER, ["jira__find"], "all tools of jira"),
     ],
 )
 async def test_always_for_a_servers_tool_is_for_the_tool_or_the_server(

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from alhena import Agent
-from alhena.config.settings import ModelSettings, Settings
+from alhena.config.settings import ModelSection, Settings
 from alhena.library.options import AgentOptions
 from alhena.wire.schema.grammar import grammar_schema
 from tests.support.command import alhena
@@ -300,4 +300,4 @@ def test_schemas_are_reduced_to_what_grammar_engines_take() -> None:
 def test_what_a_server_gets_is_reduced(local: LocalServer) -> None:
     alhena("-m", "openai:m", "-p", "hi", **local.environ)
     assert '"minimum"' in json.dumps(local.asked[0]["tools"])  # of whole numbers it is kept
-    assert ModelSettings().prompt_size is None
+    assert ModelSection().prompt_size is None

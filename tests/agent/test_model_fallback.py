@@ -9,7 +9,7 @@ import pytest
 from alhena import tool
 from alhena.agent.runner import SessionRunner
 from alhena.agent.toolset.model_access import FallbackConsent, fallback_mode
-from alhena.config.settings import GeneralSettings, ModelSettings, Settings
+from alhena.config.settings import GeneralSettings, ModelSection, Settings
 from alhena.errors import NetworkError
 from alhena.events import (
     ApiRequestEvent,
@@ -68,7 +68,7 @@ def running(
     settings = {
         "generator": generator,
         "approval_mode": ApprovalMode.YOLO,
-        "settings": Settings(model=ModelSettings(fallback=mode), general=GeneralSettings()),
+        "settings": Settings(model=ModelSection(fallback=mode), general=GeneralSettings()),
         "ask": ask,
     }
     return scripted_agent(model=model, tools=[note], **settings)

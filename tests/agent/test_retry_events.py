@@ -7,7 +7,7 @@ import pytest
 
 from alhena.agent.runner import SessionRunner
 from alhena.agent.toolset.model_access import SessionModel
-from alhena.config.settings import ModelSettings, Settings
+from alhena.config.settings import ModelSection, Settings
 from alhena.errors import ServerFaultError
 from alhena.events import (
     ApiErrorEvent,
@@ -45,7 +45,7 @@ def running(script: ScriptedGenerator) -> SessionRunner:
     settings = {
         "generator": retrying(script),
         "approval_mode": ApprovalMode.YOLO,
-        "settings": Settings(model=ModelSettings(fallback="always")),
+        "settings": Settings(model=ModelSection(fallback="always")),
     }
     return scripted_agent(model=PRO, **settings)
 

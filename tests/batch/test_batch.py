@@ -14,7 +14,7 @@ import pytest
 from alhena.batch.overview import cancel_rest, counts, retry_failed
 from alhena.batch.progress import RunProgress
 from alhena.batch.queue import Queue
-from alhena.batch.tasks import Task
+from alhena.batch.tasks import QueuedTask
 from tests.batch.answering import (
     AnsweringServer,
     echo,
@@ -131,7 +131,7 @@ def test_a_failed_task_is_a_line_and_exit_1_and_retry_failed_runs_it_again(proje
 
 @pytest.mark.requirement("RUN-01")
 def test_all_tokens_count_and_what_failed_or_was_cancelled_is_tried_again(tmp_path: Path):
-    tasks = [Task(id=each, prompt="x") for each in ("done", "failed", "cancelled")]
+    tasks = [QueuedTask(id=each, prompt="x") for each in ("done", "failed", "cancelled")]
     queue = Queue.create(tmp_path, tasks, b"{}")
     for claim in queue.claim("one", 2, 2, 60.0):
         queue.finish(claim.token, claim.task.id, None, b"{}")
@@ -353,7 +353,7 @@ def test_without_a_key_nothing_is_run(project: Path):
 @pytest.mark.requirement("RUN-01")
 @pytest.mark.parametrize("at_terminal", [True, False])
 def test_progress_has_rate_money_time_left_and_the_slowest_task(tmp_path: Path, at_terminal: bool):
-    queue = Queue.create(tmp_path, [Task(id=f"t{n}", prompt="x") for n in range(4)], b"{}")
+    queue = Queue.create(tmp_path, [QueuedTask(id=f"t{n}", prompt="x") for n in range(4)], b"{}")
     now = time.monotonic()
     told: list[str] = []
     progress = RunProgress(queue, told.append, at_terminal=at_terminal, clock=lambda: now)
@@ -364,7 +364,7 @@ def test_progress_has_rate_money_time_left_and_the_slowest_task(tmp_path: Path, 
     queue.close()
     text = "".join(told)
     assert "t0 failed: api_error" in text
-    line = "1/4 · 1 running · 1 failed · 2/min · 0 tokens · $0 · 2 min left · slowest t1 30 s"
+    line = "1/4 · 1 running · 1 failed · 2/min · 0 tokens · $0.00 · 2 min left · slowest t1 30 s"
     assert (f"\r\x1b[K{line}" if at_terminal else f"alhena: {line}\n") in text
 
 

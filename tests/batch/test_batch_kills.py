@@ -12,7 +12,7 @@ import pytest
 
 from alhena.batch.errors import LostLeaseError
 from alhena.batch.queue import Claim, Queue
-from alhena.batch.tasks import Task
+from alhena.batch.tasks import QueuedTask
 from alhena.batch.worker import Lease
 from tests.batch.answering import AnsweringServer, ended, prompt_of, results, started, write_tasks
 from tests.support.server import call
@@ -94,7 +94,7 @@ def _command(pid: int) -> bytes:
 
 
 def test_a_lease_that_was_over_is_not_renewed():
-    claim = Claim(task=Task(id="a", prompt="x"), token=1, attempt=1)
+    claim = Claim(task=QueuedTask(id="a", prompt="x"), token=1, attempt=1)
     lease = Lease(claim, time.monotonic() - 1)
     lease.renew(time.monotonic() + 100)
     with pytest.raises(LostLeaseError):
@@ -110,7 +110,7 @@ def test_a_task_is_another_workers_when_the_lease_of_its_claim_or_renewal_is_ove
 ):
     now = 1000.0
     monkeypatch.setattr("alhena.batch.queue.time.monotonic", lambda: now)
-    queue = Queue.create(tmp_path, [Task(id="a", prompt="x")], b"{}")
+    queue = Queue.create(tmp_path, [QueuedTask(id="a", prompt="x")], b"{}")
     (first,) = queue.claim("one", 1, 2, 7.0)
     now += 7.0
     assert queue.claim("two", 1, 2, 7.0) == []

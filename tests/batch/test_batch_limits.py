@@ -13,7 +13,7 @@ from alhena.batch.engine import SharedLimits
 from alhena.batch.errors import SharedLimitError
 from alhena.batch.limits import Limiter
 from alhena.batch.queue import Queue
-from alhena.batch.tasks import Task
+from alhena.batch.tasks import QueuedTask
 from alhena.models.prices import Prices
 from alhena.wire.response import UsageMetadata
 from tests.batch.answering import AnsweringServer, echo, results, write_tasks
@@ -41,7 +41,7 @@ class Clock:
 
 @pytest.fixture
 def queue(tmp_path: Path) -> Iterator[Queue]:
-    made = Queue.create(tmp_path, [Task(id="a", prompt="x")], b"{}")
+    made = Queue.create(tmp_path, [QueuedTask(id="a", prompt="x")], b"{}")
     yield made
     made.close()
 

@@ -24,7 +24,7 @@ from alhena.batch.results import TaskResult
 from alhena.batch.run import config_of
 from alhena.batch.store import open_store
 from alhena.batch.stored_queue import EndKind, create_files, open_stored_queue, write_changes
-from alhena.batch.tasks import Task, key_of
+from alhena.batch.tasks import QueuedTask, key_of
 from alhena.models.prices import Prices
 from alhena.wire.response import UsageMetadata
 from tests.batch.answering import write_tasks
@@ -47,7 +47,7 @@ def run_of(directory: Path, count: int = 3, **shared: Any) -> tuple[Path, bytes]
             shared=SharedLimits(**shared),
         )
     )
-    tasks = [Task(id=f"t{n}", prompt=f"task {n}") for n in range(count)]
+    tasks = [QueuedTask(id=f"t{n}", prompt=f"task {n}") for n in range(count)]
     create_files(directory, tasks, config)
     return directory, config
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from alhena.batch.tasks import Task
+from alhena.batch.tasks import QueuedTask
 from tests.batch.answering import (
     AnsweringServer,
     echo,
@@ -135,7 +135,7 @@ def test_a_worktree_outlives_the_command_and_goes_on_with_its_task(project: Path
 
 def test_a_worktree_that_was_being_made_when_its_worker_died_is_made_again(project: Path):
     folder = repository(project / "code")
-    tree = project / "r.jsonl.run" / "tasks" / Task(id="t0", prompt="x").key / "tree" / "code"
+    tree = project / "r.jsonl.run" / "tasks" / QueuedTask(id="t0", prompt="x").key / "tree" / "code"
     git(folder, "worktree", "add", "--lock", "--detach", str(tree))
     shutil.rmtree(tree)
     write_tasks(project / "tasks.jsonl", 1, cwd="code")

@@ -26,7 +26,7 @@ FOR_OTHERS = {
     *("security.environmentVariableRedaction.allowed", "security.folderTrust.enabled"),
     *("telemetry.otlpEndpoint", "telemetry.otlpProtocol", "telemetry.traces", "telemetry.target"),
     *("telemetry.enabled", "telemetry.logPrompts", "telemetry.outfile", "tools.allowed"),
-    *("mcp.autoAllowInHeadless", "ide.enabled", "ui.theme", "ui.autoThemeSwitching"),
+    *("mcp.autoAllowInHeadless", "ide.enabled", "ui.theme", "ui.autoThemeSwitching", "ui.queue"),
     *("ui.hideWindowTitle", "ui.showStatusInTitle", "ui.dynamicWindowTitle", "ui.hideFooter"),
     *("ui.footer.hideCWD", "ui.footer.hideSandboxStatus", "ui.footer.hideModelInfo"),
     *("ui.statusLine", "ui.accessibility.screenReader", "general.vimMode"),

@@ -43,7 +43,7 @@ def test_an_answer_that_the_service_cut_is_told_in_every_form(server: ScriptedSe
     server.reply(*(sse(cut) for _ in range(3)), sse(text("whole")))
     ran = alhena("-p", "hi", **keyed(server))
     assert (ran.code, ran.out) == (0, "as far as\n")
-    assert "warning: the model's service cut the answer off (SAFETY)" in ran.err
+    assert "warning: The service stopped the answer (SAFETY)" in ran.err
     ran = alhena("-p", "hi", "-o", "json", **keyed(server))
     assert (ran.json["status"], ran.json["finish_reason"]) == ("success", "SAFETY")
     assert "(SAFETY)" in ran.json["warnings"][0]

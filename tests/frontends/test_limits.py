@@ -161,8 +161,8 @@ def test_a_loop_is_said_when_it_is_found_and_ends_with_1(server: ScriptedServer)
     assert ran.json["error"]["type"] == "loop_detected"
     assert "Loop detected, stopping execution" in ran.json["error"]["message"]
     (warning,) = ran.json["warnings"]
-    assert warning.startswith("The model seems to go in circles: `list_directory`")
-    assert ran.err.count("in circles") == 1
+    assert warning.startswith("The model repeats itself (`list_directory`")
+    assert ran.err.count("repeats itself") == 1
     assert len(server.requests) == 10
     noted = server.requests[5].json["contents"][-1]["parts"]
     assert [list(part) for part in noted] == [["functionResponse"], ["text"]]
@@ -196,14 +196,14 @@ def test_what_the_error_says_is_not_said_twice():
         False,
     ]
     assert is_news(loop("ended", "subagent"))
-    assert loop_words(loop("ended", "subagent")).startswith("A subagent seems to go in circles")
+    assert loop_words(loop("ended", "subagent")).startswith("A subagent repeats itself")
 
 
 def test_the_terminal_shows_a_loop_as_a_warning():
     view, shown = played(loop("corrected"), loop("ended"))
     assert isinstance(view, View)
-    assert shown.count("in circles") == 1
-    assert "! The model seems to go in circles: `f` was called; it was told so." in shown
+    assert shown.count("repeats itself") == 1
+    assert "! The model repeats itself (`f` was called). It was asked to stop once." in shown
 
 
 def test_one_of_something_is_said_as_one(server: ScriptedServer, project: Path):

@@ -51,9 +51,11 @@ class Counter:
 def test_the_public_names_are_these_and_load_by_themselves():
     names = """
         Agent AgentOptions AlhenaError Answer ApprovalMode Approver BusyError ConfigError
-        ConfirmationRequest Content DeniedCall Hook HttpServer Image InProcessServer Kind LimitError
-        Limits Model OutputError Part RemoteAgent Result Rule Run Server StdioServer Subagent Tool
-        ToolContext ToolResult Usage __version__ call_tool events models otel run_many testing tool
+        ConfirmationRequest Content Deferred DeniedCall FileStore Hook HttpServer Image
+        InProcessServer Kind LimitError Limits Model ModelSettings Outcome OutputError Part
+        RemoteAgent Result Rule Run SQLiteStore Server StdioServer Store Subagent Task Tool
+        ToolContext ToolResult Usage __version__ call_tool evals events models native otel run_many
+        testing tool
     """
     assert dir(alhena) == names.split()
     for name in alhena.__all__:

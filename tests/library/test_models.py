@@ -26,8 +26,9 @@ FINAL = "final_answer"
 
 def test_the_public_models_are_these():
     names = """
-        Anthropic Candidate CodeAssist EmbedContentResponse Gemini GenerateContentRequest
-        GenerateContentResponse OpenAICompatible Recorded TestModel Vertex
+        Anthropic Candidate CodeAssist EmbedContentResponse Fallback Gemini GenerateContentRequest
+        GenerateContentResponse Limited ModelSettings OpenAICompatible Recorded RetryPolicy
+        TestModel Vertex
     """
     assert dir(alhena.models) == names.split()
     assert alhena.models.TestModel is TestModel

@@ -152,7 +152,7 @@ def test_a_hook_process_hears_that_a_person_is_asked_and_telemetry_of_it(
         terminal.send("touch it\r")
         terminal.until("Allow this?")
         assert done.read_text(encoding="utf-8") == "\n"  # waits for the hook
-        terminal.until("Use arrow keys")  # keys count now
+        terminal.until("↑/↓ select")  # keys count now
         terminal.send("y")
         terminal.until("It is done.")
         terminal.send("\x04")
@@ -210,8 +210,8 @@ def test_an_approval_for_good_at_the_terminal_holds_for_a_later_run_that_can_ask
     with Terminal(**environ(server)) as terminal:
         terminal.until(PLACEHOLDER)
         terminal.send("make it\r")
-        terminal.until("Yes, in all sessions: commands that begin with `mkdir`")
-        terminal.until("Use arrow keys")
+        terminal.until("Save for all sessions: commands starting with `mkdir`")
+        terminal.until("↑/↓ select")
         terminal.send("s")
         terminal.until("One made.")
         terminal.send("\x04")

@@ -6,7 +6,7 @@ from tests.support.sources import parsed_modules
 def test_only_the_executor_executes_an_invocation():
     sites = []
     for path, tree in parsed_modules(r"\.execute\b"):
-        if path.parts[0] == "batch":  # statements of SQLite
+        if path.parts[0] == "batch" or path.name == "stores.py":  # statements of SQLite
             continue
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and node.attr == "execute":

@@ -76,7 +76,7 @@ def test_a_session_that_is_in_use_keeps_its_files_and_its_conversation(
     finally:
         held.journal.close()
     assert refused.code == 42
-    assert "in use by another process" in refused.err
+    assert "open in another terminal" in refused.err
     assert (project / "a.txt").read_text() == "new"
 
 

@@ -132,7 +132,7 @@ async def test_a_name_that_no_session_has_is_refused():
 async def test_a_session_that_is_at_work_is_not_taken_over(project: Path):
     async with agent(ScriptedGenerator([text("hello")])) as running:
         await running.ask("hi")
-        with pytest.raises(HeldSessionError, match="in use by another process"):
+        with pytest.raises(HeldSessionError, match="open in another terminal"):
             await agent(ScriptedGenerator(), resume="latest").__aenter__()
         with pytest.raises(HeldSessionError):
             store(project).delete(running.session_id)

@@ -125,7 +125,7 @@ def test_a_session_of_the_first_version_is_read(tmp_path: Path):
     assert (replay.prompts, replay.model) == (2, "gemini-test")
     assert texts(replay)[-1] == "It says alpha ⚡."
     shown = as_markdown(read_transcript(V1))
-    assert "### Call of read_file" in shown
+    assert "### read_file" in shown
     assert "never answered" in shown.split("not part of the conversation")[1]
 
 

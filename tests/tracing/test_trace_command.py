@@ -27,7 +27,7 @@ def test_the_timeline_tells_times_tokens_cost_retries_and_decisions_with_their_r
     head, _, body = ran.out.partition("\n\n")
     assert head.startswith("Session s  Look <b>around</b>.\n")
     assert " in 7 requests" in head
-    assert " in 6 calls (1 without success)" in head
+    assert " in 6 calls (1 failed)" in head
     assert "waiting for a person 0 ms · 1 retry" in head
     assert "tokens 6,000 in (0 cached), 600 out · cost $0.0033" in head
     lines = [line[21:] for line in body.splitlines()[1:]]

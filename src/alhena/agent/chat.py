@@ -17,6 +17,7 @@ from alhena.models.catalogue import (
     foreign_service,
     is_alias,
     resolved_name,
+    service_of,
     stable_name,
 )
 from alhena.models.generator import ContentGenerator
@@ -28,6 +29,7 @@ from alhena.wire.request import GenerateContentConfig, ToolDeclarations
 if TYPE_CHECKING:
     from alhena.agent.toolset.prompt_hooks import ModelHooks
     from alhena.chat.compression import ContextRoom
+    from alhena.models.settings import ModelSettings
 
 
 _UNCONFIGURED = ModelConfigSettings()
@@ -37,9 +39,23 @@ class SessionModels:
     """The model that was asked for: by the program, by GEMINI_MODEL or by `model.name`; and its
     settings, which `modelConfigs` may change. Raises ConfigError when these cannot be used."""
 
-    def __init__(self, given: str | None, environ: Mapping[str, str], settings: Settings) -> None:
+    def __init__(
+        self,
+        given: str | None,
+        environ: Mapping[str, str],
+        settings: Settings,
+        own: "tuple[ModelSettings, ModelSettings] | None" = None,
+        *,
+        named: bool = True,
+    ) -> None:
+        """`own`: the settings of the program's agent and of its model object. The name of an
+        object (`named` is False) is its own."""
+        self._own = own
+        self.service = ""
         written = given or environ.get("GEMINI_MODEL") or settings.model.name
         self.requested = written or default_model()
+        if named and ":" in self.requested and not self._is_alias(settings.model_configs):
+            self.service, self.requested = service_of(self.requested)
         if settings.general.preview_features is False and is_alias(self.requested):
             self.requested = stable_name(self.requested)
         self._configs = settings.model_configs
@@ -54,6 +70,10 @@ class SessionModels:
             require_usable(self.requested, self.name, self._configs, alone=alone)
         self.chosen = {self.name} if not written or is_alias(written) else set[str]()
 
+    def _is_alias(self, configs: ModelConfigSettings) -> bool:
+        """True for a name that `modelConfigs` defines."""
+        return self.requested in configs.aliases or self.requested in configs.custom_aliases
+
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings about unknown keys of `modelConfigs`."""
@@ -63,12 +83,17 @@ class SessionModels:
 
         return unknown_keys(self._configs)
 
-    def config(self, model: str, *, is_retry: bool = False) -> GenerateContentConfig:
+    def config(
+        self, model: str, *, is_retry: bool = False, of_model: "ModelSettings | None" = None
+    ) -> GenerateContentConfig:
         """The settings for the conversation, which `model` answers; `is_retry`: those of an attempt
-        after one that failed."""
+        after one that failed. `of_model` are those of its object, where that is not the agent's."""
         asked = self.requested if model == self.name else model
-        config = config_for(asked, self._configs, is_retry=is_retry)
-        return config.with_tier(self._tier)
+        config = config_for(asked, self._configs, is_retry=is_retry).with_tier(self._tier)
+        if self._own is None:
+            return config
+        agents, models = self._own
+        return agents.over(models if of_model is None else of_model).apply(config, model)
 
     def require(self, model: str) -> None:
         """Raises ConfigError if `modelConfigs` sets something that `model` cannot take."""
@@ -219,7 +244,9 @@ def request_config(
 
 def switch(chat: Chat, models: SessionModels, chosen: ChosenGenerator, name: str) -> None:
     """Has another model of the same service answer from now on. Raises InputError for one of
-    another service."""
+    another service, ConfigError for an unknown prefix."""
+    if chosen.speaks_gemini and ":" in name:
+        name = service_of(name)[1]
     service = foreign_service(name)
     foreign = bool(service) or is_demo(name)
     own = foreign_service(chosen.model)

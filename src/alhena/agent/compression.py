@@ -11,7 +11,7 @@ from alhena.chat.chat import Chat, Outlets
 from alhena.chat.compression import CompressionOptions, CompressionServices, ContextRoom, Trigger
 from alhena.chat.masking import MaskingLimits, result_text
 from alhena.chat.summary import snapshot
-from alhena.config.settings import ModelConfigSettings, ModelSettings
+from alhena.config.settings import ModelConfigSettings, ModelSection
 from alhena.models.catalogue import ANTHROPIC, LEAST_OUTPUT, bare_name, model_info
 from alhena.models.generator import ContentGenerator
 from alhena.models.retry import RetryingGenerator
@@ -105,7 +105,7 @@ def _choose_options(bench: Toolset, window: int, role: str) -> CompressionOption
     if model.is_small:
         protected, least = min(limits.protected, window // 8), min(limits.least, window // 16)
         limits = msgspec.structs.replace(limits, protected=protected, least=least)
-        usual = threshold == ModelSettings().compression_threshold
+        usual = threshold == ModelSection().compression_threshold
         threshold = EARLY if usual else threshold
     return CompressionOptions(
         threshold=threshold,

@@ -21,8 +21,9 @@ from alhena.agent.chat import (
 )
 from alhena.agent.final_answer import FinalAnswer
 from alhena.agent.limits import LimitError, LoopError, TurnLimits
-from alhena.agent.loop import LoopGuard, TurnGuard, run_prompt
+from alhena.agent.loop import HANDOFF, LoopGuard, TurnGuard, run_prompt
 from alhena.agent.subagents import AgentDefinition, prompt_text
+from alhena.agent.subagents.agent_limit import AgentLimit
 from alhena.agent.subagents.event_relay import EventRelay
 from alhena.agent.toolset.model_access import SessionFallback
 from alhena.agent.toolset.toolset import SessionLinks, Toolset
@@ -30,7 +31,6 @@ from alhena.chat.chat import Chat, ChatServices, Outlets
 from alhena.chat.history import History
 from alhena.chat.prompt import system_instruction
 from alhena.chat.turn import ModelTraits, traits_of
-from alhena.config.settings import AgentsSettings
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
 from alhena.events import WarningEvent
@@ -41,11 +41,9 @@ from alhena.scheduler.confirmation import call_approver
 from alhena.scheduler.question import Approver, ConfirmationRequest, Verdict
 from alhena.scheduler.scheduler import Caller
 from alhena.scheduler.states import CompletedToolCall
-from alhena.tools.builtin.ask_user import Ask, agrees
 from alhena.tools.builtin.subagents import RunAgent
 from alhena.tools.contract import (
     ExecutionContext,
-    QuestionOption,
     ToolErrorType,
     ToolFailure,
     ToolResult,
@@ -173,6 +171,8 @@ def task_result(definition: AgentDefinition) -> FinalAnswer:
             case {"result": str(text)} if not text.strip():
                 raise ValueError(_NO_RESULT)
             case _:
+                if definition.handoff is not None:
+                    definition.handoff.read(prepared["result"])
                 return prepared["result"]
 
     return FinalAnswer(
@@ -298,7 +298,7 @@ class Delegation:
                 llm_content=f"Subagent '{name}' finished.\nTermination Reason: {reason}\n"
                 f"Result:\n{body}",
                 display=body,
-                data=data | {"result": result},
+                data=data | {"result": result, HANDOFF: self._definition.handoff is not None},
             )
         told = (
             f"Subagent '{name}' did not complete its task.\nTermination Reason: {reason}\n"
@@ -378,6 +378,7 @@ def _open_chat(
     if definition.model:
         traits = traits_of(resolved_name(definition.model))
         chosen = traits.name if is_alias(definition.model) else None
+    model, traits = _own_model(definition, bench, model, traits)
 
     def settings(name: str, *, is_retry: bool = False) -> GenerateContentConfig:
         return _settings(definition, name, bench, is_retry=is_retry)
@@ -398,6 +399,19 @@ def _open_chat(
             searches=lambda: bool(registry.search.note),
         ),
     )
+
+
+def _own_model(
+    definition: AgentDefinition, bench: Toolset, model: "SubagentModel", traits: ModelTraits
+) -> "tuple[SubagentModel, ModelTraits]":
+    """The model of an agent that has an object, or one of another service, by the prefix of its
+    name. Raises ConfigError, CredentialsError."""
+    wanted = definition.generator or definition.model
+    find = bench.links.find_model
+    if wanted is None or find is None or (isinstance(wanted, str) and ":" not in wanted):
+        return model, traits
+    found = find(wanted)
+    return SubagentModel(found.generator or model.generator, found.traits), found.traits
 
 
 def _config(
@@ -426,7 +440,13 @@ def _settings(
         is_retry=is_retry,
         own={"temperature": definition.temperature, "topP": _TOP_P, "topK": None},
     )
-    return config.with_tier(bench.settings.model.service_tier)
+    config = config.with_tier(bench.settings.model.service_tier)
+    if definition.settings is None and getattr(definition.generator, "settings", None) is None:
+        return config
+    from alhena.models.settings import NONE, own_settings
+
+    own = definition.settings or NONE
+    return own.over(own_settings(definition.generator)).apply(config, model)
 
 
 _INPUT = re.compile(r"\$\{(\w+)\}")
@@ -535,50 +555,6 @@ class Subagents:
         content = f"{result.llm_content}{told}"
         error = result.error and ToolFailure(content, result.error.type)
         return msgspec.structs.replace(result, llm_content=content, data=data, error=error)
-
-
-class AgentLimit:
-    """Limits how many agents run: those beyond `maxConcurrent` wait, and beyond `maxPerSession` a
-    person is asked; without one they are refused."""
-
-    def __init__(self, settings: AgentsSettings, ask: Ask | None) -> None:
-        self._settings = settings
-        self._ask = ask
-        self._allowed = settings.max_per_session
-        self._begun = 0
-        self._places = asyncio.Semaphore(settings.max_concurrent)
-        self._turn = asyncio.Lock()
-
-    def over(self, run: RunAgent) -> RunAgent:
-        """Runs agents by `run` within the limits."""
-
-        async def run_admitted(name: str, objective: str, context: ExecutionContext) -> ToolResult:
-            async with self._turn:
-                if self._begun >= self._allowed and not await self._more():
-                    return ToolResult.from_failure(
-                        f"Subagent '{name}' was not started: this session has run {self._begun} "
-                        "agents, as many as agents.maxPerSession allows. Do the task without one."
-                    )
-                self._begun += 1
-            async with self._places:
-                return await run(name, objective, context)
-
-        return run_admitted
-
-    async def _more(self) -> bool:
-        more = max(1, self._settings.max_per_session)
-        if not await agrees(
-            self._ask,
-            f"This session has run {self._begun} subagents. Start more?",
-            "Agents",
-            QuestionOption(
-                label=f"Allow {more} more", description="Each sends requests of its own."
-            ),
-            QuestionOption(label="No", description="The model continues without it."),
-        ):
-            return False
-        self._allowed = self._begun + more
-        return True
 
 
 def open_agents(links: SessionLinks, bench: Toolset, remote: "RemoteAgents | None") -> RunAgent:

@@ -2,7 +2,9 @@
 results, within the limits of a prompt."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -14,20 +16,25 @@ from alhena.agent.toolset.toolset import SessionLinks, at_once
 from alhena.chat.chat import Chat
 from alhena.chat.turn import AnswerCollector, ChantingError
 from alhena.config.settings import Settings
-from alhena.events import Event
+from alhena.events import ContentEvent, Event
 from alhena.models.providers.select import ChosenGenerator
 from alhena.tools.contract import ToolErrorType
-from alhena.wire.content import Part, ToolCallRequestInfo
+from alhena.values import Value
+from alhena.wire.content import MODEL, Part, ToolCallRequestInfo, text_content
 
 if TYPE_CHECKING:
     from alhena.agent.final_answer import FinalAnswer
     from alhena.agent.limits.budget import Ledger
     from alhena.agent.loops import CompletionJudge, LoopJudge, LoopWatch
     from alhena.agent.run import EventChannel
+    from alhena.chat.chat import Adapt
     from alhena.chat.loops import Loop
+    from alhena.models.settings import ModelSettings
+    from alhena.scheduler.question import Answer, ConfirmationRequest
     from alhena.scheduler.scheduler import Scheduler
     from alhena.scheduler.states import CompletedToolCall
     from alhena.tools.builtin.ask_user import Ask
+    from alhena.wire.request import GenerateContentConfig
 
 
 class TurnLimit(Protocol):
@@ -101,7 +108,7 @@ class LoopGuard:
         if note is not None:
             return (note,)
         if self._ask is not None:
-            what = f"The model seems to go in circles: {loop.detail}."
+            what = f"The model repeats itself ({loop.detail})."
             if await wants_more(self._ask, what, "without looking for loops in this prompt"):
                 self.looks = False
                 watch.ignore(loop, self._prompt_id)
@@ -116,12 +123,23 @@ class LoopGuard:
         return self._watch
 
 
+class WaitingCalls(Value, frozen=True, kw_only=True):
+    """The calls of a turn that wait for answers, and the response parts of its others by call
+    id. `state_id` is the id of the run's state."""
+
+    state_id: str
+    requests: "tuple[ConfirmationRequest, ...]"
+    known: "Mapping[str, tuple[Part, ...]]"
+
+
 class TurnGuard:
     """The checks between the turns of a prompt, in a session and in a subagent alike.
 
     `limits` are checked before each turn, `loops` after it, and `step` is awaited before tool
-    results are sent. `final`: the value the prompt has to end with. `ended_by`: the call that ended
-    the prompt. `said`: the texts of the model. With `numbered` each turn has its own prompt id.
+    results are sent, with the texts that it returns. `final`: the value the prompt has to end with.
+    `ended_by`: the call that ended the prompt; `waiting`: those that wait for answers; `handed`:
+    the one whose subagent took over. `said`: the texts of the model. With
+    `numbered` each turn has its own prompt id.
     """
 
     def __init__(
@@ -131,14 +149,17 @@ class TurnGuard:
         emit: Callable[[Event], None],
         *,
         session_id: str = "",
-        step: Callable[[], Awaitable[None]] = at_once,
+        step: Callable[[], Awaitable[Sequence[str] | None]] = at_once,
         numbered: bool = False,
     ) -> None:
         self.loops = loops
         self.final: FinalAnswer | None = None
         self.ended_by: CompletedToolCall | None = None
+        self.waiting: WaitingCalls | None = None
+        self.handed: CompletedToolCall | None = None
         self.said: list[str] = []
         self.turns = 0
+        self._settings: ModelSettings | None = None
         self._limits = tuple(limits)
         self._emit = emit
         self._session_id = session_id
@@ -146,9 +167,15 @@ class TurnGuard:
         self._numbered = numbered
         self._prompt_id = ""
 
-    def new_prompt(self, prompt_id: str, final: "FinalAnswer | None" = None) -> None:
-        """Resets the state for a new prompt, which may ask for a value."""
-        self.final, self.ended_by = final, None
+    def new_prompt(
+        self,
+        prompt_id: str,
+        final: "FinalAnswer | None" = None,
+        settings: "ModelSettings | None" = None,
+    ) -> None:
+        """Resets the state for a new prompt, which may ask for a value and have settings."""
+        self.final, self.ended_by, self._settings = final, None, settings
+        self.waiting = self.handed = None
         self.turns = 0
         self.said.clear()
         self._prompt_id = prompt_id
@@ -160,10 +187,13 @@ class TurnGuard:
         return self.said[-1] if self.said else ""
 
     @property
-    def cancelled(self) -> bool:
-        """True when a person refused a call, which ended the prompt."""
+    def reason(self) -> str:
+        """The reason of a prompt's end in good order: "cancelled" when a person refused a call,
+        which ended it, "pending" when calls wait for answers, "done"."""
         given = self.final is not None and self.final.given
-        return self.ended_by is not None and self.ended_by.ends_turn and not given
+        if self.ended_by is not None and self.ended_by.ends_turn and not given:
+            return "cancelled"
+        return "pending" if self.waiting else "done"
 
     async def admit(self) -> None:
         """Returns when a further turn may start. Raises LimitError and what a limit raises."""
@@ -176,7 +206,7 @@ class TurnGuard:
             limit.take()
         self.turns += 1
         prompt_id = f"{self._prompt_id}#{self.turns}" if self._numbered else self._prompt_id
-        adapt = None if self.final is None else self.final.adapt_config
+        adapt = self._find_adaptation(chat)
         hears = self.loops.looks
         turn = await chat.send(
             parts, prompt_id, self._session_id, adapt=adapt, hears_chanting=hears
@@ -184,6 +214,18 @@ class TurnGuard:
         if text := turn.text.strip():
             self.said.append(text)
         return turn
+
+    def _find_adaptation(self, chat: Chat) -> "Adapt | None":
+        """The change of the settings of requests by the prompt, if it has any."""
+        final, settings = self.final, self._settings
+        if settings is None:
+            return None if final is None else final.adapt_config
+
+        def adapt(config: "GenerateContentConfig") -> "GenerateContentConfig":
+            config = settings.apply(config, chat.model.name)
+            return config if final is None else final.adapt_config(config)
+
+        return adapt
 
     def read_text(self, text: str) -> Part | None:
         """The correction of an answer that is not the value; None ends the prompt. Raises
@@ -200,13 +242,40 @@ class TurnGuard:
                     self._emit(event)
         return found
 
+    def must_wait(self, done: "Sequence[CompletedToolCall]", batch: "Batch") -> bool:
+        """True when calls wait for answers, so that the prompt ends for now: `waiting` has them."""
+        requests = tuple(each.pending for each in done if each.pending is not None)
+        end = find_end(done)
+        stops = end is not None and end.response.error_type == ToolErrorType.STOP_EXECUTION
+        if not requests or stops:
+            return False
+        ran = {
+            each.response.call_id: each.response.response_parts
+            for each in done
+            if each.pending is None
+        }
+        state_id = os.urandom(12).hex()
+        self.waiting = WaitingCalls(
+            state_id=state_id, requests=requests, known=dict(batch.known) | ran
+        )
+        return True
+
     def is_over(self, done: "Sequence[CompletedToolCall]") -> bool:
         """True when one of a turn's calls ends the prompt, or its value is settled."""
         self.ended_by = find_end(done)
+        self.handed = find_handoff(done)
+        if self.handed is not None:
+            return True
         return self.ended_by is not None or (self.final is not None and self.final.over)
 
     def finish(self, chat: Chat) -> None:
-        """Ends the conversation with the value, if there is one. Raises OutputError."""
+        """Ends the conversation with the value, or the answer of the agent that took over, if there
+        is one. Raises OutputError."""
+        if self.handed is not None:
+            text = str(self.handed.response.result_display or "")
+            chat.history.add_model(text_content(MODEL, text))
+            self._emit(ContentEvent(text=text))
+            return
         if self.final is not None and self.final.over:
             self.final.finish(chat)
 
@@ -215,8 +284,8 @@ class TurnGuard:
         `step` raises: then no further turn may start."""
         note = await self.loops.check_calls(done)
         await self.admit()
-        await self._step()
-        return note
+        said = await self._step() or ()
+        return (*note, *(Part(text=f"{MEANWHILE}{text}") for text in said))
 
     async def check_chanting(self, error: ChantingError) -> tuple[Part, ...]:
         """Parts to send after an answer that was broken off. Raises LimitError, LoopError."""
@@ -225,8 +294,13 @@ class TurnGuard:
         return note
 
 
-def open_guard(settings: Settings, chat: Chat, links: SessionLinks) -> TurnGuard:
-    """The checks of a session: its limits and its loop detection."""
+def open_guard(
+    settings: Settings,
+    chat: Chat,
+    links: SessionLinks,
+    interject: Callable[[], Sequence[str]] | None = None,
+) -> TurnGuard:
+    """The checks of a session: its limits and its loop detection. `interject` as in `People`."""
     looks = not settings.model.disable_loop_detection
     judge = None
     if looks and settings.model.loop_check_turns > 0:
@@ -241,8 +315,12 @@ def open_guard(settings: Settings, chat: Chat, links: SessionLinks) -> TurnGuard
     loops = LoopGuard(
         links.emit, enabled=looks, judge=judge, ask=links.ask, completion_judge=completion_judge
     )
-    session_id, step = links.session_id, links.step
-    return TurnGuard((links.turns,), loops, links.emit, session_id=session_id, step=step)
+
+    async def step() -> Sequence[str]:
+        await links.step()
+        return () if interject is None else interject()
+
+    return TurnGuard((links.turns,), loops, links.emit, session_id=links.session_id, step=step)
 
 
 def within_budget(
@@ -275,7 +353,10 @@ def within_budget(
     return kept, None if ask is None else ledger.exclude_time(ask), ledger
 
 
+MEANWHILE = "The user says, while you work: "
+"""The beginning of a part with what a person said between two requests."""
 CANCELLED = "the run was interrupted"
+NOT_ANSWERED = "This call did not run: the turn ended before it was approved."
 
 
 async def run_prompt(
@@ -303,20 +384,50 @@ async def run_prompt(
             await guard.admit()
             parts = (correction,)
             continue
-        finals = guard.read_finals(turn.calls)
-        others = [call for call in turn.calls if call.call_id not in finals]
-        known = tuple(finals.values())
-        done = await run_calls(chat, scheduler(), others, known) if others else ()
-        parts = (*join_answers(done), *known)
-        if guard.is_over(done):
-            chat.record_responses(parts)
-            guard.finish(chat)
+        results = await answer_calls(chat, scheduler, guard, Batch(calls=tuple(turn.calls)))
+        if results is None:
             return turn
-        try:
-            parts = (*parts, *await guard.check_calls(done))
-        except BaseException:
-            chat.record_responses(parts)
-            raise
+        parts = results
+
+
+class Batch(Value, frozen=True, kw_only=True):
+    """The calls of a turn. `known`: the response parts of those that have run, by call id;
+    `answers`: what was answered to those that waited."""
+
+    calls: tuple[ToolCallRequestInfo, ...]
+    known: Mapping[str, tuple[Part, ...]] = MappingProxyType({})
+    answers: "Mapping[str, Answer]" = MappingProxyType({})
+
+
+async def answer_calls(
+    chat: Chat, scheduler: "Callable[[], Scheduler]", guard: TurnGuard, batch: Batch
+) -> tuple[Part, ...] | None:
+    """Runs the calls that have no response yet. Returns the parts to send next; None when the
+    prompt is over, or waits for answers. Raises what `TurnGuard.check_calls` and `finish` raise;
+    every call has its response then."""
+    waiting = [call for call in batch.calls if call.call_id not in batch.known]
+    finals = guard.read_finals(waiting)
+    others = [call for call in waiting if call.call_id not in finals]
+    ends = tuple(finals.values())
+    known = [batch.known[each.call_id] for each in batch.calls if each.call_id in batch.known]
+    done: Sequence[CompletedToolCall] = ()
+    if others:
+        told = (*join_parts(known), *ends)
+        done = await run_calls(chat, scheduler(), others, told, batch.answers)
+    if guard.must_wait(done, batch):
+        return None
+    results = dict(batch.known) | {each.response.call_id: parts_of(each) for each in done}
+    ordered = (results[each.call_id] for each in batch.calls if each.call_id in results)
+    parts = (*join_parts(ordered), *ends)
+    if guard.is_over(done):
+        chat.record_responses(parts)
+        guard.finish(chat)
+        return None
+    try:
+        return (*parts, *await guard.check_calls(done))
+    except BaseException:
+        chat.record_responses(parts)
+        raise
 
 
 def find_end(done: "Sequence[CompletedToolCall]") -> "CompletedToolCall | None":
@@ -326,15 +437,25 @@ def find_end(done: "Sequence[CompletedToolCall]") -> "CompletedToolCall | None":
     return next(refused, None) or next(stopped, None)
 
 
+HANDOFF = "handoff"
+"""Key in the data of a call: the answer of its subagent ends the run."""
+
+
+def find_handoff(done: "Sequence[CompletedToolCall]") -> "CompletedToolCall | None":
+    """The call whose subagent took over, if one did."""
+    return next((call for call in done if (call.response.data or {}).get(HANDOFF)), None)
+
+
 async def run_calls(
     chat: Chat,
     scheduler: "Scheduler",
     calls: Sequence[ToolCallRequestInfo],
     known: tuple[Part, ...] = (),
+    answers: "Mapping[str, Answer]" = MappingProxyType({}),
 ) -> "Sequence[CompletedToolCall]":
     """Runs a turn's calls. On cancellation, even repeated, ends them, records their responses after
     those already `known`, and raises CancelledError."""
-    running = asyncio.ensure_future(scheduler.schedule(calls))
+    running = asyncio.ensure_future(scheduler.schedule(calls, answers))
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
@@ -348,6 +469,21 @@ async def run_calls(
 
 def join_answers(done: "Sequence[CompletedToolCall]") -> tuple[Part, ...]:
     """The parts of the user content that responds to a batch."""
+    return join_parts(map(parts_of, done))
+
+
+def join_parts(responses: "Iterable[Sequence[Part]]") -> tuple[Part, ...]:
+    """The parts of the user content that has the responses of several calls."""
     from alhena.tools.response import join_responses
 
-    return join_responses(call.response.response_parts for call in done)
+    return join_responses(responses)
+
+
+def parts_of(call: "CompletedToolCall") -> tuple[Part, ...]:
+    """The response of a call; of one that waits, that it did not run."""
+    response = call.response
+    if call.pending is None:
+        return response.response_parts
+    from alhena.tools.response import error_parts
+
+    return error_parts(call.request.name, call.request.call_id, NOT_ANSWERED)

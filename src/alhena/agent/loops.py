@@ -91,7 +91,7 @@ class LoopWatch:
 def describe_chanting(error: ChantingError) -> Loop:
     """The loop for which an answer was broken off."""
     said = " ".join(error.repeated.split())[:_QUOTED]
-    return Loop(LoopKind.CHANTING, f'the answer said the same over and over ("…{said}…")')
+    return Loop(LoopKind.CHANTING, f'"…{said}…"')
 
 
 def _normalize_call(call: CompletedToolCall) -> CalledTool:

@@ -46,20 +46,27 @@ from alhena.wire.json_values import scrub
 
 if TYPE_CHECKING:
     from alhena.agent.final_answer import FinalAnswer
-    from alhena.agent.limits.budget import Ledger, TimeWatch
+    from alhena.agent.limits.budget import TimeWatch
     from alhena.agent.restoring import AgentCheckpoints
+    from alhena.agent.waiting import WaitingRun
+    from alhena.models.generator import ContentGenerator
+    from alhena.models.settings import ModelSettings
     from alhena.scheduler.states import CompletedToolCall
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
-    """A prompt: its text, the parts sent before and after it, and the value it asks for, if any.
-    `within` are parts that stand in the text, each with the number of characters before it."""
+    """A prompt: its text, the parts sent before and after it, and the value it asks for, if any;
+    one that `resumes` continues a run that waited. `within` are parts that stand in the text, each
+    with the number of characters before it. `model` answers it, with `settings`."""
 
     text: str
     within: tuple[tuple[int, Part], ...] = ()
     before: tuple[Part, ...] = ()
     attached: tuple[Part, ...] = ()
     final: "FinalAnswer | None" = None
+    resumes: "WaitingRun | None" = None
+    model: "str | ContentGenerator | None" = None
+    settings: "ModelSettings | None" = None
 
 
 class LastTurn:
@@ -84,8 +91,12 @@ class LastTurn:
                 pass
 
 
-def watch_time(ledger: "Ledger | None") -> "TimeWatch | None":
-    """Cancels the current task when the run's time limit, if any, is reached."""
+def watch_time(session: Session, resumes: "WaitingRun | None" = None) -> "TimeWatch | None":
+    """Cancels the current task when the run's time limit, if any, is reached; a run that is resumed
+    has taken some of it before."""
+    ledger = session.access.ledger
+    if resumes is not None:
+        resumes.count_earlier(session)
     driver = asyncio.current_task()
     if ledger is None or not ledger.times or driver is None:
         return None
@@ -108,7 +119,7 @@ async def drive_prompt(
     listeners = [last.feed] if listen is None else [listen(session), last.feed]
     leave = [channel.subscribe(listener) for listener in listeners]
     reason = "error"
-    watch = watch_time(session.access.ledger)
+    watch = watch_time(session, None if prompt is None else prompt.resumes)
     try:
         proceeds = await _start(session, channel, prompt_id, prompt)
         await session.ready()
@@ -117,19 +128,16 @@ async def drive_prompt(
 
             await propose(session, prompt_id)
         else:
-            parts = (
-                _find_unanswered(session, channel, prompt_id, prompt)
-                if proceeds
-                else await _build_parts(session, prompt_id, prompt)
-            )
+            parts = await _first_parts(session, channel, prompt_id, prompt, proceeds=proceeds)
             while parts:
                 turn = await run_prompt(session.chat, session.scheduler, session.guard, parts)
-                parts = () if proceeds else await _ask_hooks(session, channel, prompt_id, turn)
+                ends = proceeds or session.guard.waiting
+                parts = () if ends else await _ask_hooks(session, channel, prompt_id, turn)
         if watch is not None:
             watch.stop()
         await session.checkpoints.turn_over()
         await session.settle()
-        reason = "cancelled" if session.guard.cancelled else "done"
+        reason = session.guard.reason
     except asyncio.CancelledError:
         error = watch and watch.error
         error = error or InterruptedRunError("the run was interrupted.")
@@ -159,6 +167,18 @@ async def drive_prompt(
             channel.close()
 
 
+async def _first_parts(
+    session: Session, channel: EventChannel, prompt_id: str, prompt: Prompt, *, proceeds: bool
+) -> tuple[Part, ...]:
+    """The parts to send first; none for a prompt that is over."""
+    if prompt.resumes is not None:
+        _begin(session, prompt_id, prompt, turns=prompt.resumes.turns)
+        return await prompt.resumes.answer_calls(session, prompt_id)
+    if proceeds:
+        return _find_unanswered(session, channel, prompt_id, prompt)
+    return await _build_parts(session, prompt_id, prompt)
+
+
 async def _start(
     session: Session, channel: EventChannel, prompt_id: str, prompt: Prompt | None
 ) -> bool:
@@ -177,7 +197,7 @@ async def _start(
             )
         )
         proceeds = session.first_prompt.take_proceeds() and prompt is not None
-        if prompt is not None and not proceeds:
+        if prompt is not None and prompt.resumes is None and not proceeds:
             channel.emit(UserMessageEvent(prompt_id=prompt_id, text=prompt.text))
     return proceeds
 
@@ -272,11 +292,14 @@ def _find_unanswered(
 
 
 def _begin(session: Session, prompt_id: str, prompt: Prompt, *, turns: int = 0) -> None:
+    other = session.run_models.use(prompt.model)
     if prompt.final is not None:
         chosen = session.access.chosen
-        prompt.final.ask_by_tool(always=not chosen.speaks_gemini, by_form=chosen.private)
+        prompt.final.ask_by_tool(
+            always=other or not chosen.speaks_gemini, by_form=chosen.private and not other
+        )
     session.limits.new_prompt(turns)
-    session.guard.new_prompt(prompt_id, prompt.final)
+    session.guard.new_prompt(prompt_id, prompt.final, prompt.settings)
 
 
 async def _ask_hooks(
@@ -402,7 +425,7 @@ class SessionRunner:
 
     def run(
         self,
-        prompt: str,
+        prompt: str | Prompt,
         *,
         before: Sequence[Part] = (),
         attached: Sequence[Part] = (),
@@ -414,20 +437,24 @@ class SessionRunner:
 
         `before` and `attached` are sent with the prompt, around its text, and each part of `within`
         behind so many of its characters; hooks see the text only.
-        `final` is the value the run has to end with.
+        `final` is the value the run has to end with. A `Prompt` has all of these.
         When the run fails, its ErrorEvent and RunFinishedEvent come first, then the AlhenaError is
         raised. Leaving the iteration early stops the run and its tools. `listen` is called when it
         starts and returns a function that is given each event at once. Raises InputError for what
         is no prompt, and BusyError, with the first event, while another run is at work.
         """
-        require_text(prompt)
-        given = Prompt(
-            text=scrub(prompt),
-            within=tuple(within),
-            before=tuple(before),
-            attached=tuple(attached),
-            final=final,
-        )
+        if not isinstance(prompt, Prompt):
+            require_text(prompt)
+            prompt = Prompt(
+                text=prompt,
+                within=tuple(within),
+                before=tuple(before),
+                attached=tuple(attached),
+                final=final,
+            )
+        elif prompt.resumes is None:
+            require_text(prompt.text)
+        given = msgspec.structs.replace(prompt, text=scrub(prompt.text))
 
         async def answer(session: Session, channel: EventChannel) -> None:
             await drive_prompt(session, channel, session.prompt_ids.take_next(), given, listen)

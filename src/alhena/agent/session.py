@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from alhena.agent.saved_conversations import SavedConversations
     from alhena.agent.toolset.model_access import SessionModelList
     from alhena.agent.toolset.prompt_hooks import PromptHooks
+    from alhena.agent.toolset.run_model import RunModel
     from alhena.events import CompressedEvent
+    from alhena.models.generator import ContentGenerator
     from alhena.scheduler.question import Approver
     from alhena.scheduler.scheduler import Scheduler
     from alhena.session.records import Answered
@@ -196,6 +198,33 @@ class SessionCheckpoints:
             await self._opened.turn_over()
 
 
+class RunModels:
+    """The models that runs name, made for the first of them."""
+
+    def __init__(self, make: "Callable[[], RunModel]") -> None:
+        self._make = make
+        self._made: RunModel | None = None
+
+    def open(self) -> "RunModel":
+        """The model of the runs."""
+        self._made = self._made or self._make()
+        return self._made
+
+    def use(self, model: "str | ContentGenerator | None") -> bool:
+        """Has a model answer the run that begins, None: the session's. True for another one than
+        that. Raises ConfigError, CredentialsError."""
+        if model is None and self._made is None:
+            return False
+        made = self.open()
+        made.use(model)
+        return made.is_other
+
+    async def aclose(self) -> None:
+        """Closes what was made for them."""
+        if self._made is not None:
+            await self._made.aclose()
+
+
 class FirstPrompt:
     """The start of a session's first prompt: `work` to do before it; with `proceeds` it is in the
     conversation already."""
@@ -255,6 +284,7 @@ class Session(msgspec.Struct, kw_only=True):
     """The objects of a session, closed with it. `scheduler` is created with the first call."""
 
     chat: Chat
+    run_models: RunModels
     room: "ConversationRoom"
     scheduler: "Callable[[], Scheduler]"
     guard: TurnGuard
@@ -302,6 +332,7 @@ class Session(msgspec.Struct, kw_only=True):
         finally:
             chosen = self.access.chosen
             try:
+                await self.run_models.aclose()
                 if chosen.owned:
                     await chosen.generator.aclose()
             finally:

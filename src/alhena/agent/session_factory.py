@@ -14,6 +14,7 @@ from alhena.agent.run import EventChannel
 from alhena.agent.session import (
     FirstPrompt,
     PromptIds,
+    RunModels,
     Session,
     SessionAccess,
     SessionCheckpoints,
@@ -40,6 +41,7 @@ from alhena.events import WarningEvent
 from alhena.http.connect import order_addresses
 from alhena.models.providers.select import (
     RECORDINGS,
+    AuthType,
     ChosenGenerator,
     ModelChoice,
     choose_generator,
@@ -62,6 +64,10 @@ if TYPE_CHECKING:
     from alhena.agent.telemetry import Providers
     from alhena.agent.toolset.memory import SessionMemory
     from alhena.agent.toolset.prompt_hooks import PromptHooks
+    from alhena.agent.toolset.run_model import RunModel
+    from alhena.chat.recovery import Substitute
+    from alhena.models.generator import ContentGenerator
+    from alhena.models.settings import ModelSettings
     from alhena.scheduler.question import Approver
     from alhena.telemetry.options import TelemetryOptions
     from alhena.telemetry.telemetry import Telemetry
@@ -121,14 +127,7 @@ def open_session(
 ) -> Session:
     """A session ready for its first prompt; nothing is sent. `source` is its kind of start, for
     hooks. Raises ConfigError, InputError (SessionError), CredentialsError, JournalError."""
-    begun = begin_recording(
-        spec.record.resume,
-        spec.place,
-        channel.emit,
-        record=spec.record.enabled,
-        session_id=spec.record.session_id,
-        disk=spec.record.disk,
-    )
+    begun = _begin(spec, channel)
     try:
         session = _open(spec, channel, begun, source)
     except BaseException:
@@ -140,12 +139,29 @@ def open_session(
     return session
 
 
+def _begin(spec: SessionSpec, channel: EventChannel) -> Beginning:
+    """The record of the session, in a file or in a store of the program, if there is one."""
+    if spec.record.stored is not None:
+        from alhena.session.stored import begin_stored
+
+        return begin_stored(spec.record.stored, channel.emit)
+    return begin_recording(
+        spec.record.resume,
+        spec.place,
+        channel.emit,
+        record=spec.record.enabled,
+        session_id=spec.record.session_id,
+        disk=spec.record.disk,
+    )
+
+
 def open_access(spec: SessionSpec, channel: EventChannel, *, texts: bool) -> SessionAccess:
     """Chooses the model. Raises ConfigError, CredentialsError."""
     environ, settings = spec.place.environ, spec.place.settings
     order_addresses(ipv4_first=settings.advanced.dns_resolution_order == "ipv4first")
-    models = SessionModels(spec.model.name, environ, settings)
+    models = _read_models(spec)
     approver, ask = _find_people(spec, channel)
+    settings = _of_service(settings, models.service)
     plain = session_generator(spec, models.name, settings, channel)
     chosen, ask, ledger = within_budget(spec, settings, plain, ask, channel)
     served = SessionModelList(chosen.generator, environ, channel.emit)
@@ -161,6 +177,52 @@ def open_access(spec: SessionSpec, channel: EventChannel, *, texts: bool) -> Ses
         texts=texts,
         ledger=ledger,
     )
+
+
+def _read_models(spec: SessionSpec) -> SessionModels:
+    """The model that is asked for, with the program's settings. Raises ConfigError."""
+    own: tuple[ModelSettings, ModelSettings] | None = None
+    given = spec.model.generator
+    if spec.model.settings is not None or getattr(given, "settings", None) is not None:
+        from alhena.models.settings import NONE, own_settings
+
+        own = (spec.model.settings or NONE, own_settings(given))
+    place = spec.place
+    return SessionModels(spec.model.name, place.environ, place.settings, own, named=given is None)
+
+
+def _of_service(settings: Settings, service: str) -> Settings:
+    """The settings with the service of Google's that the prefix of a model's name asks for."""
+    kinds = {"gemini": AuthType.API_KEY, "vertex": AuthType.VERTEX}
+    if service not in kinds:
+        return settings
+    auth = replace(settings.security.auth, selected_type=str(kinds[service]))
+    return replace(settings, security=replace(settings.security, auth=auth))
+
+
+def _open_run_model(
+    spec: SessionSpec, channel: EventChannel, access: SessionAccess, chat: Chat
+) -> "RunModel":
+    """The model of the session's runs, where they name one, or its model is a Fallback."""
+    from alhena.agent.toolset.run_model import RunModel, wrap_with
+
+    settings = spec.place.settings
+
+    def choose(name: str) -> ChosenGenerator:
+        own = replace(spec, model=replace(spec.model, name=name, generator=None, wrap=None))
+        models = _read_models(own)
+        return session_generator(own, models.name, _of_service(settings, models.service), channel)
+
+    limit = None
+    if (ledger := access.ledger) is not None:
+        from alhena.agent.limits.budget import limit_generator
+
+        limit = partial(limit_generator, ledger=ledger)
+    between = spec.model.wrap
+    attempts = None if between is None else partial(wrap_attempts, wrap=between)
+    given = None if RECORDINGS else spec.model.generator
+    wrap = wrap_with(attempts, limit)
+    return RunModel(chat, access.models, access.chosen, given, wrap, choose)
 
 
 def _choose_fallback(access: SessionAccess, settings: Settings) -> SessionFallback:
@@ -208,10 +270,18 @@ class _LateParts:
 
     def __init__(self) -> None:
         self._parts: tuple[Chat, Toolset] | None = None
+        self._run_models: RunModels | None = None
 
-    def join(self, chat: Chat, bench: Toolset) -> None:
+    def join(self, chat: Chat, bench: Toolset, run_models: RunModels) -> None:
         """Sets them."""
         self._parts = chat, bench
+        self._run_models = run_models
+
+    def find_model(self, model: "str | ContentGenerator") -> "Substitute":
+        """A model that a run or a subagent names. Raises ConfigError, CredentialsError."""
+        if self._run_models is None:
+            raise RuntimeError("the session is not open yet")
+        return self._run_models.open().find(model)
 
     def get(self) -> tuple[Chat, Toolset]:
         """Returns them. Raises RuntimeError before they are there."""
@@ -249,7 +319,8 @@ def _open(
     channel.subscribe(processes.feed)
     channel.subscribe(bench.spending.feed)
     room, chat = _open_conversation(spec, access, opening, bench)
-    late.join(chat, bench)
+    run_models = RunModels(partial(_open_run_model, spec, channel, access, chat))
+    late.join(chat, bench, run_models)
     at_once = bench.hooks is not None  # hooks may read the record
     begun.attach(chat, channel.subscribe, opening.length, at_once=at_once)
     _tell_checkers(bench, chat, opening.length)
@@ -257,11 +328,14 @@ def _open(
     hooks = _prompt_hooks(bench, chat, "resume" if again else source, opening.length)
     if hooks is not None and bench.hooks is not None:
         processes.when_killed(bench.hooks.kill)
+    if getattr(spec.model.generator, "chains", False) and not RECORDINGS:
+        run_models.open()
     return Session(
         chat=chat,
+        run_models=run_models,
         room=room,
         scheduler=cache(partial(bench.scheduler, channel.emit, approver)),
-        guard=open_guard(settings, chat, links),
+        guard=open_guard(settings, chat, links, spec.people.interject),
         processes=processes,
         bench=bench,
         access=access,
@@ -303,6 +377,7 @@ def _open_links(
         durable=begun.durable,
         resumed=begun.prompts > 0,
         texts=access.texts,
+        find_model=late.find_model,
     )
 
 

@@ -17,7 +17,7 @@ from alhena.batch.errors import RunDirectoryError
 from alhena.batch.overview import counts, holders, release_dead
 from alhena.batch.queue import EndedTask, Queue
 from alhena.batch.run import held_lock
-from alhena.batch.worker import FATAL, MakeAgent, Worker, worker_of
+from alhena.batch.worker import FATAL, AgentRuns, MakeAgent, Worker, worker_of
 from alhena.errors import AlhenaError
 from alhena.system.environment import shield_memory
 from alhena.system.own_programs import python_command
@@ -45,7 +45,12 @@ class LocalEngine:
     """Runs the tasks in `queue`: in this process with agents of `make`, or, where the
     configuration wants them, in worker processes."""
 
-    def __init__(self, queue: Queue, config: RunConfig, make: MakeAgent | None = None) -> None:
+    def __init__(
+        self,
+        queue: Queue,
+        config: RunConfig,
+        make: MakeAgent | AgentRuns | None = None,
+    ) -> None:
         self.place = queue.place
         self._directory = queue.directory
         self._queue = queue

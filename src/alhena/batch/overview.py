@@ -8,7 +8,7 @@ import msgspec
 
 from alhena.batch.errors import TaskFileError
 from alhena.batch.queue import Queue
-from alhena.batch.tasks import Task
+from alhena.batch.tasks import QueuedTask
 
 TOKENS = (
     "input_tokens",
@@ -111,7 +111,7 @@ def counts(queue: Queue) -> Counts:
     )
 
 
-def add_tasks(queue: Queue, tasks: Iterable[Task]) -> None:
+def add_tasks(queue: Queue, tasks: Iterable[QueuedTask]) -> None:
     """Adds the tasks that are new. Raises TaskFileError for an id that was another task's."""
     with queue.transaction(durable=True) as db:
         for task in tasks:

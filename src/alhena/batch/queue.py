@@ -18,7 +18,7 @@ import msgspec
 
 from alhena.batch.errors import QueueError, RunDirectoryError
 from alhena.batch.store import Place
-from alhena.batch.tasks import Task
+from alhena.batch.tasks import QueuedTask
 
 FILE = "queue.sqlite"
 VERSION = 1
@@ -53,7 +53,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """A task that a worker holds. `attempt` counts from 1; with `alone` the worker runs no other
     beside it; a `lost` one has lost too many workers, and only gets its result."""
 
-    task: Task
+    task: QueuedTask
     token: int
     attempt: int
     alone: bool = False
@@ -70,7 +70,7 @@ class EndedTask(msgspec.Struct, frozen=True, kw_only=True):
     result: bytes
 
 
-_task = msgspec.json.Decoder(Task)
+_task = msgspec.json.Decoder(QueuedTask)
 
 
 class Queue:
@@ -106,7 +106,7 @@ class Queue:
                 db.execute(f"ALTER TABLE tasks ADD COLUMN {column}")
 
     @classmethod
-    def create(cls, directory: Path, tasks: Iterable[Task], config: bytes) -> "Queue":
+    def create(cls, directory: Path, tasks: Iterable[QueuedTask], config: bytes) -> "Queue":
         """A new queue of these tasks; it exists with all of them or not at all."""
         made = directory / f"{FILE}.new"
         for name in (made, directory / f"{FILE}.new-wal", directory / f"{FILE}.new-shm"):

@@ -32,7 +32,7 @@ _STYLE = (
 )
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     """Contents of a report: labels with values, failures by kind, and the results."""
 
     numbers: tuple[tuple[str, str], ...]
@@ -40,7 +40,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     results: tuple[TaskResult, ...]
 
 
-def report_of(queue: Queue) -> Report:
+def report_of(queue: Queue) -> RunReport:
     """The report of a run as it is now. Raises QueueError."""
     found = counts(queue)
     results: list[TaskResult] = []
@@ -65,19 +65,21 @@ def report_of(queue: Queue) -> Report:
         at = spans[max(0, -(-len(spans) * share // 100) - 1)]
         numbers.append((f"duration, {name}", duration(at)))
     kinds = Counter(each.kind or "" for each in results if each.status == "failed")
-    return Report(
+    return RunReport(
         numbers=tuple(numbers), failures=tuple(kinds.most_common()), results=tuple(results)
     )
 
 
-def as_text(report: Report) -> str:
+def as_text(report: RunReport) -> str:
     """The report as a table."""
     rows = [*report.numbers, *((f"failed: {kind}", f"{n:,}") for kind, n in report.failures)]
     width = max(len(label) for label, _ in rows)
     return "".join(f"{label:{width}}  {value}\n" for label, value in rows)
 
 
-def write_page(report: Report, run: Path, page: Path, prices: Prices, redaction: Redaction) -> None:
+def write_page(
+    report: RunReport, run: Path, page: Path, prices: Prices, redaction: Redaction
+) -> None:
     """Writes the report as a page, and beside it, in a folder of its name, one for each session of
     which the run directory has the journal, as `alhena trace` does. Raises OSError."""
     links: dict[str, str] = {}
@@ -98,7 +100,7 @@ def write_page(report: Report, run: Path, page: Path, prices: Prices, redaction:
     page.write_text(_as_html(report, f"Run {run.name}", links), encoding="utf-8")
 
 
-def _as_html(report: Report, title: str, links: Mapping[str, str]) -> str:
+def _as_html(report: RunReport, title: str, links: Mapping[str, str]) -> str:
     """The report as HTML. `links` are addresses of sessions by the id of their task."""
     numbers = "".join(_row(label, value) for label, value in report.numbers)
     failures = "".join(_row(kind, n) for kind, n in report.failures)

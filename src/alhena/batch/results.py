@@ -12,19 +12,19 @@ import msgspec
 from alhena.batch.errors import QueueError
 from alhena.batch.overview import TOKENS
 from alhena.batch.queue import EndedTask, Queue
-from alhena.batch.tasks import Task
+from alhena.batch.tasks import QueuedTask
 from alhena.config.home import path_within
 
 Form = Literal["full", "swebench"]
 
 
 class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a task. `status` is done, failed or cancelled; `output` is the value that
-    `output_schema` asked for, `kind` and `error` say why a task failed. `patch` is what changed in
-    its worktree."""
+    """The result of a task. `status` is done, failed, cancelled or pending (it waits for answers);
+    `output` is the value that `output_schema` asked for, `kind` and `error` say why a task failed.
+    `patch` is what changed in its worktree."""
 
     id: str
-    status: Literal["done", "failed", "cancelled"]
+    status: Literal["done", "failed", "cancelled", "pending"]
     answer: str | None = None
     output: Any = None
     kind: str | None = None
@@ -38,7 +38,7 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
 
 
-def lost_task(task: Task) -> TaskResult:
+def lost_task(task: QueuedTask) -> TaskResult:
     """The result of a task whose workers died."""
     error = "the worker of the task died in every attempt."
     return TaskResult(id=task.id, status="failed", kind="worker_lost", error=error)

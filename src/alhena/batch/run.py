@@ -16,7 +16,7 @@ from alhena.batch.overview import Counts, add_tasks, counts
 from alhena.batch.queue import FILE, EndedTask, Queue
 from alhena.batch.results import ResultsFile
 from alhena.batch.store import Epoch, Place, open_store, usable
-from alhena.batch.tasks import Task
+from alhena.batch.tasks import QueuedTask
 from alhena.errors import InputError, InterruptedRunError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def end_orphans(directory: Path) -> None:
 
 
 @contextmanager
-def new_run(directory: Place, tasks: Iterable[Task], config: RunConfig) -> Generator[Queue]:
+def new_run(directory: Place, tasks: Iterable[QueuedTask], config: RunConfig) -> Generator[Queue]:
     """A new run, held for a block. Raises RunDirectoryError, QueueError, ConfigError."""
     try:
         if isinstance(directory, Path):
@@ -105,7 +105,7 @@ def _hold_directory(place: Place) -> Generator[None]:
 
 
 @contextmanager
-def old_run(directory: Place, tasks: Iterable[Task] = ()) -> Generator[Queue]:
+def old_run(directory: Place, tasks: Iterable[QueuedTask] = ()) -> Generator[Queue]:
     """A run that was begun, held for a block; `tasks` that are new are added. Raises
     RunDirectoryError, QueueError, TaskFileError for an id that was another task's."""
     if not has_run(directory):

@@ -30,7 +30,7 @@ from alhena.batch.store import (
     require_creating,
     usable,
 )
-from alhena.batch.tasks import Task, key_of
+from alhena.batch.tasks import QueuedTask, key_of
 
 RUN = "run.json"
 VERSION = 1
@@ -232,7 +232,7 @@ class StoredQueue(Queue):
         return True
 
 
-def create_files(place: Place, tasks: Iterable[Task], config: bytes) -> None:
+def create_files(place: Place, tasks: Iterable[QueuedTask], config: bytes) -> None:
     """Makes the files of a new run. Raises QueueError, RunDirectoryError."""
     store = open_store(place)
     encode = msgspec.json.Encoder().encode
@@ -275,7 +275,7 @@ def open_stored_queue(place: Place) -> StoredQueue:
     with usable(place):
         read_run_id(store)
         lines = (store.read("tasks.jsonl") or b"").splitlines()
-        tasks = msgspec.json.Decoder(Task).decode
+        tasks = msgspec.json.Decoder(QueuedTask).decode
         scratch = tempfile.TemporaryDirectory(prefix="alhena-batch-")
         made = Path(scratch.name)
         Queue.create(made, map(tasks, lines), newest(store, "config") or b"{}").close()

@@ -20,7 +20,7 @@ _JSON_COLUMNS = ("limits", "output_schema", "env")
 _OTHER_NAMES = {"serviceTier": "service_tier"}
 
 
-class Task(
+class QueuedTask(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
     """A task. `repo` is a git repository (`PATH` or `PATH#COMMIT`) of which the task gets a
@@ -53,7 +53,7 @@ Numbered = tuple[str, object]
 """A place, such as `tasks.jsonl:3`, and the fields of a task there."""
 
 
-def read_tasks(source: str, stdin: BinaryIO | None, cwd: Path) -> list[Task]:
+def read_tasks(source: str, stdin: BinaryIO | None, cwd: Path) -> list[QueuedTask]:
     """The tasks of a JSON lines file, a CSV file, a folder of prompts, or of `-`, standard input.
     Raises TaskFileError."""
     try:
@@ -75,7 +75,7 @@ def read_tasks(source: str, stdin: BinaryIO | None, cwd: Path) -> list[Task]:
         ) from error
 
 
-def each_file(pattern: str, template: str, cwd: Path) -> list[Task]:
+def each_file(pattern: str, template: str, cwd: Path) -> list[QueuedTask]:
     """A task for each file of a pattern (`**` is any depth): the template with its path in the
     place of `{path}`. Raises TaskFileError."""
     if "{path}" not in template:
@@ -93,7 +93,7 @@ def each_file(pattern: str, template: str, cwd: Path) -> list[Task]:
     return check_tasks(((name, fields) for name, fields in zip(names, prompts, strict=True)), cwd)
 
 
-def check_given_tasks(tasks: Iterable[str | Mapping[str, Any]], cwd: Path) -> list[Task]:
+def check_given_tasks(tasks: Iterable[str | Mapping[str, Any]], cwd: Path) -> list[QueuedTask]:
     """The tasks of a program: prompts, or mappings of fields. Raises TaskFileError."""
     given = (
         (f"tasks[{index}]", {"prompt": task} if isinstance(task, str) else task)
@@ -102,9 +102,9 @@ def check_given_tasks(tasks: Iterable[str | Mapping[str, Any]], cwd: Path) -> li
     return check_tasks(given, cwd)
 
 
-def check_tasks(numbered: Iterable[Numbered], cwd: Path) -> list[Task]:
+def check_tasks(numbered: Iterable[Numbered], cwd: Path) -> list[QueuedTask]:
     """The tasks, directories absolute, ids unique. Raises TaskFileError with all problems."""
-    tasks: list[Task] = []
+    tasks: list[QueuedTask] = []
     problems: list[str] = []
     places: dict[str, str] = {}
     for place, fields in numbered:
@@ -131,7 +131,9 @@ def check_tasks(numbered: Iterable[Numbered], cwd: Path) -> list[Task]:
     return tasks
 
 
-def _task(fields: object, cwd: Path, places: Mapping[str, str]) -> tuple[str | None, Task | None]:
+def _task(
+    fields: object, cwd: Path, places: Mapping[str, str]
+) -> tuple[str | None, QueuedTask | None]:
     """A task, or the problem with it."""
     if isinstance(fields, str):
         return fields, None
@@ -143,7 +145,7 @@ def _task(fields: object, cwd: Path, places: Mapping[str, str]) -> tuple[str | N
         if value is not None
     }
     for name in given:
-        if name not in Task.__struct_fields__:
+        if name not in QueuedTask.__struct_fields__:
             return f"{name}: unknown field", None
     if "id" not in given:
         given["id"] = content_id(given, places)
@@ -151,7 +153,7 @@ def _task(fields: object, cwd: Path, places: Mapping[str, str]) -> tuple[str | N
         if isinstance(given.get(name), str):
             given[name] = os.path.normpath(cwd / os.path.expanduser(given[name]))
     try:
-        task = msgspec.convert(given, Task)
+        task = msgspec.convert(given, QueuedTask)
     except msgspec.ValidationError as error:
         text, _, path = str(error).partition(" - at `$")
         path = path.rstrip("`").lstrip(".")
@@ -161,7 +163,7 @@ def _task(fields: object, cwd: Path, places: Mapping[str, str]) -> tuple[str | N
     return _unusable(task), task
 
 
-def _unusable(task: Task) -> str | None:
+def _unusable(task: QueuedTask) -> str | None:
     """The problem with the directories of a task."""
     if task.repo is not None:
         path = task.repo.partition("#")[0]

@@ -11,7 +11,7 @@ import shutil
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
@@ -28,7 +28,7 @@ from alhena.batch.limits import GatedGenerator, Limiter
 from alhena.batch.overview import usage_of_task
 from alhena.batch.queue import Claim, Queue
 from alhena.batch.results import TaskResult, lost_task, with_usage
-from alhena.batch.tasks import Task
+from alhena.batch.tasks import QueuedTask
 from alhena.batch.worktree import TaskTree, find_earlier_tree, open_tree, remove_tree
 from alhena.config.effective_settings import open_place
 from alhena.config.environment import without_repository
@@ -48,8 +48,24 @@ POLL_S = 0.05
 FATAL = 3
 """Exit code of a worker process that noted why no task can run."""
 
-MakeAgent = Callable[[Task, Path], Agent]
+MakeAgent = Callable[[QueuedTask, Path], Agent]
 """Makes the agent of a task, for its directory."""
+
+
+RunAgent = Callable[[Agent, QueuedTask, Path], Awaitable[Result[Any]]]
+"""Runs the agent of a task, which has this folder."""
+
+
+async def _run_task(agent: Agent, task: QueuedTask, _folder: Path) -> Result[Any]:
+    output: Any = str if task.output_schema is None else task.output_schema
+    return await agent.run(task.prompt, output=output)
+
+
+class AgentRuns(msgspec.Struct, frozen=True):
+    """The agents of tasks, and how they run."""
+
+    make: MakeAgent
+    run: RunAgent = _run_task
 
 
 class Lease:
@@ -104,13 +120,15 @@ class Worker:
         holder: str,
         limiter: Admission,
         usage: Callable[[int], Mapping[str, Any]],
-        make: MakeAgent | None = None,
+        make: "MakeAgent | AgentRuns | None" = None,
     ) -> None:
+        runs = make if isinstance(make, AgentRuns) else AgentRuns(make or partial(agent_of, config))
+        self._run_agent = runs.run
         self._queue = queue
         self._usage = usage
         self._config = config
         self._holder = holder
-        self._make = make or partial(agent_of, config)
+        self._make = runs.make
         self._limiter = limiter
         self._running: dict[asyncio.Task[None], Lease] = {}
         self._stopping = False
@@ -250,9 +268,10 @@ class Worker:
                 model=agent.model if agent else None,
             ), 0
         ended = result.stop_reason == "done"
+        status = "done" if ended else "failed"
         return TaskResult(
             id=task.id,
-            status="done" if ended else "failed",
+            status="pending" if result.stop_reason == "pending" else status,
             answer=result.text,
             output=None if task.output_schema is None else result.output,
             kind=None if ended else result.stop_reason,
@@ -279,8 +298,7 @@ class Worker:
             agent.session.adaptations.append(adapted)
             try:
                 async with agent:
-                    output: Any = str if task.output_schema is None else task.output_schema
-                    return await agent.run(task.prompt, output=output), agent
+                    return await self._run_agent(agent, task, folder), agent
             except SessionError:
                 if not resumes:
                     raise
@@ -347,7 +365,7 @@ class Worker:
         return msgspec.structs.replace(result, patch=patch)
 
 
-def agent_of(config: RunConfig, task: Task, cwd: Path) -> Agent:
+def agent_of(config: RunConfig, task: QueuedTask, cwd: Path) -> Agent:
     """The agent of a task by the flags of a run. Raises ConfigError, InputError, TypeError."""
     return Agent(
         task.model or config.model,
@@ -372,7 +390,10 @@ def limiter_of(queue: Queue, config: RunConfig) -> Limiter:
 
 
 def worker_of(
-    queue: Queue, config: RunConfig, holder: str, make: MakeAgent | None = None
+    queue: Queue,
+    config: RunConfig,
+    holder: str,
+    make: MakeAgent | AgentRuns | None = None,
 ) -> Worker:
     """A worker on a queue of this machine. Raises ConfigError."""
     usage = partial(usage_of_task, queue)
@@ -389,7 +410,7 @@ def _spent(taken: Mapping[str, Any]) -> Spent:
     )
 
 
-def task_folder(directory: Path, task: Task) -> Path:
+def task_folder(directory: Path, task: QueuedTask) -> Path:
     """The folder of a task in a run directory: its journals, its worktree."""
     return directory / "tasks" / task.key
 

@@ -16,7 +16,7 @@ from alhena.agent.subagents.worktree import (
     prune_worktrees,
     run_git,
 )
-from alhena.batch.tasks import Task
+from alhena.batch.tasks import QueuedTask
 from alhena.errors import InputError
 
 _NOTE = "tree.json"
@@ -53,7 +53,7 @@ class TaskTree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def open_tree(
-    folder: Path, task: Task, cwd: Path, environ: Mapping[str, str]
+    folder: Path, task: QueuedTask, cwd: Path, environ: Mapping[str, str]
 ) -> tuple[TaskTree, bool]:
     """The files of a task whose folder in the run directory this is; True if they were made now.
     Raises InputError."""
@@ -113,7 +113,7 @@ def _remove(folder: Path, environ: Mapping[str, str]) -> None:
 
 
 def _create_tree(
-    place: Path, task: Task, cwd: Path, environ: Mapping[str, str], held: tuple[int, ...]
+    place: Path, task: QueuedTask, cwd: Path, environ: Mapping[str, str], held: tuple[int, ...]
 ) -> TaskTree:
     place.mkdir(parents=True)
     place = Path(os.path.realpath(place))

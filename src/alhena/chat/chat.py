@@ -33,7 +33,7 @@ from alhena.events import (
 from alhena.models.catalogue import bare_name
 from alhena.models.errors import SignatureError
 from alhena.models.generator import ContentGenerator, ContinuedAnswer
-from alhena.models.retry import RetryingGenerator
+from alhena.models.retry import split_retries
 from alhena.wire.conformance.check import RequestGate
 from alhena.wire.content import (
     MODEL,
@@ -50,7 +50,7 @@ from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse, UsageMetadata
 
 if TYPE_CHECKING:
-    from alhena.chat.recovery import Fallback, Recovery, Substitute
+    from alhena.chat.recovery import ModelFallback, Recovery, Substitute
 
 
 class RequestEvents:
@@ -172,7 +172,7 @@ class ChatServices(msgspec.Struct, frozen=True, kw_only=True):
     true while tools are found by search."""
 
     interposer: "Interposer | None" = None
-    fallback: "Fallback | None" = None
+    fallback: "ModelFallback | None" = None
     again: Callable[[str], GenerateContentConfig] | None = None
     room: Room | None = None
     searches: Callable[[], bool] = bool
@@ -200,13 +200,10 @@ class Chat:
         services: ChatServices = ALONE,
     ) -> None:
         self._history = history
-        self.config = config
-        self.model = model
-        self.services = services
+        self.config, self.model, self.services = config, model, services
         self.measured: tuple[int, int] | None = None
         self.last_request: GenerateContentRequest | None = None
-        self._retrying = generator if isinstance(generator, RetryingGenerator) else None
-        self._generator = generator if self._retrying is None else self._retrying.inner
+        self._retrying, self._generator = split_retries(generator)
         self._outlets = outlets
         self._ids = CallIds(os.urandom(4).hex())
         self._gate = RequestGate(history.checker)
@@ -214,8 +211,7 @@ class Chat:
         self.signers: frozenset[str] = frozenset()
         self.signed_by(model.name)
         self._cut_call: str | None = None  # behind others, at the end of the history
-        # While a content is sent:
-        self._to_tell_of: str | None = None
+        self._to_tell_of: str | None = None  # this and the rest: while a content is sent
         self._recovery: Recovery | None = None
         self._answer = ContinuedAnswer()
         self._sent: tuple[GenerateContentRequest, GenerateContentRequest] | None = None
@@ -321,8 +317,11 @@ class Chat:
         self.measured = measured
 
     def take_over(self, substitute: "Substitute") -> None:
-        """Switches to another model with the same history, including pending calls. Removes
-        signatures that it cannot verify."""
+        """Switches to another model with the same history. Removes signatures it cannot verify."""
+        if substitute.generator is not None:
+            self._retrying, self._generator = split_retries(substitute.generator)
+        if substitute.fallback is not None:
+            self.services = msgspec.structs.replace(self.services, fallback=substitute.fallback[0])
         self.model = substitute.traits
         if bare_name(self.model.name) not in self.signers:
             self.drop_signatures()
@@ -459,9 +458,10 @@ class Chat:
         """The request of the next attempt. It may hold a message to the model that is not part of
         the history: about a failed attempt, or about a call that was cut off after others."""
         contents, recovery = self.history.contents, self._recovery
-        config = self.config if adapt is None else adapt(self.config)
-        if recovery is not None and recovery.again and self.services.again is not None:
-            config = config.with_settings(self.services.again(self.model.name))
+        config, again = self.config, self.services.again
+        if again is not None and recovery is not None and recovery.again:
+            config = config.with_settings(again(self.model.name))
+        config = adapt(config) if adapt else config
         nudge = None if recovery is None else recovery.nudge
         if nudge is not None or self._to_tell_of is not None:
             from alhena.chat.recovery import NUDGE_CUT_BEHIND, with_word

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from alhena.chat.turn import ASKED_AGAIN, CALL_CUT_OFF, InvalidResponseError
-from alhena.errors import AlhenaError, ModelError
+from alhena.errors import AlhenaError
 from alhena.events import Event, ModelFallbackEvent
 from alhena.models.errors import RecordingError
+from alhena.models.generator import ContentGenerator
 from alhena.models.retry import RetryClass, RetryingGenerator, retry_event
 from alhena.wire.content import MODEL, USER, Part, text_content
 from alhena.wire.encode import EncodedContent
@@ -42,21 +43,29 @@ TOOLS_DONE = "[Tool execution completed.]"
 
 
 class Substitute(msgspec.Struct, frozen=True, kw_only=True):
-    """A replacement model and its settings. `asked`: a person agreed."""
+    """A replacement model and its settings. `asked`: a person agreed. It answers through
+    `generator`, or that of the model before. `fallback` has what takes its place when it fails;
+    None: what did before."""
 
     traits: "ModelTraits"
     config: GenerateContentConfig
     asked: bool = False
+    generator: ContentGenerator | None = None
+    fallback: "tuple[ModelFallback | None] | None" = None
 
 
-class Fallback(Protocol):
+class ModelFallback(Protocol):
     """Chooses another model when one fails."""
 
-    def offers(self, model: str, error: ModelError) -> bool:
+    def takes(self, error: AlhenaError) -> bool:
+        """True for an error after which another model may be chosen."""
+        ...
+
+    def offers(self, model: str, error: AlhenaError) -> bool:
         """True if another model could replace `model` after `error`."""
         ...
 
-    async def instead_of(self, model: str, error: ModelError) -> Substitute | None:
+    async def instead_of(self, model: str, error: AlhenaError) -> Substitute | None:
         """The model to use instead; None if there is none or a person declined."""
         ...
 
@@ -67,7 +76,7 @@ class Recovery:
     def __init__(
         self,
         retrying: RetryingGenerator,
-        fallback: Fallback | None,
+        fallback: ModelFallback | None,
         emit: Callable[[Event], None],
         *,
         role: str,
@@ -135,7 +144,7 @@ class Recovery:
             manner is RetryClass.CAPACITY
             and (self._patience.capacity_spent or self._patience.is_long(error))
             and self._fallback is not None
-            and isinstance(error, ModelError)
+            and self._fallback.takes(error)
             and self._fallback.offers(model, error)
         )
 
@@ -144,10 +153,12 @@ class Recovery:
     ) -> Substitute:
         """The model to use instead. Raises `error` if there is none."""
         found = None
-        if self._fallback is not None and isinstance(error, ModelError):
+        if self._fallback is not None and self._fallback.takes(error):
             found = await self._fallback.instead_of(model, error)
         if found is None:
             raise error
+        if isinstance(found.generator, RetryingGenerator):
+            self._retrying = found.generator
         self._patience = self._retrying.patience()
         self.nudge = None
         self.again = False

@@ -297,7 +297,7 @@ class AnswerCollector:
         if reason in (None, FinishReason.STOP):
             return None
         detail = f": {self.finish_message}" if self.finish_message else ""
-        return f"the model's service cut the answer off ({reason}){detail}; its end is missing."
+        return f"The service stopped the answer ({reason}){detail}. It is incomplete."
 
     @property
     def output_limit(self) -> str:

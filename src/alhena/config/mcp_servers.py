@@ -264,10 +264,10 @@ def configured_servers(
 
 def _why_lacking(entry: object) -> str:
     """The reason why a server whose settings have no values is not started; "" if they have."""
-    fields = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+    fields = cast("dict[str, Any]", entry) if isinstance(entry, dict) else dict[str, Any]()
     lacking: Sequence[str] = fields.get(LACKING, ())
     names = ", ".join(lacking)
-    return f"it needs a value for {names}. {_url_remedy(entry)}" if lacking else ""
+    return f"it needs a value for {names}. {_url_remedy(fields)}" if lacking else ""
 
 
 def command_entry(line: str) -> dict[str, Any]:

@@ -166,6 +166,7 @@ class UiSettings(Section, frozen=True, kw_only=True):
     shown in turn while the model thinks."""
 
     theme: str | None = None
+    queue: Literal["calls", "end"] = "calls"
     custom_themes: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     auto_theme_switching: bool = True
     hide_banner: bool = False
@@ -358,7 +359,7 @@ class SummarySettings(Section, frozen=True, kw_only=True):
     token_budget: Annotated[int, msgspec.Meta(ge=1)] = 2_000
 
 
-class ModelSettings(Section, frozen=True, kw_only=True):
+class ModelSection(Section, frozen=True, kw_only=True):
     """`model.*`. `max_session_turns` -1 means no limit. `fallback`: use a smaller model when this
     one is out of quota or capacity: after confirmation, always, or never. `compression_threshold`:
     share of the context window at which a conversation is compressed, 0 for never;
@@ -557,7 +558,7 @@ class Settings(Section, frozen=True, kw_only=True):
     any."""
 
     general: GeneralSettings = GeneralSettings()
-    model: ModelSettings = ModelSettings()
+    model: ModelSection = ModelSection()
     model_configs: ModelConfigSettings = ModelConfigSettings()
     output: OutputSettings = OutputSettings()
     tools: ToolSettings = ToolSettings()

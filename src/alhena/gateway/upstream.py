@@ -20,11 +20,11 @@ from alhena.models.catalogue import (
     today,
     without_refused,
 )
+from alhena.models.dialect_requests import sendable
 from alhena.models.errors import ModelNotFoundError, SignatureError
 from alhena.models.generator import ContentGenerator
 from alhena.models.served import ModelRenewal
-from alhena.wire.conformance.check import RequestGate, require_conformance
-from alhena.wire.conformance.history import is_signature
+from alhena.wire.conformance.check import require_conformance
 from alhena.wire.conformance.repair import repair_entries, without_idle_calling
 from alhena.wire.content import (
     USER,
@@ -36,7 +36,7 @@ from alhena.wire.content import (
 )
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.fields import DialectError
-from alhena.wire.dialects.results import beside_results, is_formed, with_form_in_words
+from alhena.wire.dialects.results import is_formed, with_form_in_words
 from alhena.wire.dialects.trimming import AnswerTrimmer
 from alhena.wire.encode import ContentToEmbed
 from alhena.wire.errors import DecodeError
@@ -125,43 +125,6 @@ def _level(budget: int, levels: tuple[str, ...]) -> str | None:
         wished = "MEDIUM"
     above = _LEVELS[_LEVELS.index(wished) :]
     return next((level for level in above if level in levels), None)
-
-
-def sendable(
-    request: DialectRequest, *, model: str, prompt_id: str = "", session_id: str = ""
-) -> GenerateContentRequest:
-    """A request of any dialect in the form of `model`, checked and repaired.
-
-    Thoughts are dropped with their signatures, and so are signatures that cannot be Gemini's: a
-    client has changed them. Media in tool results are moved as the model requires. Raises
-    ConformanceError for an irreparable request, EncodeError for values without a JSON form.
-    """
-    info = model_info(model)
-    contents = request.contents if info.media_in_responses else beside_results(request.contents)
-    signed = map(_without_broken_signatures, contents)
-    sent = GenerateContentRequest(
-        model=model,
-        contents=tuple(map(EncodedContent, signed)),
-        config=request.config,
-        prompt_id=prompt_id,
-        session_id=session_id,
-    )
-    admitted, _ = RequestGate().admit(
-        sent, needs_signatures=info.needs_signatures, takes_signatures=info.takes_signatures
-    )
-    return admitted
-
-
-def _without_broken_signatures(content: Content) -> Content:
-    if all(part.thought_signature is None for part in content.parts):
-        return content
-    parts = [
-        part
-        if part.thought_signature is None or is_signature(part.thought_signature)
-        else replace(part, thought_signature=None)
-        for part in content.parts
-    ]
-    return Content(role=content.role, parts=tuple(parts))
 
 
 _GEMINI = ("gemini-", "gemma-", "learnlm-")

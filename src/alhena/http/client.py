@@ -119,7 +119,7 @@ class Transport:
                 return Response(self, connection, head)
             if kept is None:
                 raise NetworkError(
-                    f"{self._named.place} closed the connection without an answer.",
+                    f"The connection closed without an answer ({self._named.place}).",
                     remedy=f"Run again; if it stays so, check {self._named.source}.",
                 )
 

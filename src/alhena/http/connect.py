@@ -96,6 +96,11 @@ def is_header_value(text: str) -> bool:
     return text.isascii() and text.strip() == text and (not text or text.isprintable())
 
 
+def is_header_name(text: str) -> bool:
+    """True when `text` can be the name of a header."""
+    return _NAME.fullmatch(text.lower()) is not None
+
+
 def parse_headers(text: str, source: str) -> dict[str, str]:
     """Parses headers written as "Name:Value, Name:Value", by lower-case name.
 

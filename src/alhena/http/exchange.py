@@ -85,7 +85,7 @@ class HttpConnection:
             if self._response is None or not self._response.begun:
                 return None
             raise NetworkError(
-                f"{self._named.place} broke the connection: {_reason(error)}."
+                f"The connection broke: {_reason(error)} ({self._named.place})."
             ) from error
         except MalformedResponseError as error:
             raise unreadable(
@@ -135,7 +135,7 @@ class HttpConnection:
             raise self._silence() from error
         except (OSError, MalformedResponseError) as error:
             raise StreamCutError(
-                f"the connection to {self._named.place} ended in the middle of the answer.",
+                f"The connection ended in the middle of the answer ({self._named.place}).",
                 remedy="Run again.",
             ) from error
 
@@ -175,7 +175,7 @@ class HttpConnection:
 
     def _silence(self) -> NetworkError:
         return NetworkError(
-            f"{self._named.place} sent nothing for {self.idle:g} s.",
+            f"Nothing arrived for {self.idle:g} s ({self._named.place}).",
             remedy="Check the network and run again.",
         )
 
@@ -237,7 +237,7 @@ def unreachable(error: OSError, endpoint: Endpoint, limit: float) -> NetworkErro
     if isinstance(error, socket.gaierror):
         return NetworkError(f"cannot find the host {endpoint.host}.", remedy=address)
     if isinstance(error, TimeoutError) and error.errno is None:
-        return NetworkError(f"no connection to {place} within {limit:g} s.", remedy=address)
+        return NetworkError(f"No connection within {limit:g} s ({place}).", remedy=address)
     if is_loopback(endpoint.host) and _is_refused(error):
         return NoServerError(
             f"cannot connect to {place}: connection refused, nothing listens there.",

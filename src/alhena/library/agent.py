@@ -3,7 +3,7 @@
 from __future__ import annotations  # help() shows the names of the types
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from threading import Lock
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, cast, ov
 
 import msgspec
 
-from alhena.agent.final_answer import FinalAnswer
 from alhena.agent.limits import BusyError, Usage
+from alhena.agent.runner import Prompt as RunPrompt
 from alhena.agent.runner import SessionRunner
 from alhena.agent.session import Session
 from alhena.agent.subagents.remote import RemoteAgent
@@ -21,7 +21,8 @@ from alhena.agent.toolset.authority import own_tools
 from alhena.agent.toolset.options import PolicySource, SessionSpec
 from alhena.errors import AlhenaError, ConfigError, ProgramError
 from alhena.events import Event
-from alhena.library.blocking import LoopThread, wait_for
+from alhena.library.blocking import OpensInThread, run_to_end, running_loop
+from alhena.library.conversations import BranchesOff, ConversationPlace
 from alhena.library.options import (
     AgentArguments,
     AgentOptions,
@@ -35,20 +36,23 @@ from alhena.library.options import (
     hooks_of,
     instance_of,
     mode_of,
+    model_of,
     require_usable,
     sequence_of,
     session_options,
+    settings_of,
     tools_of,
 )
+from alhena.library.outputs import final_of
+from alhena.library.program import AgentProgram, guard_approver
 from alhena.library.result import Release, Result, ResultCollector, Run, warnings_of
+from alhena.library.waiting import SAME, ResumesRuns, RunChoices, require_done
 from alhena.models.errors import CredentialsError
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode
-from alhena.scheduler.confirmation import call_approver
-from alhena.scheduler.question import Answer, Approver, ConfirmationRequest, Verdict
-from alhena.tools.contract import Tool, ToolConfirmationOutcome
+from alhena.scheduler.question import Answer, Approver
+from alhena.tools.contract import Tool
 from alhena.tools.function import DepsT, Image
-from alhena.tools.value_types import schema_of, value_from_json
 from alhena.values import Limits
 from alhena.wire.content import Content, Part
 
@@ -57,13 +61,15 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeForm
 
+    from alhena.agent.waiting import WaitingRun
+    from alhena.models.settings import ModelSettings
+    from alhena.session.stored import Store, StoredConversation
+
 T = TypeVar("T")
 Prompt = str | Sequence[str | Part | Image]
-_SAME: Any = object()
-"""The `deps` of a run that has those of its agent."""
 
 
-class Agent(Generic[DepsT]):
+class Agent(OpensInThread, ResumesRuns[DepsT], BranchesOff[DepsT], Generic[DepsT]):
     """An agent: a session with a model that can use tools.
 
         async with Agent(tools=[lookup], approve=ask_me) as agent:
@@ -83,17 +89,20 @@ class Agent(Generic[DepsT]):
         tools: Sequence[Tool | Callable[..., Any]] = (),
         builtin_tools: Sequence[str] | None = None,
         search_tools: bool = False,
-        approve: Approver | Literal["always", "never"] | None = None,
+        approve: Approver | Literal["always", "never", "defer"] | None = None,
         approval_mode: ApprovalMode | str = ApprovalMode.DEFAULT,
         policy: Sequence[PolicySource] = (),
         agents: Sequence[Subagent | RemoteAgent] = (),
         servers: Mapping[str, Server] = MappingProxyType({}),
         hooks: Mapping[str, Hook | Sequence[Hook]] = MappingProxyType({}),
+        model_settings: ModelSettings | None = None,
         limits: Limits | None = None,
         cwd: str | PathLike[str] | None = None,
         isolated: bool = False,
         resume: str | None = None,
         history: Sequence[Content] | bytes = (),
+        store: Store | None = None,
+        conversation: str | None = None,
         deps: DepsT = None,  # pyright: ignore[reportArgumentType]
         options: AgentOptions | None = None,
     ) -> None:
@@ -108,8 +117,9 @@ class Agent(Generic[DepsT]):
             builtin_tools: the names of the only built-in tools to declare; None: all.
             search_tools: `tools` are not declared: the model finds them by `search_tools` and calls
                 them by `call_tool`. For hundreds of tools.
-            approve: called for each call that needs approval, or "always" or "never". Without it
-                such calls are denied, and tools that need it are not declared.
+            approve: called for each call that needs approval, or "always" or "never"; with "defer"
+                a run waits for the answers, which `resume` takes. Without it such calls are
+                denied, and tools that need it are not declared.
             approval_mode: "default", "auto_edit", "yolo" or "plan".
             policy: rules, policy files, or directories of them.
             agents: subagents and remote agents that the model may give tasks to, beside the
@@ -117,6 +127,7 @@ class Agent(Generic[DepsT]):
             servers: MCP servers by name, beside those of the settings.
             hooks: functions or commands by event ("BeforeTool", …), as docs/hooks.md describes
                 their input and output.
+            model_settings: temperature, thinking and others, before those of the model object.
             limits: turns, tokens, seconds and cost.
             cwd: the workspace, by default the current directory.
             isolated: reads and writes nothing of the person's or the project's: settings, memory,
@@ -124,6 +135,9 @@ class Agent(Generic[DepsT]):
                 process's environment is read for keys.
             resume: the recorded session to continue: "latest", a number, or an id.
             history: a conversation to continue: contents, or what `history_json` returned.
+            store: keeps the conversation with the id `conversation`, which is continued or begun,
+                instead of a record; and the states of runs that were resumed.
+            conversation: its id in the store.
             deps: any object, which tools find in their `ToolContext`.
             options: the rest.
         """
@@ -137,11 +151,12 @@ class Agent(Generic[DepsT]):
             search_tools=bool(search_tools),
             agents=local,
             remote_agents=remote,
-            approve=self._guard_approver(approver_of(approve)),
+            approve=approver_of(approve),
             approval_mode=mode_of(approval_mode),
             policy=sequence_of("policy", policy),
             servers=servers,
             hooks=hooks_of(hooks),
+            model_settings=settings_of("model_settings", model_settings),
             limits=instance_of("limits", Limits, limits),
             cwd=cwd,
             isolated=isolated,
@@ -150,12 +165,18 @@ class Agent(Generic[DepsT]):
             options=instance_of("options", AgentOptions, options),
         )
         require_usable(self._given)
+        self._place = ConversationPlace.of(store, conversation)
+        if resume is not None and conversation is not None:
+            raise ConfigError("resume and conversation exclude each other.", remedy="Pass one.")
+        self._begin()
+
+    def _begin(self) -> None:
+        self._stored: StoredConversation | None = None
         self._home: TemporaryDirectory[str] | None = None
         self._runner = SessionRunner(self._options)
         self._program = AgentProgram(self._runner, self._fail)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turn = Lock()
-        self._thread: LoopThread | None = None
         self._model = ""
         self._session_id = ""
         self._history = self._given.history
@@ -167,9 +188,15 @@ class Agent(Generic[DepsT]):
     def __repr__(self) -> str:
         return f"Agent(model={self.model!r})"
 
+    def _copy(self, given: AgentArguments, place: ConversationPlace) -> Self:
+        made = object.__new__(type(self))
+        vars(made).update(_deps=self._deps, _given=given, _place=place)
+        made._begin()
+        return made
+
     async def __aenter__(self) -> Self:
         """Reads settings and policies, chooses the model, declares the tools."""
-        loop = _running_loop()
+        loop = running_loop()
         if loop is None:
             raise BusyError(
                 "alhena runs on asyncio; no asyncio event loop runs here.",
@@ -182,6 +209,8 @@ class Agent(Generic[DepsT]):
                 from tempfile import TemporaryDirectory
 
                 self._home = TemporaryDirectory(prefix="alhena-")
+            fresh = bool(self._given.history)
+            self._stored = await self._place.open(fresh=fresh)
             await self._open()
         except BaseException:
             self._leave_home()
@@ -196,11 +225,12 @@ class Agent(Generic[DepsT]):
         self._model, self._earlier = self.model, self.usage
         options = self._given.options
         recorded = options.record and not self._given.isolated
+        stored = self._stored is not None
         if self._ran:  # the next opening goes on
             self._given = msgspec.structs.replace(
                 self._given,
-                resume=self.session_id if recorded else None,
-                history=() if recorded else self.history,
+                resume=self.session_id if recorded and not stored else None,
+                history=() if recorded or stored else self.history,
                 options=msgspec.structs.replace(options, session_id=None),
             )
         self._history, self._loop = self.history, None
@@ -210,24 +240,6 @@ class Agent(Generic[DepsT]):
             self._leave_home()
             if self._turn.locked():
                 self._turn.release()
-
-    def __enter__(self) -> Self:
-        self._thread = LoopThread()
-        try:
-            self._thread.call(self.__aenter__)
-        except BaseException:
-            self._thread.close()
-            self._thread = None
-            raise
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        if self._thread is not None:
-            try:
-                self._thread.call(self.__aexit__)
-            finally:
-                self._thread.close()
-                self._thread = None
 
     @property
     def session_id(self) -> str:
@@ -273,7 +285,7 @@ class Agent(Generic[DepsT]):
         """Ends the run in good order: tools are stopped, every call gets its response. May be
         called from any thread."""
         loop = self._loop
-        if loop is None or loop is _running_loop():
+        if loop is None or loop is running_loop():
             self._runner.interrupt()
         elif not loop.is_closed():
             loop.call_soon_threadsafe(self._runner.interrupt)
@@ -281,7 +293,14 @@ class Agent(Generic[DepsT]):
     if TYPE_CHECKING:
 
         @overload
-        def run(self, prompt: Prompt, *, deps: DepsT = ...) -> Run[str]: ...
+        def run(
+            self,
+            prompt: Prompt,
+            *,
+            deps: DepsT = ...,
+            model: str | ContentGenerator | None = None,
+            model_settings: ModelSettings | None = None,
+        ) -> Run[str]: ...
         @overload
         def run(
             self,
@@ -291,16 +310,20 @@ class Agent(Generic[DepsT]):
             check: Callable[[T], T] | None = None,
             corrections: int = 1,
             deps: DepsT = ...,
+            model: str | ContentGenerator | None = None,
+            model_settings: ModelSettings | None = None,
         ) -> Run[T]: ...
 
-    def run(
+    def run(  # noqa: PLR0913  a library's front door
         self,
         prompt: Prompt,
         *,
         output: Any = str,
         check: Any = None,
         corrections: int = 1,
-        deps: Any = _SAME,
+        deps: Any = SAME,
+        model: Any = None,
+        model_settings: Any = None,
     ) -> Run[Any]:
         """Starts a prompt: await the run for its Result, or iterate over its events.
 
@@ -312,25 +335,44 @@ class Agent(Generic[DepsT]):
                 wrong with it.
             corrections: number of corrections by the model before OutputError is raised.
             deps: instead of those of the agent, for this run.
+            model: answers instead of the agent's, for this run.
+            model_settings: before those of the agent and of its model, field by field.
 
         Raises InputError for an empty prompt and TypeError for a type that JSON cannot carry;
         awaiting and iterating raise the AlhenaError that ended the run (`LimitError` at a limit),
         and BusyError while another run is at work.
         """
-        before, text, attached = parts_of(prompt)
-        final = None
-        if output is str and check is not None:
-            raise TypeError("check needs output=, a type whose values it checks")
-        if output is not str:
-            if not isinstance(cast("object", corrections), int) or corrections < 0:
-                raise TypeError(f"corrections has to be a number from 0, not {corrections!r:.60}")
-            final = FinalAnswer(*read_output_type(output, check), corrections)
-        collector = ResultCollector(None if final is None else lambda: final.value)
+        arguments = RunChoices(
+            output=output,
+            check=check,
+            corrections=corrections,
+            deps=deps,
+            model=model,
+            model_settings=model_settings,
+        )
+        return self._launch(arguments, *parts_of(prompt))
+
+    def _claim(self) -> Callable[[str], Awaitable[None]] | None:
+        return self._place.claim
+
+    def _launch_waiting(self, arguments: RunChoices, waiting: WaitingRun) -> Run[Any]:
+        return self._launch(arguments, resumes=waiting)
+
+    def _launch(
+        self,
+        arguments: RunChoices,
+        before: tuple[Part, ...] = (),
+        text: str = "",
+        attached: tuple[Part, ...] = (),
+        resumes: WaitingRun | None = None,
+    ) -> Run[Any]:
+        final = final_of(arguments)
+        collector = ResultCollector(None if final is None else lambda: final.value, resumes)
 
         def listen(session: Session) -> Callable[[Event], None]:
             take = collector.start(session)
             self._ran = True
-            self._program.deps = self._deps if deps is _SAME else deps
+            self._program.deps = self._deps if arguments.deps is SAME else arguments.deps
 
             def hear(event: Event) -> None:
                 take(event)
@@ -338,15 +380,29 @@ class Agent(Generic[DepsT]):
 
             return hear
 
-        events = self._runner.run(
-            text, before=before, attached=attached, final=final, listen=listen
+        prompt = RunPrompt(
+            text=text,
+            before=before,
+            attached=attached,
+            final=final,
+            resumes=resumes,
+            model=model_of("model", arguments.model),
+            settings=settings_of("model_settings", arguments.model_settings),
         )
+        events = self._runner.run(prompt, listen=listen)
         return Run(events, collector, self._hold, self._cause)
 
     if TYPE_CHECKING:
 
         @overload
-        def run_sync(self, prompt: Prompt, *, deps: DepsT = ...) -> Result[str]: ...
+        def run_sync(
+            self,
+            prompt: Prompt,
+            *,
+            deps: DepsT = ...,
+            model: str | ContentGenerator | None = None,
+            model_settings: ModelSettings | None = None,
+        ) -> Result[str]: ...
         @overload
         def run_sync(
             self,
@@ -356,38 +412,31 @@ class Agent(Generic[DepsT]):
             check: Callable[[T], T] | None = None,
             corrections: int = 1,
             deps: DepsT = ...,
+            model: str | ContentGenerator | None = None,
+            model_settings: ModelSettings | None = None,
         ) -> Result[T]: ...
 
     def run_sync(self, prompt: Prompt, **more: Any) -> Result[Any]:
         """Carries a prompt to its result; arguments are those of `run`."""
+        return self._block_on(lambda: self.run(prompt, **more))
 
+    def _block_on(self, start: Callable[[], Run[Any]]) -> Result[Any]:
         async def whole() -> Result[Any]:
-            return await self.run(prompt, **more)
+            return await start()
 
-        if self._thread is not None:
-            return self._thread.call(whole)
-        if self._loop is not None:
-            if _running_loop() is self._loop:
-                raise BusyError(
-                    "run_sync would block the event loop that this agent was opened in.",
-                    remedy="Use `await agent.run(…)`.",
-                )
-            if not self._loop.is_running():
-                raise BusyError(
-                    "the event loop that this agent was opened in does not run.",
-                    remedy="Use `with agent:`, or call run_sync while that loop runs.",
-                )
-            return wait_for(self._loop, whole)
-        thread = LoopThread()
-        try:
-            return thread.call(whole)
-        finally:
-            thread.close()
+        return run_to_end(whole, self._thread, self._loop)
 
     if TYPE_CHECKING:
 
         @overload
-        async def ask(self, prompt: Prompt, *, deps: DepsT = ...) -> str: ...
+        async def ask(
+            self,
+            prompt: Prompt,
+            *,
+            deps: DepsT = ...,
+            model: str | ContentGenerator | None = None,
+            model_settings: ModelSettings | None = None,
+        ) -> str: ...
         @overload
         async def ask(
             self,
@@ -397,16 +446,25 @@ class Agent(Generic[DepsT]):
             check: Callable[[T], T] | None = None,
             corrections: int = 1,
             deps: DepsT = ...,
+            model: str | ContentGenerator | None = None,
+            model_settings: ModelSettings | None = None,
         ) -> T: ...
 
     async def ask(self, prompt: Prompt, **more: Any) -> Any:
         """Carries a prompt to its answer and returns that; arguments are those of `run`."""
-        return (await self.run(prompt, **more)).output
+        return require_done(await self.run(prompt, **more))
 
     if TYPE_CHECKING:
 
         @overload
-        def ask_sync(self, prompt: Prompt, *, deps: DepsT = ...) -> str: ...
+        def ask_sync(
+            self,
+            prompt: Prompt,
+            *,
+            deps: DepsT = ...,
+            model: str | ContentGenerator | None = None,
+            model_settings: ModelSettings | None = None,
+        ) -> str: ...
         @overload
         def ask_sync(
             self,
@@ -416,28 +474,13 @@ class Agent(Generic[DepsT]):
             check: Callable[[T], T] | None = None,
             corrections: int = 1,
             deps: DepsT = ...,
+            model: str | ContentGenerator | None = None,
+            model_settings: ModelSettings | None = None,
         ) -> T: ...
 
     def ask_sync(self, prompt: Prompt, **more: Any) -> Any:
         """Carries a prompt to its answer and returns that; arguments are those of `run`."""
-        return self.run_sync(prompt, **more).output
-
-    def _guard_approver(self, approve: Approver | None) -> Approver | None:
-        """The callback; when it fails, that ends the run."""
-        if approve is None:
-            return None
-
-        async def ask(request: ConfirmationRequest) -> Verdict:
-            try:
-                answer = cast("object", await call_approver(approve, request))
-            except Exception as error:  # noqa: BLE001  a function of the program may raise anything
-                return self._fail(f"approve raised {type(error).__name__}: {error}", error)
-            if isinstance(answer, bool | Answer | ToolConfirmationOutcome):
-                return answer
-            kind = type(answer).__name__
-            return self._fail(f"approve returned {kind} instead of True, False or an Answer")
-
-        return ask
+        return require_done(self.run_sync(prompt, **more))
 
     def _fail(self, message: str, cause: Exception | None = None) -> Answer:
         self._fault = ProgramError(message)
@@ -452,7 +495,10 @@ class Agent(Generic[DepsT]):
     def _options(self) -> SessionSpec:
         options = session_options(self._given, None if self._home is None else self._home.name)
         client = msgspec.structs.replace(options.client, program=self._program)
-        return msgspec.structs.replace(options, client=client)
+        record = msgspec.structs.replace(options.record, stored=self._stored)
+        approve = guard_approver(options.people.approve, self._fail)
+        people = msgspec.structs.replace(options.people, approve=approve)
+        return msgspec.structs.replace(options, client=client, record=record, people=people)
 
     async def _open(self) -> None:
         try:
@@ -480,7 +526,7 @@ class Agent(Generic[DepsT]):
         if self._loop is None:
             await self.__aenter__()
             return partial(self.__aexit__, None, None, None)
-        if self._loop is not _running_loop():
+        if self._loop is not running_loop():
             raise BusyError(
                 "this agent was opened in another event loop.",
                 remedy="Use one agent for each loop; they may share a model object.",
@@ -495,64 +541,6 @@ class Agent(Generic[DepsT]):
             for text in fresh:
                 logging.getLogger("alhena").warning("%s", text)
             self._warnings += fresh
-
-
-class AgentProgram:
-    """The `tools.contract.HostProgram` of an agent."""
-
-    def __init__(self, runner: SessionRunner, fail: Callable[[str], object]) -> None:
-        self.deps: Any = None
-        self._runner = runner
-        self._fail = fail
-
-    async def ask_model(self, prompt: str) -> str:
-        """The text by which the agent's model answers `prompt`. Raises ModelError."""
-        ask = self._runner.toolset.host.models.ask
-        if ask is None:
-            raise ProgramError("this agent has no model to ask.")
-        return await ask(prompt)
-
-    def fail(self, message: str) -> None:
-        """Ends the run with a ProgramError."""
-        self._fail(message)
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
-
-
-def read_output_type(output: Any, check: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
-    """The schema of a type, and what reads a value of it. Raises TypeError."""
-    if isinstance(output, Mapping):
-        return _by_schema(dict(cast("Mapping[str, Any]", output)), check)
-    try:
-        schema = schema_of(output)
-    except TypeError as error:
-        raise TypeError(f"output cannot be {output!r:.100}: {error}") from None
-    if check is not None and not callable(check):
-        raise TypeError(f"check has to be a function, not {check!r:.60}")
-
-    def read(data: Any) -> Any:
-        value = value_from_json(output, data)
-        return value if check is None else check(value)
-
-    return schema, read
-
-
-def _by_schema(schema: dict[str, Any], check: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
-    """A JSON schema, and what reads a value of it."""
-    from alhena.tools.params import problem_with
-
-    def read(data: Any) -> Any:
-        problem = problem_with(schema, data)
-        if problem is not None:
-            raise ValueError(problem)
-        return data if check is None else check(data)
-
-    return schema, read
 
 
 def parts_of(

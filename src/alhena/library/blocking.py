@@ -3,7 +3,9 @@
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
+
+from alhena.agent.limits import BusyError
 
 T = TypeVar("T")
 
@@ -34,6 +36,36 @@ class LoopThread:
         self.loop.close()
 
 
+class OpensInThread:
+    """`with` for what has `async with`, in the loop of a thread."""
+
+    _thread: LoopThread | None = None
+
+    async def __aenter__(self) -> Self:
+        raise NotImplementedError
+
+    async def __aexit__(self, *_exc: object) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self._thread = LoopThread()
+        try:
+            self._thread.call(self.__aenter__)
+        except BaseException:
+            self._thread.close()
+            self._thread = None
+            raise
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        if self._thread is not None:
+            try:
+                self._thread.call(self.__aexit__)
+            finally:
+                self._thread.close()
+                self._thread = None
+
+
 def wait_for(loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Runs `work` in a loop that runs in another thread, and waits for its end."""
     tasks: list[asyncio.Task[T]] = []
@@ -55,3 +87,39 @@ def wait_for(loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, 
         ended.wait()
         raise
     return tasks[0].result()
+
+
+def run_to_end(
+    work: Callable[[], Coroutine[Any, Any, T]],
+    thread: LoopThread | None,
+    loop: asyncio.AbstractEventLoop | None,
+) -> T:
+    """Runs `work` in the loop of an open agent (its `thread`, or the `loop` it was opened in), or
+    in one of its own. Raises BusyError where that would block the loop."""
+    if thread is not None:
+        return thread.call(work)
+    if loop is not None:
+        if running_loop() is loop:
+            raise BusyError(
+                "run_sync would block the event loop that this agent was opened in.",
+                remedy="Use `await agent.run(…)`.",
+            )
+        if not loop.is_running():
+            raise BusyError(
+                "the event loop that this agent was opened in does not run.",
+                remedy="Use `with agent:`, or call run_sync while that loop runs.",
+            )
+        return wait_for(loop, work)
+    own = LoopThread()
+    try:
+        return own.call(work)
+    finally:
+        own.close()
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop that runs here, if any."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -3,12 +3,13 @@ them."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from os import PathLike
-from typing import Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import msgspec
 
-from alhena.agent.subagents import AgentDefinition, builtin_agents
+from alhena.agent.subagents import AgentDefinition, Handoff, builtin_agents
 from alhena.agent.subagents.remote import RemoteAgent
 from alhena.agent.toolset.options import (
     ModelOptions,
@@ -27,14 +28,17 @@ from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode, PolicyRule
 from alhena.scheduler.bus import MessageBus
 from alhena.scheduler.confirmation import Edit
-from alhena.scheduler.question import Approver
+from alhena.scheduler.question import Approver, ConfirmationRequest
 from alhena.tools.builtin.ask_user import Ask
 from alhena.tools.contract import Tool
 from alhena.tools.function import as_tool
 from alhena.tools.registry import BUILT_IN, declared_name, is_declarable
-from alhena.tools.value_types import schema_of
+from alhena.tools.value_types import schema_of, value_from_json
 from alhena.values import Limits, Value
 from alhena.wire.content import Content
+
+if TYPE_CHECKING:
+    from alhena.models.settings import ModelSettings
 
 HERE = "(in this process)"
 """The command of an in-process server as people are shown it; it is never run."""
@@ -159,17 +163,28 @@ class Subagent(Value, frozen=True, kw_only=True):
 
     `tools`: functions and tools of the program, and names of the agent's other tools ("read_file",
     "server__*", "*"). `output`: the type of what it hands over. Of `limits`, turns (30) and seconds
-    (600) are its own. `model`: a name; None is the agent's. Its calls pass the agent's rules,
-    approvals and hooks, its requests count in the usage of the run.
+    (600) are its own. `model`: a name or an object; None is the agent's; `model_settings` are its
+    own. With `handoff` its answer ends the run: `Result.handed_over` is its value. Its calls pass
+    the agent's rules, approvals and hooks, its requests count in the usage of the run.
     """
 
     name: str
     description: str
     instructions: str
     tools: Sequence[str | Tool | Callable[..., Any]] = ()
-    model: str | None = None
+    model: str | ContentGenerator | None = None
     output: Any = str
     limits: Limits | None = None
+    model_settings: "ModelSettings | None" = None
+    handoff: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        model = cast("object", self.model)
+        if isinstance(model, type) or not (
+            isinstance(model, str | None) or hasattr(model, "stream")
+        ):
+            raise TypeError(f"Subagent.model cannot be {model!r:.60}: it is a name or a model")
 
     def definition(self) -> AgentDefinition:
         """The agent for a session. Raises ConfigError, TypeError."""
@@ -179,8 +194,8 @@ class Subagent(Value, frozen=True, kw_only=True):
         for field in ("description", "instructions"):
             if not getattr(self, field).strip():
                 raise ConfigError(f"{where}: its {field} is empty.", remedy="Give it a text.")
-        if self.model is not None and not isinstance(cast("object", self.model), str):
-            raise TypeError(f"{where}: model has to be a name, not {type(self.model).__name__}")
+        model = self.model
+        settings = settings_of(f"{where}: model_settings", self.model_settings)
         limits = self.limits or Limits()
         if limits.tokens is not None or limits.cost is not None:
             raise ConfigError(
@@ -197,7 +212,10 @@ class Subagent(Value, frozen=True, kw_only=True):
             tools=tuple(each for each in items if isinstance(each, str)),
             own_tools=own,
             result_schema=schema_of(self.output),
-            model=self.model,
+            model=model if isinstance(model, str) else None,
+            generator=None if isinstance(model, str) else model,
+            settings=settings,
+            handoff=Handoff(partial(value_from_json, self.output)) if self.handoff else None,
             max_turns=30 if limits.turns is None else limits.turns,
             time_limit_s=600 if limits.seconds is None else limits.seconds,
         )
@@ -223,6 +241,7 @@ class AgentArguments(Value, frozen=True, kw_only=True):
     policy: tuple[PolicySource, ...]
     servers: Mapping[str, Server]
     hooks: Mapping[str, Any]
+    model_settings: "ModelSettings | None"
     limits: Limits
     cwd: str | PathLike[str] | None
     isolated: bool
@@ -353,6 +372,12 @@ def _group(event: str, hook: Any) -> Mapping[str, Any]:
     return {"hooks": [{"function": hook}]}
 
 
+def _defer(_request: ConfirmationRequest) -> bool:
+    from alhena.tools.contract import Deferred
+
+    raise Deferred
+
+
 def approver_of(approve: object) -> Approver | None:
     """The callback that approves calls. Raises TypeError."""
     if approve == "always":
@@ -361,19 +386,37 @@ def approver_of(approve: object) -> Approver | None:
         from alhena.scheduler.question import Answer
 
         return lambda _request: Answer.no("This program never approves calls.")
+    if approve == "defer":
+        return _defer
     if approve is not None and not callable(approve):
-        raise TypeError(f"approve has to be callable, 'always' or 'never', not {approve!r:.60}")
+        raise TypeError(
+            f"approve has to be callable, 'always', 'never' or 'defer', not {approve!r:.60}"
+        )
     return cast("Approver | None", approve)
 
 
-def require_usable(given: AgentArguments) -> None:
-    """Raises TypeError for arguments of the wrong type."""
-    model = given.model
+def model_of(argument: str, model: Any) -> str | ContentGenerator | None:
+    """A model by its name or object. Raises TypeError."""
     if isinstance(model, type) or not (
         model is None or isinstance(model, str) or hasattr(model, "stream")
     ):
         kind = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
-        raise TypeError(f"model has to be a name or a model, not {kind}")
+        raise TypeError(f"{argument} has to be a name or a model, not {kind}")
+    return model
+
+
+def settings_of(argument: str, given: object) -> "ModelSettings | None":
+    """The settings of a model, None for none. Raises TypeError."""
+    if given is None:
+        return None
+    from alhena.models.settings import settings_of
+
+    return settings_of(argument, given)
+
+
+def require_usable(given: AgentArguments) -> None:
+    """Raises TypeError for arguments of the wrong type."""
+    model_of("model", given.model)
     for index, rule in enumerate(given.policy):
         _require(f"policy[{index}]", rule, str | PathLike | PolicyRule, "a Rule or a path")
     _require("cwd", given.cwd, str | PathLike | None, "a path")
@@ -406,6 +449,7 @@ def session_options(given: AgentArguments, home: str | None = None) -> SessionSp
             generator=None if isinstance(given.model, str) else given.model,
             instructions=given.instructions,
             full_context=more.full_context,
+            settings=given.model_settings,
         ),
         permissions=Permissions(
             approval_mode=given.approval_mode,

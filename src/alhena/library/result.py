@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
 from alhena.agent.limits import Usage
-from alhena.errors import AlhenaError, InterruptedRunError
+from alhena.errors import AlhenaError, ConfigError, InterruptedRunError
 from alhena.events import (
     Event,
     RunFinishedEvent,
@@ -14,15 +14,17 @@ from alhena.events import (
     ToolCallResponseEvent,
     WarningEvent,
 )
+from alhena.scheduler.question import ConfirmationRequest
 from alhena.values import Value
 from alhena.wire.content import Content
 
 if TYPE_CHECKING:
     from alhena.agent.run import EventStream
     from alhena.agent.session import Session
+    from alhena.agent.waiting import WaitingRun
 
 T = TypeVar("T")
-StopReason = Literal["done", "limit", "interrupted", "blocked", "cancelled", "cut"]
+StopReason = Literal["done", "limit", "interrupted", "blocked", "cancelled", "cut", "pending"]
 
 _STOPS: dict[str, StopReason] = {
     "done": "done",
@@ -30,6 +32,7 @@ _STOPS: dict[str, StopReason] = {
     "blocked": "blocked",
     "cancelled": "cancelled",
     "interrupted": "interrupted",
+    "pending": "pending",
 }
 
 
@@ -49,8 +52,10 @@ class Result(Value, Generic[T], frozen=True, kw_only=True):
     answer. `usage` is that of this run, subagents included. `stop_reason` is "done", "blocked" (a
     hook ended the run), "cancelled" (a person refused a call without words), "cut" (the service
     ended the answer early; `warnings` say why), and, in the `result` of an error, "limit" or
-    "interrupted". `new_contents` are what the run added to the
-    history.
+    "interrupted". With "pending", `pending` are the calls that wait for answers: `state` is
+    what `Agent.resume` continues with, and `output` is the text so far. `handed_over` is the value
+    of a subagent with `handoff`, whose answer ended the run and is `text`. `new_contents` are what
+    the run added to the history.
     """
 
     output: T
@@ -61,6 +66,19 @@ class Result(Value, Generic[T], frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     denied: tuple[DeniedCall, ...] = ()
     new_contents: tuple[Content, ...] = ()
+    pending: tuple[ConfirmationRequest, ...] = ()
+    state_json: bytes = b""
+    handed_over: Any = None
+
+    def state(self) -> bytes:
+        """The run as JSON, for `Agent.resume` in this or another process: the conversation and the
+        calls that wait. Raises ConfigError for a run that does not wait."""
+        if not self.state_json:
+            raise ConfigError(
+                f'this run does not wait: its stop_reason is "{self.stop_reason}".',
+                remedy='Only a run with the stop_reason "pending" has a state.',
+            )
+        return self.state_json
 
     def __repr__(self) -> str:
         return f"Result(output={self.output!r:.200}, stop_reason={self.stop_reason!r})"
@@ -77,12 +95,19 @@ class ResultCollector:
     """Collects the result of a run from its events. `output` returns the value that the run was
     asked for; without it that is the text."""
 
-    def __init__(self, output: Callable[[], Any] | None = None) -> None:
+    def __init__(
+        self, output: Callable[[], Any] | None = None, resumes: "WaitingRun | None" = None
+    ) -> None:
+        """`resumes`: the run that waited before."""
         self.result: Result[Any] | None = None
         self._output = output
+        self._resumes = resumes
+        self._earlier = None if resumes is None else resumes.state.spent
         self._warnings: list[str] = []
         self._denied: list[DeniedCall] = []
         self._args: dict[str, dict[str, Any]] = {}
+        if resumes is not None:
+            self._args |= {each.call_id: each.args for each in resumes.state.requests}
 
     def start(self, session: "Session") -> Callable[[Event], None]:
         """Returns the function that takes the events of a run of `session`, which begins now."""
@@ -121,16 +146,50 @@ class ResultCollector:
             self._warnings.append(f"the service ended the answer early: {event.finish_reason}")
         entries = self._session.chat.history.contents
         kept = self._length if entries[self._length - 1 : self._length] == (self._last,) else 0
+        if self._resumes is not None:
+            kept = len(self._resumes.state.contents)
+        usage = self._session.bench.spending.usage() - self._usage
+        if self._earlier is not None:
+            usage = usage + self._earlier.usage
+        waiting = self._session.guard.waiting if stop == "pending" else None
+        state = b""
+        if waiting is not None:
+            from alhena.agent.waiting import EarlierUsage, encode_state
+
+            before = 0.0 if self._earlier is None else self._earlier.seconds
+            seconds = round(before + event.duration_ms / 1000, 3)
+            spent = EarlierUsage(turns=event.turns, seconds=seconds, usage=usage)
+            contents, name = self._session.chat.export_contents(), self._session.session_id
+            asks = self._output is not None
+            state = encode_state(waiting, contents, name, spent, asks=asks)
+        text, value = self._read_handoff(event)
+        output: Any = text
+        if self._output is not None and waiting is None:
+            output = self._output() if value is None else value
         return Result(
-            output=event.text if self._output is None else self._output(),
-            text=event.text,
-            usage=self._session.bench.spending.usage() - self._usage,
+            output=output,
+            text=text,
+            handed_over=value,
+            usage=usage,
             stop_reason=stop,
             session_id=self._session.session_id,
             warnings=tuple(self._warnings),
             denied=tuple(self._denied),
             new_contents=self._session.chat.export_contents(kept),
+            pending=() if waiting is None else waiting.requests,
+            state_json=state,
         )
+
+    def _read_handoff(self, event: RunFinishedEvent) -> tuple[str, Any]:
+        """The text of the run, and the value of the subagent that ended it, if one did."""
+        call = self._session.guard.handed
+        data = None if call is None else call.response.data
+        if call is None or data is None:
+            return event.text, None
+        for agent in self._session.bench.agents.local:
+            if agent.name == data["agent"] and agent.handoff is not None:
+                return str(call.response.result_display or ""), agent.handoff.read(data["result"])
+        return event.text, None
 
 
 Release = Callable[[], Awaitable[None]]

@@ -5,6 +5,7 @@ Programs take model objects from here, and what models of their own need; they l
 
 TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
+    from alhena.models.combined import Fallback, Limited
     from alhena.models.providers.objects import (
         Anthropic,
         CodeAssist,
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
         TestModel,
         Vertex,
     )
+    from alhena.models.retry import RetryPolicy
+    from alhena.models.settings import ModelSettings
     from alhena.wire.request import GenerateContentRequest
     from alhena.wire.response import Candidate, EmbedContentResponse, GenerateContentResponse
 
@@ -22,16 +25,24 @@ __all__ = [
     "Candidate",
     "CodeAssist",
     "EmbedContentResponse",
+    "Fallback",
     "Gemini",
     "GenerateContentRequest",
     "GenerateContentResponse",
+    "Limited",
+    "ModelSettings",
     "OpenAICompatible",
     "Recorded",
+    "RetryPolicy",
     "TestModel",
     "Vertex",
 ]
 
 _HOMES = {
+    "Fallback": "models.combined",
+    "Limited": "models.combined",
+    "ModelSettings": "models.settings",
+    "RetryPolicy": "models.retry",
     "Candidate": "wire.response",
     "EmbedContentResponse": "wire.response",
     "GenerateContentRequest": "wire.request",

@@ -41,6 +41,8 @@ OLLAMA = "ollama:"
 OpenAI's Responses API, the first one the API that the model answers to; Ollama's has the form of
 OpenAI's."""
 FOREIGN = (OPENAI, OPENAI_RESPONSES, ANTHROPIC, OLLAMA)
+GEMINI, VERTEX = "gemini:", "vertex:"
+"""Prefixes of Google's services, which are not part of the name that is sent."""
 _RESPONSES_ONLY = re.compile(
     r"(?:gpt-\d[\w.]*|o\d+)(?:-[a-z\d.]+)*?-(?:codex|pro|deep-research)(?:-.+)?"
     r"|codex-.+|computer-use-preview(?:-.+)?"
@@ -342,6 +344,25 @@ def thinking_config(name: str) -> ThinkingConfig | None:
             return ThinkingConfig(thinking_level=level, include_thoughts=True)
         case _:
             assert_never(info.thinking)
+
+
+def service_of(written: str) -> tuple[str, str]:
+    """The service that a name asks for by its prefix, and the name that it is known by: "gemini"
+    and "vertex" are Google's, "" is the one that the settings choose. Raises ConfigError for an
+    unknown prefix."""
+    for prefix in (GEMINI, VERTEX):
+        if written.startswith(prefix):
+            return prefix[:-1], written.removeprefix(prefix)
+    if is_foreign_model(written):
+        return written.partition(":")[0], written
+    found = re.match(r"[A-Za-z][\w.-]*:", written)
+    if found is None:
+        return "", written
+    raise ConfigError(
+        f"no service has the prefix {found[0]!r}, in the model name {written[:60]!r}.",
+        remedy=f"Known are {', '.join((GEMINI, VERTEX, *FOREIGN))}; without one it is a Gemini "
+        "model.",
+    )
 
 
 def is_foreign_model(name: str) -> bool:

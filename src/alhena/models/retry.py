@@ -383,6 +383,15 @@ class RetryingGenerator:
             self._tell(retry_event(error, patience, wait, model=model, prompt_id=prompt_id))
 
 
+def split_retries(
+    generator: ContentGenerator,
+) -> tuple[RetryingGenerator | None, ContentGenerator]:
+    """The generator with its retries, if it has any, and the one that sends each request once."""
+    if isinstance(generator, RetryingGenerator):
+        return generator, generator.inner
+    return None, generator
+
+
 def wrap_attempts(
     generator: ContentGenerator, wrap: Callable[[ContentGenerator], ContentGenerator]
 ) -> ContentGenerator:

@@ -11,6 +11,7 @@ from alhena.http.client import BodyReader, Response, Timeouts, Transports
 from alhena.http.connect import Endpoint
 from alhena.http.exchange import Body
 from alhena.models.errors import RequestDetails, RequestRejectedError
+from alhena.values import Value
 from alhena.version import __version__
 from alhena.wire.errors import DecodeError, SseError
 from alhena.wire.request import GenerateContentRequest, ServiceTier
@@ -34,6 +35,14 @@ _PUBLIC = frozenset(
 )
 """Headers without secrets: messages may quote their values, such as a project's name."""
 _ARCHITECTURES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}
+
+
+class ServiceOptions(Value, frozen=True, kw_only=True):
+    """The connections of a model: further `headers` of each request, by lower-case name, and
+    timeouts."""
+
+    headers: Mapping[str, str] = {}
+    timeouts: Timeouts | None = None
 
 
 class Access(Protocol):

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from alhena.errors import ModelError, ServerFaultError
 from alhena.models.errors import (
+    KEY_REMEDY,
     CapacityError,
     CredentialsError,
     DailyQuotaError,
@@ -77,19 +78,19 @@ _MEDIA = re.compile(
 )
 _WAIT = "Wait a while, or choose another model with -m."
 _QUOTA_WORDS: dict[type[QuotaError], tuple[str, str]] = {
-    QuotaError: ("Quota for {model} exceeded", _WAIT),
-    RateLimitError: ("Too many requests in a minute for {model}", _WAIT),
-    CapacityError: ("{model} is overloaded", _WAIT),
+    QuotaError: ("Quota for {model} exceeded ({said})", _WAIT),
+    RateLimitError: ("Rate limit of {model} reached (per minute{said})", _WAIT),
+    CapacityError: ("{model} is overloaded ({said})", _WAIT),
     SpentQuotaError: (
-        "Quota for {model} used up",
+        "Quota for {model} used up ({said})",
         "Choose another model with -m, or raise the quota.",
     ),
     DailyQuotaError: (
-        "Daily quota for {model} used up",
+        "Daily quota for {model} used up ({said})",
         "Try again tomorrow, or choose another model with -m.",
     ),
     ZeroQuotaError: (
-        "The account has no quota for {model}",
+        "The account has no quota for {model} ({said})",
         "Choose another model with -m, or set up billing.",
     ),
 }
@@ -150,8 +151,10 @@ def _error(
         if asked.quota_tip and kind is not CapacityError:  # capacity does not depend on projects
             remedy = f"{remedy} {asked.quota_tip}"
         model = asked.clean(asked.model)
-        where = "" if asked.usual else f", {asked.place}"
-        error = kind(f"{what.format(model=model)} ({said}{where}).", remedy=remedy)
+        gap = ", " if "minute{" in what else ""
+        error = kind(
+            f"{what.format(model=model, said=gap + _with_place(said, asked))}.", remedy=remedy
+        )
         error.status = code
         hint = minute_hint(kind, hint)
     else:
@@ -159,6 +162,11 @@ def _error(
     error.details = tuple(_redact_detail(detail, asked) for detail in api.details)
     error.retry_after_s = hint
     return error
+
+
+def _with_place(said: str, asked: RequestDetails) -> str:
+    """The service's words, with its address at the end where that is not the usual one."""
+    return said if asked.usual else f"{said}, {asked.place}"
 
 
 def _redact_detail(value: object, asked: RequestDetails, depth: int = 0) -> Any:
@@ -176,9 +184,10 @@ def _redact_detail(value: object, asked: RequestDetails, depth: int = 0) -> Any:
 
 
 def _by_code(code: int, api: ApiStatus, asked: RequestDetails, said: str) -> ModelError:
+    said, model = _with_place(said, asked), asked.clean(asked.model)
     if code == 403 and _NOT_SERVED.search(api.message):
         return ModelNotFoundError(
-            f"{asked.service} does not offer {asked.clean(asked.model)!r} ({said}).",
+            f"Model {model} is not offered ({said}).",
             remedy="Choose another model with -m.",
             status=code,
         )
@@ -186,29 +195,33 @@ def _by_code(code: int, api: ApiStatus, asked: RequestDetails, said: str) -> Mod
         return _not_let_in(code, api, asked, said)
     if code == 404:
         return ModelNotFoundError(
-            f"{asked.service} has no model {asked.clean(asked.model)!r} ({said}).",
+            f"Model {model} not found ({said}).",
             remedy=f"Choose another with -m, and check {asked.source} if it is set.",
             status=code,
         )
     if code >= 500:
         return ServerFaultError(
-            f"{asked.service} failed ({said}).", remedy="Run again later.", status=code
+            f"{_describe_fault(code, model)} ({said}).", remedy="Run again later.", status=code
         )
     if code < 400:
         return RequestRejectedError(
-            f"{asked.service} sends requests elsewhere ({said}).",
+            f"The service sends requests elsewhere ({said}).",
             remedy=f"Set {asked.source} to the address it redirects to.",
             status=code,
         )
     if code == 400 and _SIGNATURE.search(" ".join((api.message, *api.words))):
         return SignatureError(
-            f"{asked.service} rejected the thought signatures of the conversation ({said}).",
+            f"The service rejected the thought signatures of the conversation ({said}).",
             remedy="Begin a new session, or choose another model with -m.",
             status=code,
         )
     if code in {400, 413} and _MEDIA.search(" ".join((api.message, *api.words))):
-        return MediaRefusedError(f"{asked.service} rejected the request ({said}).", status=code)
-    return RequestRejectedError(f"{asked.service} rejected the request ({said}).", status=code)
+        return MediaRefusedError(f"The service rejected the request ({said}).", status=code)
+    return RequestRejectedError(f"The service rejected the request ({said}).", status=code)
+
+
+def _describe_fault(code: int, model: str) -> str:
+    return f"{model} is overloaded" if code in (503, 529) else "The service failed"
 
 
 def near_model(model: str) -> str | None:
@@ -226,7 +239,7 @@ def _not_let_in(code: int, api: ApiStatus, asked: RequestDetails, said: str) -> 
     from alhena.models.quota import validation
 
     if code == 403:
-        error = validation(api, f"{asked.service} wants the account to be verified first ({said}).")
+        error = validation(api, f"The service wants the account to be verified first ({said}).")
         if error is not None:
             return error
         from alhena.models.quota import project_remedy
@@ -234,11 +247,10 @@ def _not_let_in(code: int, api: ApiStatus, asked: RequestDetails, said: str) -> 
         remedy = project_remedy(api, lambda text: asked.clean(text, 100))
         if remedy is not None:
             return CredentialsError(
-                f"{asked.service} refused the request ({said}).", remedy=remedy, status=code
+                f"The service refused the request ({said}).", remedy=remedy, status=code
             )
-    return CredentialsError(
-        f"{asked.service} refused the credentials ({said}).", remedy=asked.remedy, status=code
-    )
+    what = "API key" if asked.remedy == KEY_REMEDY else "Credentials"
+    return CredentialsError(f"{what} refused ({said}).", remedy=asked.remedy, status=code)
 
 
 def _names_key(api: ApiStatus) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, assert_never, cast
 import msgspec
 
 from alhena.events import ConfirmationRequestEvent
-from alhena.policy.model import Decision, PolicyCall
+from alhena.policy.model import Decision, PolicyCall, PolicyOutcome
 from alhena.scheduler.messages import AppliedUpdate, LastingRule, UpdatePolicy
 from alhena.scheduler.question import (
     NOTHING,
@@ -19,11 +19,12 @@ from alhena.scheduler.question import (
     Payload,
     Verdict,
 )
-from alhena.scheduler.states import ConfirmationError, plain
+from alhena.scheduler.states import ConfirmationError, NoListenerError, plain
 from alhena.scheduler.tracked_call import TrackedCall
 from alhena.tools.contract import (
     AskUserConfirmation,
     ConfirmationDetails,
+    Deferred,
     EditConfirmation,
     ExecConfirmation,
     ExitPlanModeConfirmation,
@@ -54,12 +55,12 @@ async def call_approver(approver: Approver, request: ConfirmationRequest) -> Ver
 
 async def find_answer(approver: Approver, request: ConfirmationRequest) -> Answer:
     """The answer of `approver`. Raises ConfirmationError if there is none that the request
-    accepts."""
+    accepts, and Deferred if it comes after the run."""
     boundary = Boundary()
     answer: object = None
     with boundary:
         answer = await call_approver(approver, request)
-    if isinstance(boundary.failure, ConfirmationError):
+    if isinstance(boundary.failure, ConfirmationError | Deferred):
         raise boundary.failure
     if boundary.failure is not None:
         raise ConfirmationError(f"the approval callback raised {one_line(boundary.failure)}")
@@ -95,7 +96,7 @@ def make_answer(outcome: str, payload: object = None) -> Answer:
 
 def require_answer(answer: Answer, request: ConfirmationRequest) -> None:
     """Raises ConfirmationError for an answer that the request does not accept."""
-    if answer.outcome not in request.outcomes:
+    if answer.outcome not in request.outcomes and answer.payload.result is msgspec.UNSET:
         offered = ", ".join(request.outcomes)
         raise ConfirmationError(
             f'the answer "{answer.outcome}" is not offered for the call {request.call_id!r}',
@@ -114,9 +115,10 @@ def require_answer(answer: Answer, request: ConfirmationRequest) -> None:
         "reason": cancels or plan,
         "scope": cancels or payload.approved is False,
     }
+    settled = msgspec.structs.replace(payload, result=msgspec.UNSET)
     given: dict[str, Any] = {
         key: value
-        for key, value in msgspec.to_builtins(payload).items()
+        for key, value in msgspec.to_builtins(settled).items()
         if value is not None and not (key == "scope" and value == "call")
     }
     for key in given:
@@ -417,3 +419,25 @@ def fail_unasked(reason: str) -> ToolFailure:
         f"Tool execution was not approved: it cannot be asked for ({reason}).",
         ToolErrorType.UNHANDLED_EXCEPTION,
     )
+
+
+def defer_by_tool(call: TrackedCall, reason: str) -> None:
+    """Makes a running call wait, because its tool raised Deferred. Only its result can be given, or
+    a refusal."""
+    entry = call.entry
+    if entry is None:
+        raise TypeError(f"call {call.request.call_id} was not built")
+    why = Decision(outcome=PolicyOutcome.ASK_USER, reason=reason or "its tool waits for the result")
+    asked = Asked(details=make_details(call, entry), why=why, by_hook=True)
+    request = build_request(call, entry, asked, UNATTENDED)
+    request = msgspec.structs.replace(request, outcomes=(Outcome.CANCEL,))
+    call.emit(build_event(request))
+    call.defer(request)
+
+
+async def _refuse_question(_request: ConfirmationRequest) -> Answer:
+    raise NoListenerError("there is no person to ask.")
+
+
+UNATTENDED = Confirmations(approve=_refuse_question)
+"""For calls that were answered before: any other question has no person to answer it."""

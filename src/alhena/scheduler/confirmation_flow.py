@@ -35,6 +35,7 @@ from alhena.scheduler.tracked_call import TrackedCall, deny, describe_denial
 from alhena.tools.contract import (
     ApprovableInvocation,
     ConfirmationDetails,
+    Deferred,
     EditConfirmation,
     ExecutionContext,
     PlanningInvocation,
@@ -42,10 +43,12 @@ from alhena.tools.contract import (
     ToolErrorType,
     ToolFailure,
     ToolInvocation,
+    ToolResult,
 )
-from alhena.tools.edit.proposal import EditInvocation, ProposedContents
+from alhena.tools.edit.proposal import EditInvocation, ProposedContents, find_vain_edit
 from alhena.tools.registry import RegisteredTool
 from alhena.tools.threads import Boundary, one_line
+from alhena.wire.json_values import scrub
 
 Decide = Callable[[TrackedCall], Awaitable[Decision | None]]
 """Asks the policy about the call as it is now; None if that ended the call."""
@@ -77,8 +80,9 @@ class AnswerWait:
         call.open_question(request)
         try:
             enter_waiting(call, request.details)
-            if call.ended:
-                return None
+            given = call.take_given()
+            if call.ended or given is not None:
+                return None if call.ended else given
             call.emit(question.event)
             question.opened()
             found = await self._leash.run_work(
@@ -89,7 +93,11 @@ class AnswerWait:
         if isinstance(found, asyncio.CancelledError):
             found = fail_unanswered("whoever was asked has given up")
         if isinstance(found, ToolFailure) and not call.ended:
-            call.fail(found.message, found.type)
+            if found.type is ToolErrorType.DEFERRED:
+                why = found.message or request.reason
+                call.defer(msgspec.structs.replace(request, reason=why))
+            else:
+                call.fail(found.message, found.type)
         return None if isinstance(found, ToolFailure) or call.ended else found
 
     async def _wait_answer(
@@ -136,6 +144,8 @@ class AnswerWait:
         """The approver's answer; a failure if there is none."""
         try:
             return await find_answer(self._asking.approve, request)
+        except Deferred as deferred:
+            return ToolFailure(scrub(deferred.reason), ToolErrorType.DEFERRED)
         except NoListenerError:
             shown = request.tool_name if call.entry is None else call.entry.tool.display_name
             nobody = Decision(outcome=PolicyOutcome.DENY, reason=request.reason)
@@ -235,7 +245,7 @@ class Asker:
         if entry is None:
             return False
         # A rule or hook requires confirmation even if the tool has nothing to confirm.
-        in_any_case = by_hook or why.rule is not None
+        in_any_case = by_hook or why.rule is not None or call.given is not None
         details = await self._find_details(call, entry, in_any_case=in_any_case)
         if call.ended or details is None:
             return not call.ended
@@ -313,6 +323,8 @@ class Asker:
         if payload.answers is not None and isinstance(invocation, QuestioningInvocation):
             given = {int(key): text for key, text in payload.answers.items()}
             answered = invocation.with_answers(given)
+        if payload.result is not msgspec.UNSET and invocation is not None:
+            answered = GivenInvocation(invocation, payload.result)
         if payload.approval_mode is not None and isinstance(invocation, PlanningInvocation):
             answered = invocation.with_mode(payload.approval_mode)
         call.set_outcome(answer.outcome, answered)
@@ -336,9 +348,13 @@ class Asker:
         if invocation is None:
             return None
 
-        async def say() -> ConfirmationDetails | None:
+        async def say() -> ConfirmationDetails | ToolFailure | None:
             context = self._executor.context(call)
             found = cast("object", await invocation.confirmation(context))
+            if isinstance(invocation, EditInvocation) and (
+                vain := await find_vain_edit(invocation, found, context)
+            ):
+                return vain
             if found is None and in_any_case:
                 found = make_details(call, entry)
             if not isinstance(found, ConfirmationDetails | None):
@@ -419,6 +435,24 @@ class Asker:
         if isinstance(made, asyncio.CancelledError):
             return ToolFailure("The editor was given up.")
         return made
+
+
+class GivenInvocation:
+    """A call whose result was given: it was done elsewhere."""
+
+    def __init__(self, proposed: ToolInvocation, value: Any) -> None:
+        self.params = proposed.params
+        self.describe = proposed.describe
+        self.locations = proposed.locations
+        self.confirmation = proposed.confirmation
+        self._value = value
+
+    async def execute(self, context: ExecutionContext) -> ToolResult:
+        """Returns the given result. Raises TypeError for one that cannot be put to a model."""
+        from alhena.tools.function import result_of
+
+        del context
+        return result_of(self._value)
 
 
 def _build_with_args(entry: RegisteredTool, args: dict[str, Any]) -> ToolInvocation | ToolFailure:

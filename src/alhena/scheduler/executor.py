@@ -22,6 +22,7 @@ from alhena.scheduler.states import (
 )
 from alhena.scheduler.tracked_call import Clock, TrackedCall
 from alhena.tools.contract import (
+    Deferred,
     Discover,
     ExecutionContext,
     HostProgram,
@@ -277,6 +278,8 @@ class Executor:
             if not isinstance(result, ToolResult):
                 kind = type(result).__name__
                 raise TypeError(f"the tool returned {kind} instead of a ToolResult")
+            if result.error is not None and result.error.type is ToolErrorType.DEFERRED:
+                return result.error
             said: str | ToolFailure | TailCall = ""
             if self.hooks is not None and self.hooks.after_heard:
                 if call.cancel_reason is not None:
@@ -292,6 +295,8 @@ class Executor:
             beside = await self._discover_memory(call, scheduled, result)
             made = self._bound_result(call, scheduled.tool.name, result, said)
             return msgspec.structs.replace(made, parts=(*made.parts, *beside), beside=beside)
+        if isinstance(boundary.failure, Deferred):
+            return ToolFailure(boundary.failure.reason, ToolErrorType.DEFERRED)
         reason = "unknown" if boundary.failure is None else one_line(boundary.failure)
         return ToolFailure(reason, ToolErrorType.UNHANDLED_EXCEPTION)
 
@@ -397,6 +402,10 @@ def _move_by_outcome(
             call.end_cancelled(f"{reason}. {outcome.message}")
         elif stopped:
             call.end_cancelled(reason)
+        elif outcome.type is ToolErrorType.DEFERRED:
+            from alhena.scheduler.confirmation import defer_by_tool
+
+            defer_by_tool(call, outcome.message)
         else:
             call.fail(outcome.message, outcome.type)
     elif outcome.tail is None:

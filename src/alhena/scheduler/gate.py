@@ -139,22 +139,24 @@ class Gate:
             case PolicyOutcome.DENY:
                 deny(call, decision)
                 return False
-            case PolicyOutcome.ALLOW:
+            case PolicyOutcome.ALLOW if call.given is None:
                 return not call.ended
-            case PolicyOutcome.ASK_USER:
+            case PolicyOutcome.ASK_USER | PolicyOutcome.ALLOW:
                 return await self._ask(call, decision)
             case _:
                 assert_never(decision.outcome)
 
     async def _ask(self, call: TrackedCall, why: Decision, *, by_hook: bool = False) -> bool:
-        if self._asking is None:
+        if self._asking is None and call.given is None:
             nobody = msgspec.structs.replace(why, outcome=PolicyOutcome.DENY)
             deny(call, nobody)
             return False
         if self._asker is None:
+            from alhena.scheduler.confirmation import UNATTENDED
             from alhena.scheduler.confirmation_flow import Asker
 
-            self._asker = Asker(self._asking, self._executor, self._find_decision, self._notify)
+            asking = self._asking or UNATTENDED
+            self._asker = Asker(asking, self._executor, self._find_decision, self._notify)
         return await self._asker.ask_person(call, why, by_hook=by_hook) and not call.ended
 
     def _notify(self, _call: TrackedCall, request: "ConfirmationRequest") -> None:

@@ -21,7 +21,8 @@ class Payload(
     content that an edit writes; `answers` are those to ask_user (index as text -> answer),
     `approval_mode` is the mode after plan mode. For cancel: `reason` (or `feedback`) is passed to
     the model, which then continues; without one, or with `scope` "all", the rest of the batch is
-    cancelled and the turn ends. `approved` false refuses a plan, whatever the outcome.
+    cancelled and the turn ends. `approved` false refuses a plan, whatever the outcome. `result` is
+    that of a call that was done elsewhere.
     """
 
     args: dict[str, Any] | None = None
@@ -32,6 +33,7 @@ class Payload(
     feedback: str | None = None
     reason: str | None = None
     scope: Literal["call", "all"] = "call"
+    result: Any = msgspec.UNSET
 
 
 NOTHING = Payload()
@@ -57,6 +59,12 @@ class Answer(Value, frozen=True):
         if not isinstance(cast("object", why), str):
             raise TypeError(f"Answer.no takes the reason as text, not {why!r:.60}")
         return cls(Outcome.CANCEL, Payload(reason=why or None, scope="all" if stop else "call"))
+
+    @classmethod
+    def result(cls, value: Any) -> "Answer":
+        """Gives the result of a call that was done elsewhere: a value as a tool returns one. The
+        tool does not run."""
+        return cls(Outcome.PROCEED_ONCE, Payload(result=value))
 
     @classmethod
     def always(cls) -> "Answer":

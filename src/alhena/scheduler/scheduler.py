@@ -10,7 +10,8 @@ a finished one is processed the same way, after the wave of the first. Responses
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -33,7 +34,7 @@ from alhena.wire.content import ToolCallRequestInfo
 
 if TYPE_CHECKING:
     from alhena.scheduler.confirmation import Confirmations
-    from alhena.scheduler.question import Payload
+    from alhena.scheduler.question import Answer, Payload
     from alhena.tools.contract import ToolConfirmationOutcome
 
 CANCELLED_BY_USER = "Operation cancelled by user"
@@ -98,9 +99,12 @@ class Scheduler:
         return self._last
 
     async def schedule(
-        self, requests: ToolCallRequestInfo | Sequence[ToolCallRequestInfo]
+        self,
+        requests: ToolCallRequestInfo | Sequence[ToolCallRequestInfo],
+        answers: "Mapping[str, Answer]" = MappingProxyType({}),
     ) -> list[CompletedToolCall]:
-        """Runs the calls and returns them in call order, one for each request.
+        """Runs the calls and returns them in call order, one for each request. `answers`, by call
+        id, were given before: these calls are confirmed by them, whatever the policy allows.
 
         On cancellation, stops running tools first; every call still gets its response, as an event
         and in `last_batch`.
@@ -109,7 +113,10 @@ class Scheduler:
         if self._caller is not None:
             given = [self._caller.sign(request) for request in given]
         clock, changed = self._executor.clock, self._view.note_change
-        batch = [TrackedCall(request, self._emit, clock, changed) for request in given]
+        batch = [
+            TrackedCall(request, self._emit, clock, changed, answers.get(request.call_id))
+            for request in given
+        ]
         cancellations = self._cancellations
         try:
             async with self._turn:
@@ -184,7 +191,7 @@ class Scheduler:
         if call.ended:
             ended = call.require_end()
             response = ended.response
-            if ended.ends_turn:
+            if ended.ends_turn and not call.was_given:
                 self.cancel_all(CANCELLED_BY_USER)
             elif response.error_type is ToolErrorType.STOP_EXECUTION:
                 self._stop_others(call, response.error or "The run was stopped")

@@ -1,7 +1,7 @@
 """The seven states of a tool call with the transitions between them (SCHED-01)."""
 
 from enum import StrEnum
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import msgspec
 
@@ -21,6 +21,9 @@ from alhena.tools.contract import (
 from alhena.values import Value
 from alhena.wire.content import Part, ToolCallRequestInfo
 from alhena.wire.json_values import scrub
+
+if TYPE_CHECKING:
+    from alhena.scheduler.question import ConfirmationRequest
 
 
 class CallStatus(StrEnum):
@@ -97,7 +100,9 @@ class ExecutingToolCall(CallBase, frozen=True, kw_only=True):
 
 class FinishedToolCall(CallBase, frozen=True, kw_only=True):
     """Fields of the terminal states. `ends_turn`: a person refused the call without words, so that
-    the next word is theirs: the rest of its batch is cancelled and the model is not asked."""
+    the next word is theirs: the rest of its batch is cancelled and the model is not asked.
+    `pending`: the call waits for the answer to this request, which comes after the run; it has no
+    response yet."""
 
     response: ToolCallResponseInfo
     duration_ms: float
@@ -106,6 +111,7 @@ class FinishedToolCall(CallBase, frozen=True, kw_only=True):
     decision: Decision | None = None
     outcome: ToolConfirmationOutcome | None = None
     ends_turn: bool = False
+    pending: "ConfirmationRequest | None" = None
 
 
 class SuccessfulToolCall(FinishedToolCall, frozen=True, kw_only=True):

@@ -50,6 +50,10 @@ if TYPE_CHECKING:
     from alhena.scheduler.question import Answer, ConfirmationRequest
 
 
+PENDING = "pending"
+"""The status, in events, of a call that waits for an answer after its run."""
+CANNOT_WAIT = "This call needs an answer from a person, and a subagent's calls cannot wait for one."
+
 Emit = Callable[[Event], None]
 Clock = Callable[[], float]
 
@@ -76,6 +80,8 @@ class CallFindings:
         self.outcome: ToolConfirmationOutcome | None = None
         self.output_file: str | None = None
         self.input_notice = ""
+        self.given: Answer | None = None
+        self.pending: ConfirmationRequest | None = None
 
     def set_entry(self, entry: RegisteredTool) -> None:
         """Sets the tool that the call is for."""
@@ -136,8 +142,11 @@ class CallOnItsWay(CallFindings):
         emit: Emit,
         clock: Clock,
         changed: Callable[[], None] = lambda: None,
+        given: "Answer | None" = None,
     ) -> None:
+        """`given`: the answer to the first question about the call, given before it was asked."""
         super().__init__(request, clock())
+        self.given, self.was_given = given, given is not None
         self.changed_args: dict[str, Any] | None = None
         self.changed = changed
         self.emit = emit
@@ -169,6 +178,11 @@ class CallOnItsWay(CallFindings):
     def shown(self) -> ToolCallState | None:
         """The call in the form for views of a whole batch; None before its first state."""
         return self._shown
+
+    def take_given(self) -> "Answer | None":
+        """The answer given beforehand, once."""
+        given, self.given = self.given, None
+        return given
 
     def policy_call(self, entry: RegisteredTool) -> PolicyCall:
         """The call in the form the policy decides on."""
@@ -263,6 +277,17 @@ class TrackedCall(CallOnItsWay):
     ) -> None:
         """Ends the call with an error; `message` goes to the model."""
         self.enter(self.make_error(message, error_type, display))
+
+    def defer(self, request: "ConfirmationRequest") -> None:
+        """Ends the call for this run: it waits for the answer to `request`. A call of a subagent
+        cannot wait, and fails."""
+        if self.request.parent_call_id is not None:
+            self.fail(CANNOT_WAIT, ToolErrorType.POLICY_VIOLATION)
+            return
+        self.pending = request
+        waits = f"It waits for an answer. {request.reason}".rstrip()
+        response = self._response((), waits, error=waits, error_type=ToolErrorType.DEFERRED)
+        self.enter(ErroredToolCall(**self._end(response)))
 
     def end_cancelled(self, reason: str) -> None:
         """Ends the call as cancelled."""
@@ -383,6 +408,7 @@ class TrackedCall(CallOnItsWay):
             "decision": self.decision,
             "outcome": self.outcome,
             "ends_turn": self.ends_turn,
+            "pending": self.pending,
         }
 
     def _response_event(self, state: CompletedToolCall) -> ToolCallResponseEvent:
@@ -391,7 +417,7 @@ class TrackedCall(CallOnItsWay):
         return ToolCallResponseEvent(
             call_id=self.current.call_id,
             name=self.current.name,
-            status=state.status,
+            status=state.status if self.pending is None else PENDING,
             display=plain(response.result_display),
             error=response.error,
             error_type=response.error_type,
@@ -413,6 +439,8 @@ class TrackedCall(CallOnItsWay):
         )
 
     def _verdict(self) -> str:
+        if self.pending is not None:
+            return PENDING
         if not self.allowed or self.outcome is ToolConfirmationOutcome.CANCEL:
             return "reject"
         if self.outcome is None:

@@ -371,7 +371,7 @@ def _hold(descriptor: int, path: Path, hold: ExitStack) -> None:
         hold.enter_context(alone_on(descriptor, path, patience_s=0))
     except WriteFailureError as error:
         raise HeldSessionError(
-            f"the session of {printable(path)} is in use by another process.",
+            "This session is open in another terminal.",
             remedy="End that one first, or name another session.",
         ) from error
 

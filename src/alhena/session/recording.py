@@ -110,7 +110,9 @@ class Recording:
         self._take(event)
 
     def put(self, *records: "KnownRecord") -> None:
-        """Writes records of the caller's own; what cannot be written waits, as with events."""
+        """Writes records of the caller's own; what cannot be written waits, as with events. There
+        is something to record from here on, also without a prompt."""
+        self._prompted = True
         if self._journal is None:
             return
         for record in records:
@@ -311,7 +313,8 @@ class Beginning(Value, frozen=True, kw_only=True):
     @property
     def transcript(self) -> str:
         """The path of the record, "" where there is none."""
-        return "" if self.recording is None else str(self.recording.path)
+        named = self.recording is not None and self.recording.path.name
+        return str(self.recording.path) if self.recording is not None and named else ""
 
     def attach(
         self,

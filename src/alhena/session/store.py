@@ -341,8 +341,8 @@ def _require_free(descriptor: int, path: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise HeldSessionError(
-            f"the session of {printable(path)} is in use by another process.",
-            remedy="End that one first.",
+            "This session is open in another terminal.",
+            remedy=f"End that one first ({printable(path)}).",
         ) from error
 
 

@@ -281,7 +281,7 @@ def _piece(at: str, who: str, part: Part, raw: Callable[[], bytes]) -> Piece | N
         body = _format_json(msgspec.json.encode(call.args or {}))
         return Piece(
             at=at,
-            heading=f"Call of {call.name}",
+            heading=call.name,
             body=body,
             code=True,
             language="json",

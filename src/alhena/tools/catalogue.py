@@ -200,3 +200,40 @@ SMALL_TOOLS = frozenset(
     }
 )
 """The built-in tools of a session with the small prompt."""
+
+
+_PLAIN_NAMES = {
+    "read_file": "Read",
+    "read_many_files": "Read",
+    "read_tool_output": "Read",
+    "read_mcp_resource": "Read",
+    "list_directory": "List",
+    "list_mcp_resources": "List",
+    "glob": "Find",
+    "search_file_content": "Search",
+    "replace": "Edit",
+    "smart_edit": "Edit",
+    "write_file": "Write",
+    "run_shell_command": "Shell",
+    "list_background_processes": "Shell",
+    "read_background_output": "Shell",
+    "web_fetch": "Fetch",
+    "google_web_search": "WebSearch",
+    "save_memory": "Memory",
+    "write_todos": "Tasks",
+    "ask_user": "Ask",
+    "enter_plan_mode": "Plan",
+    "exit_plan_mode": "Plan",
+    "activate_skill": "Skill",
+    "delegate_to_agent": "Agent",
+    "get_internal_docs": "Docs",
+    "search_tools": "Find tools",
+}
+
+
+def plain_name(name: str, server: str | None = None) -> str:
+    """The name of a tool for people, the same wherever its calls are shown: `Read`; of a server
+    `SERVER/TOOL`."""
+    if server:
+        return f"{server}/{name.removeprefix(f'{server}__').removeprefix(f'mcp_{server}_')}"
+    return _PLAIN_NAMES.get(name, name)

@@ -233,6 +233,15 @@ MUTATOR_KINDS = frozenset({Kind.EDIT, Kind.DELETE, Kind.MOVE, Kind.EXECUTE})
 """Kinds with side effects; their calls run alone."""
 
 
+class Deferred(Exception):  # noqa: N818  it is no error: the call waits
+    """Raised by a tool, or by `approve`, to make the call wait: the run ends with `stop_reason`
+    "pending", and `Agent.resume` takes the answer. `reason` is shown to whoever answers."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 class ToolErrorType(StrEnum):
     """Machine-readable reasons of a tool failure."""
 
@@ -245,6 +254,7 @@ class ToolErrorType(StrEnum):
     STOP_EXECUTION = "stop_execution"
     CANCELLED = "cancelled"
     CANCELLED_BY_USER = "cancelled_by_user"
+    DEFERRED = "deferred"
     FILE_NOT_FOUND = "file_not_found"
     FILE_WRITE_FAILURE = "file_write_failure"
     READ_CONTENT_FAILURE = "read_content_failure"

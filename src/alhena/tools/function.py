@@ -18,6 +18,7 @@ from alhena.errors import ProgramError
 from alhena.tools.base import declaration_of
 from alhena.tools.contract import (
     ConfirmationDetails,
+    Deferred,
     ExecutionContext,
     InfoConfirmation,
     Kind,
@@ -365,6 +366,8 @@ class FunctionInvocation:
         except SystemExit:
             # sys.exit() in a tool must not end the host program.
             reason = "it called sys.exit()"
+        if isinstance(boundary.failure, Deferred):
+            return ToolResult.from_failure(boundary.failure.reason, ToolErrorType.DEFERRED)
         if boundary.failure is not None:
             reason = one_line(boundary.failure)
         if reason:
@@ -499,6 +502,12 @@ def _result(returned: object) -> ToolResult:
             pass
     text = _text(cast("object", returned))
     return ToolResult(llm_content=text, display=text)
+
+
+def result_of(value: object) -> ToolResult:
+    """The result of a tool that returned `value`. Raises TypeError for one that cannot be put to a
+    model."""
+    return _result(value)
 
 
 def _text(value: object) -> str:

@@ -27,6 +27,7 @@ from alhena.wire.request import (
     GenerateContentRequest,
     GenerationConfig,
     ServiceTier,
+    merge_extra,
 )
 from alhena.wire.response import (
     CountTokensResponse,
@@ -149,10 +150,15 @@ def request_body(
         _require_finite(config.generation_config)
     if session:
         config = _OfSession(**msgspec.structs.asdict(config), session_id=session)
+    extra = config.extra
+    if extra:
+        config = msgspec.structs.replace(config, extra=None)
     try:
         rest = encode_value(config)
     except UnicodeEncodeError:
         rest = encode_value(mend(config))
+    if extra:
+        rest = encode_value(merge_extra(msgspec.json.decode(rest), extra))
     if request.continuation_token:
         token = encode_value(_Rest(continuation_token=scrub(request.continuation_token)))
         rest = token if rest == b"{}" else b"".join((rest[:-1], b",", token[1:]))

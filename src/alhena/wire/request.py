@@ -1,8 +1,8 @@
 """Requests: model, contents and config (WIRE-01), the same with and without streaming."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -128,6 +128,8 @@ class GenerateContentConfig(Wire, Value, frozen=True, kw_only=True):
     service_tier: ServiceTier | None = None
     model_armor_config: dict[str, Any] | None = None
     store: bool | None = None
+    extra: dict[str, Any] | None = None
+    """Fields of a program's own, merged into the body as it is sent (`merge_extra`)."""
 
     def function_names(self) -> tuple[str, ...]:
         """The names of all declared functions, in order."""
@@ -152,6 +154,19 @@ class GenerateContentConfig(Wire, Value, frozen=True, kw_only=True):
             tool_config=self.tool_config,
             cached_content=self.cached_content,
         )
+
+
+def merge_extra(body: Mapping[str, Any], extra: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The body with further fields; objects are merged, other values replaced."""
+    merged = dict(body)
+    for key, value in (extra or {}).items():
+        below: Any = merged.get(key)
+        if isinstance(below, dict) and isinstance(value, Mapping):
+            fields = cast("Mapping[str, Any]", value)
+            merged[key] = merge_extra(cast("dict[str, Any]", below), fields)
+        else:
+            merged[key] = value
+    return merged
 
 
 class GenerateContentRequest(Wire, Value, frozen=True, kw_only=True):

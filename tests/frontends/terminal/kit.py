@@ -2,13 +2,13 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from alhena.config.settings import Settings
 from alhena.events import Event, ToolCallResponseEvent
-from alhena.frontends.terminal.drawing.lines import Block, Lines, plain, width
+from alhena.frontends.terminal.drawing.lines import Block, Line, Lines, plain, width
 from alhena.frontends.terminal.drawing.live_region import live
 from alhena.frontends.terminal.drawing.menu import Menu
 from alhena.frontends.terminal.drawing.screen import FootStatus
@@ -42,10 +42,12 @@ def ended(name: str, display: Any = None, **more: Any) -> ToolCallResponseEvent:
 
 
 def assert_short(menu: Menu) -> None:
-    """A question has at most four answers of at most 60 columns; a list to search may have more."""
+    """A question has at most four answers of at most 60 columns; below its details, and in a list
+    to search, there may be more."""
     if menu.search is not None:
         return
-    assert 1 < len(menu.options) <= 4, menu
+    details = menu.more is not None and menu.more.label == "back"
+    assert 1 < len(menu.options) <= (6 if details else 4), menu
     for each in menu.options:
         text = f"{each.label}  {each.detail}" if each.detail else each.label
         assert width(text) <= 60, text
@@ -119,6 +121,9 @@ class ListScreen:
             self.waiting.set()
             await asyncio.Event().wait()
         return self.answers.popleft()
+
+    def themes(self, custom: Mapping[str, Any]) -> Mapping[str, tuple[Line, ...]]:
+        return dict.fromkeys(("Dracula", "GitHub", *custom), ())
 
     def draft(self, text: str) -> None:
         self.drafts.append(text)

@@ -23,7 +23,7 @@ def calling(name: str, args: dict[str, Any]) -> Any:
 
 def answer(terminal: Terminal, keys: str) -> None:
     """Presses keys at a question, once they count."""
-    terminal.until("Use arrow keys")
+    terminal.until("↑/↓ select")
     terminal.send(keys)
 
 

@@ -11,6 +11,7 @@ from inline_snapshot import snapshot
 
 from alhena.agent.toolset.approval import describe_allowance
 from alhena.display_text import exact
+from alhena.frontends.shared.listings import mode_word
 from alhena.frontends.terminal.access_dialog import MENU as ACCESS
 from alhena.frontends.terminal.dialogs.approval import (
     ApprovalDialog,
@@ -19,10 +20,18 @@ from alhena.frontends.terminal.dialogs.approval import (
     question_menu,
     request_blocks,
 )
-from alhena.frontends.terminal.drawing.lines import Block, Lines, plain, width
+from alhena.frontends.terminal.drawing.lines import (
+    Block,
+    Lines,
+    Markdown,
+    fold_line,
+    plain,
+    width,
+)
+from alhena.frontends.terminal.drawing.markdown import render_markdown
 from alhena.frontends.terminal.drawing.menu import Menu, MenuChoice, MenuOption, menu_lines, press
 from alhena.frontends.terminal.line_screen import picked_by
-from alhena.policy.model import Decision, PolicyOutcome, PolicyRule, rule_decision
+from alhena.policy.model import Decision, PolicyOutcome, PolicyRule, Tier, rule_decision
 from alhena.scheduler.bus import LastingRule
 from alhena.scheduler.question import Answer, ConfirmationRequest
 from alhena.suspicious_text import suspicious
@@ -42,7 +51,7 @@ from tests.frontends.terminal.kit import ListScreen, assert_short, text_of
 
 Outcome = ToolConfirmationOutcome
 LASTING = (
-    LastingRule(outcome="proceed_always", words="commands that begin with `git status`, `ls`"),
+    LastingRule(outcome="proceed_always", words="commands starting with `git status`, `ls`"),
     LastingRule(outcome="proceed_always_and_save", words="commands like it", persist=True),
 )
 
@@ -90,8 +99,7 @@ def test_a_command_is_shown_whole_with_where_and_why():
 ? Run a command in sub
   $ git status &&
       rm -rf x
-  why: no rule matches
-  part: rm -rf x\
+  Asked because of: rm -rf x\
 """)
 
 
@@ -104,9 +112,9 @@ def test_a_change_is_shown_as_a_diff():
     10 + b   c
     11   d
      ⋮
-       - x
+    40 - x
     41 + y
-  why: no rule matches\
+  Edits need approval\
 """)
     assert "New file /w/a.py" in text_of(request_blocks(request(edit(diff, new=True))))
     here = msgspec.structs.replace(edit(diff), file_path=str(Path.cwd() / "b" / "a.py"))
@@ -131,13 +139,11 @@ def test_what_may_deceive_a_reader_is_warned_of(details: ConfirmationDetails):
 def test_what_a_diff_leaves_out_is_counted():
     diff = "@@ -0,0 +1,1500 @@\n" + "".join(f"+line {n}\n" for n in range(1500))
     text = text_of(request_blocks(request(edit(diff))))
-    assert "! 500 more lines are not shown here; ? shows all." in text
+    assert "… 1,460 more lines · ? shows all" in text
     mcp = McpConfirmation(
         title="t", server_name="srv", tool_name="do", tool_display_name="Do", changed=diff
     )
-    assert "! 500 more lines are not shown here; ? shows all." in text_of(
-        request_blocks(request(mcp))
-    )
+    assert "… 1,460 more lines · ? shows all" in text_of(request_blocks(request(mcp)))
 
 
 def test_other_calls_are_shown_in_their_own_words():
@@ -146,12 +152,12 @@ def test_other_calls_are_shown_in_their_own_words():
     )
     assert text_of(request_blocks(request(mcp, a=1, b="two"))) == snapshot("""\
 
-? Do things of srv
+? srv/Do things
   {
     "a": 1,
     "b": "two"
   }
-  why: no rule matches\
+  MCP tools need approval\
 """)
     info = InfoConfirmation(title="Fetch?", prompt="summarise it", urls=("https://example.com/",))
     assert text_of(request_blocks(request(info))) == snapshot("""\
@@ -159,7 +165,7 @@ def test_other_calls_are_shown_in_their_own_words():
 ? Fetch?
   summarise it
   https://example.com/
-  why: no rule matches\
+  No rule matches\
 """)
     plan = ExitPlanModeConfirmation(
         title="t", plan_path="/p/plan.md", plan="# Do\n\x1b[2Jit", next_mode="default"
@@ -167,9 +173,11 @@ def test_other_calls_are_shown_in_their_own_words():
     assert text_of(request_blocks(request(plan))) == snapshot("""\
 
 ? Plan (plan.md)
-  # Do
-  \\x1b[2Jit
-  why: no rule matches\
+
+|# Do
+\\x1b[2Jit|
+
+  Plans need approval\
 """)
 
 
@@ -198,8 +206,12 @@ def test_a_plan_is_shown_as_it_was_written():
         title="t", plan_path="/p", plan=PLAN + "\u202ego" + " " * 300 + "rm", next_mode="default"
     )
     shown = text_of(request_blocks(request(plan)))
-    assert "".join(f"  {each}\n" for each in PLAN.splitlines()) in shown
-    assert "\n  \\u202ego\\{300 spaces}rm" in shown
+    assert PLAN in shown
+    assert "\n\\u202ego\\{300 spaces}rm" in shown
+    blocks = request_blocks(request(plan))
+    (drawn,) = (each.text for each in blocks if isinstance(each, Markdown))
+    rendered = " ".join(render_markdown(drawn, 60, colour=False).split())
+    assert "then remove the backups and push --force" in rendered
 
 
 HIDING = [
@@ -249,14 +261,14 @@ def offered(details: ConfirmationDetails, *lasting: LastingRule) -> Confirmation
 SERVERS = tuple(
     LastingRule(outcome=outcome, words=words, persist=outcome == "proceed_always_and_save")
     for outcome, words in (
-        ("proceed_always", "every call of do of the server srv"),
-        ("proceed_always_tool", "every call of do of the server srv"),
-        ("proceed_always_server", "every tool of the server srv"),
-        ("proceed_always_and_save", "every call of do of the server srv"),
+        ("proceed_always", "all calls of srv/do"),
+        ("proceed_always_tool", "all calls of srv/do"),
+        ("proceed_always_server", "all tools of srv"),
+        ("proceed_always_and_save", "all calls of srv/do"),
     )
 )
 LONG = tuple(
-    LastingRule(outcome=outcome, words=f"commands that begin with `{'very-' * 20}long`")
+    LastingRule(outcome=outcome, words=f"commands starting with `{'very-' * 20}long`")
     for outcome in ("proceed_always", "proceed_always_and_save")
 )
 AUTO_EDIT = LastingRule(outcome="proceed_always", words="edits", mode="autoEdit")
@@ -270,8 +282,8 @@ ASKED = {
     ),
     "web": offered(
         InfoConfirmation(title="Fetch?", prompt="read", urls=("https://example.com/",)),
-        LastingRule(outcome="proceed_always", words="every call of web_fetch"),
-        LastingRule(outcome="proceed_always_and_save", words="every call of web_fetch"),
+        LastingRule(outcome="proceed_always", words="all calls of web_fetch"),
+        LastingRule(outcome="proceed_always_and_save", words="all calls of web_fetch"),
     ),
     "ask_user": offered(AskUserConfirmation(title="t", questions=())),
     **{
@@ -285,32 +297,32 @@ LABELS = snapshot(
     {
         "edit": [
             "Yes, this once",
-            "Yes, for this session: edits (auto-edit mode)",
+            "Session: edits (auto_edit mode)",
             "Edit it first in your editor",
             "No, and say why",
         ],
         "shell": [
             "Yes, this once",
-            "Yes, for this session",
-            "Yes, in all sessions: commands like it",
+            "Session: commands starting with `git status`, `ls`",
+            "Save for all sessions: commands like it",
             "No, and say why",
         ],
         "long rule": [
             "Yes, this once",
-            "Yes, for this session",
-            "Yes, in all sessions",
+            "Session: commands starting with `very-very-very-very-very-v…",
+            "Save: commands starting with `very-very-very-very-very-very…",
             "No, and say why",
         ],
         "mcp": [
             "Yes, this once",
-            "Yes, this tool for this session",
-            "Yes, in all sessions: every call of do of the server srv",
+            "Session: all calls of srv/do",
+            "Save for all sessions: all calls of srv/do",
             "No, and say why",
         ],
         "web": [
             "Yes, this once",
-            "Yes, for this session: every call of web_fetch",
-            "Yes, in all sessions: every call of web_fetch",
+            "Session: all calls of web_fetch",
+            "Save for all sessions: all calls of web_fetch",
             "No, and say why",
         ],
         "ask_user": ["Yes, this once", "No, and say why"],
@@ -374,48 +386,77 @@ def test_details_have_the_rule_the_mode_the_whole_change_and_all_answers():
     )
     first = text_of(request_blocks(asked))
     assert "line 1499" not in first
-    assert "  why: edits need approval (user policy)" in first
+    assert "\n  Edits need approval (user policy)" in first
     shown = text_of(details_blocks(asked, "autoEdit"))
     assert "line 1499" in shown
     for fact in (
         "tool: tool",
-        "mode: autoEdit",
+        "mode: auto_edit",
         "rule: user (my.toml:3), priority ",
         f"reason: {rule_decision(rule).reason}",
-        "Yes, all tools of this server for this session: every tool of the server srv",
+        "Session: all tools of srv",
     ):
         assert f"\n  {fact}" in shown
-    lists = [choices(ASKED["mcp"], details=each)[1] for each in (False, True)]
-    offered = {each.outcome for answers in lists for each in answers}
-    assert offered == set(ASKED["mcp"].outcomes) - {Outcome.PROCEED_ALWAYS}
+    (menu, few), (whole, all_of_them) = (choices(ASKED["mcp"], details=d) for d in (False, True))
+    assert {each.outcome for each in all_of_them} == set(ASKED["mcp"].outcomes) - {
+        Outcome.PROCEED_ALWAYS
+    }
+    assert all_of_them[: len(few)] == few  # digits and letters stay
+    assert [each.key for each in menu.options] == ["y", "a", "s", "n"]
+    assert [each.key for each in whole.options] == ["y", "a", "s", "n", "v"]
 
 
-def test_a_rule_too_long_for_an_answer_stands_whole_above_it():
-    shown = text_of(request_blocks(ASKED["long rule"]))
-    assert f"  always: {LONG[0].words}" in shown
-    assert shown.count(LONG[0].words) == 1
-    assert "always: " not in text_of(request_blocks(ASKED["web"]))
+def test_a_rule_too_long_for_an_answer_is_cut_and_whole_in_the_details():
+    assert LONG[0].words not in text_of(request_blocks(ASKED["long rule"]))
+    assert f"  Session: {LONG[0].words}" in text_of(details_blocks(ASKED["long rule"], "default"))
+
+
+def test_the_reason_is_one_line():
+    parts = request(command("cd x && npm run build"), "npm run build")
+    assert "\n  Asked because of: npm run build" in text_of(request_blocks(parts))
+    assert "reason: no rule matches\n  part: npm run build" in text_of(
+        details_blocks(parts, "default")
+    )
+    rule = PolicyRule(decision=PolicyOutcome.ASK_USER, priority=1, tier=Tier.DEFAULT)
+    reason = rule_decision(rule).reason
+    asked = msgspec.structs.replace(
+        request(command("python x.py")),
+        decision=rule_decision(rule),
+        reason=f"{reason}; not read-only: python is not in the list of commands that only read",
+    )
+    for shown in (
+        asked,
+        msgspec.structs.replace(asked, parts=("python x.py",), args={"command": "python x.py"}),
+    ):
+        assert text_of(request_blocks(shown)).splitlines()[-1] == (
+            "  Not a known read-only command: python"
+        )
+    assert "? Run a command  (1 of 3)\n" in text_of(request_blocks(asked, place="1 of 3"))
 
 
 async def test_a_question_is_asked_again_behind_its_details():
-    screen, shown = ListScreen("details", "all tools of this server"), list[Block]()
+    screen, shown = ListScreen("details", "Session: all tools of srv"), list[Block]()
     answer = await ApprovalDialog(screen).answer(ASKED["mcp"], shown.extend, "default")
     assert answer.outcome is Outcome.PROCEED_ALWAYS_SERVER
     assert text_of(shown).count("mode: default") == 1
-    screen, shown = ListScreen("details", "details", "in all sessions"), list[Block]()
+    screen, shown = ListScreen("details", "back", "Save for all sessions"), list[Block]()
     answer = await ApprovalDialog(screen).answer(ASKED["mcp"], shown.extend, "default")
     assert answer.outcome is Outcome.PROCEED_ALWAYS_AND_SAVE
     assert text_of(shown).count("mode: default") == 1
 
 
-async def test_words_of_a_question_are_broken_between_words_and_a_command_is_not():
+async def test_words_of_a_question_are_broken_between_words_and_a_change_is_not():
     shown = list[Block]()
     questions = (Question(question="Which " * 20, header="h", type="yesno"),)
     await ApprovalDialog(ListScreen("Yes")).ask(questions, shown.extend)
     shown += request_blocks(ASKED["web"])[:1]
     assert all(isinstance(each, Lines) and each.fold for each in shown)
-    folds = [isinstance(each, Lines) and each.fold for each in request_blocks(ASKED["shell"])]
+    folds = [isinstance(each, Lines) and each.fold for each in request_blocks(ASKED["edit"])]
     assert False in folds
+    long = request_blocks(request(command("echo " + "word " * 30)))[0]
+    assert isinstance(long, Lines)
+    rows = [row for each in long.lines for row in fold_line(each, 40)]
+    assert {plain([row])[:4] for row in rows[3:]} == {" " * 4}
 
 
 @pytest.mark.parametrize(
@@ -435,7 +476,7 @@ async def test_words_of_ones_own_are_an_answer_beside_four_options(
     )
     screen = ListScreen(*answers)
     assert await ApprovalDialog(screen).ask((question,), lambda _blocks: None) == {0: told}
-    assert "o Something else · Use arrow keys" in plain(menu_lines(screen.menus[0], 90)[0])
+    assert "o Something else · ↑/↓ select" in plain(menu_lines(screen.menus[0], 90)[0])
 
 
 def test_the_key_of_an_answer_outside_the_list_picks_it():
@@ -464,7 +505,10 @@ def test_who_approves_a_plan_says_how_it_is_carried_out(next_mode: str, modes: l
     menu, answers = choices(request(plan))
     assert [each.payload.approval_mode for each in answers] == [*modes, None]
     assert answers[-1].outcome is Outcome.CANCEL
-    assert [each.detail for each in menu.options] == [*(f"{mode} mode" for mode in modes), ""]
+    assert [each.detail for each in menu.options] == [
+        *(f"{mode_word(mode)} mode" for mode in modes),
+        "",
+    ]
     assert len({each.key for each in menu.options}) == len(menu.options)
 
 
@@ -474,7 +518,7 @@ def test_what_may_deceive_and_why_it_is_asked_again_stand_below():
     assert text_of(request_blocks(asked)).splitlines()[-3:] == snapshot(
         [
             "  ! a letter that is not what it looks like",
-            "  why: no rule matches",
+            "  Commands like this need approval",
             "  ! The editor could not be started.",
         ]
     )
@@ -487,9 +531,9 @@ def test_a_rule_is_told_in_words():
         tool_names=("run_shell_command",),
         command_prefixes=("git status", "ls"),
     )
-    assert describe_allowance(rule) == "commands that begin with `git status`, `ls`"
+    assert describe_allowance(rule) == "commands starting with `git status`, `ls`"
     edits = PolicyRule(decision=PolicyOutcome.ALLOW, priority=1, tool_names=("replace",))
-    assert describe_allowance(edits) == "every call of replace"
+    assert describe_allowance(edits) == "all calls of replace"
 
 
 def test_questions_of_the_model_become_menus():

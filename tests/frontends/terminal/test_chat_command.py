@@ -82,7 +82,7 @@ async def test_what_cannot_be_saved_says_why():
         shown = await finished(
             conversation, screen, "/chat save x", "/chat save", "/chat what", "/chat share"
         )
-    assert "nothing was said yet." in shown
+    assert "Nothing to" in shown
     assert shown.count("It is /chat list") == 2
     assert "Nothing to share yet." in shown
 
@@ -177,7 +177,7 @@ EXPECTED = {
     "/tools": "read_file",
     "/mcp": "No MCP servers are configured.",
     "/memory": "No memory files found.",
-    "/policies": "rules hold in mode",
+    "/policies": "rules in default mode",
     "/stats": "tokens out",
     "/compress": "Nothing to compress.",
     "/chat": "No conversations are saved.",

@@ -2,11 +2,15 @@
 
 import os
 import stat
+import subprocess
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prompt_toolkit.completion import CompleteEvent
+from inline_snapshot import snapshot
+from prompt_toolkit.buffer import Buffer, CompletionState
+from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
 from alhena.frontends.shared.mentions import (
@@ -24,14 +28,12 @@ from alhena.frontends.terminal.commands import (
     find_command,
     unknown_words,
 )
-from alhena.frontends.terminal.entry import (
-    NAME,
-    OFFERED,
-    TAIL_BYTES,
-    PromptCompleter,
-    PromptHistory,
-    path_word,
-)
+from alhena.frontends.terminal.completion.choice import move_in_list, take_completion
+from alhena.frontends.terminal.completion.completer import OFFERED, PromptCompleter, path_word
+from alhena.frontends.terminal.completion.file_index import FileIndex, index_of, search
+from alhena.frontends.terminal.drawing.lines import plain
+from alhena.frontends.terminal.drawing.menu import offer_lines
+from alhena.frontends.terminal.entry import NAME, TAIL_BYTES, PromptHistory
 from alhena.wire.content import Blob, FunctionResponse, Part
 from tests.support.each import for_each
 
@@ -202,31 +204,78 @@ def test_an_unknown_command_is_answered_with_the_nearest():
     assert unknown_words("zzzz", ()) == "Unknown command /zzzz. See /help."
 
 
-def completed(text: str, cwd: Path) -> list[str]:
-    found = PromptCompleter(cwd).get_completions(Document(text), CompleteEvent())
+def completed(text: str, cwd: Path, *, known: bool = True) -> list[str]:
+    index = FileIndex(cwd)
+    if known:
+        index.refresh()
+        index.wait()
+    completer = PromptCompleter(cwd, index)
+    found = completer.get_completions(Document(text), CompleteEvent())
     return [text[: len(text) + each.start_position] + each.text for each in found]
 
 
 def test_commands_are_completed_at_the_beginning_only(project: Path):
     assert completed("/h", project) == ["/help", "/hooks"]
-    assert completed("/", project) == [f"/{name}" for name, _ in command_names()]
+    assert completed("/chat", project)[0] == "/chat"
+    assert completed("/xport", project) == ["/export"]
+    assert set(completed("/", project)) <= {f"/{name}" for name, _ in command_names()}
     assert completed("say /h", project) == []
     assert completed("/help x", project) == []
 
 
-def test_paths_are_completed_without_what_git_ignores(project: Path):
+@pytest.mark.parametrize("git", [True, False])
+@pytest.mark.parametrize("known", [True, False])
+def test_paths_are_completed_without_what_git_ignores(project: Path, *, git: bool, known: bool):
+    if git:
+        subprocess.run(["git", "init", "-q", str(project)], check=True)
     (project / ".gitignore").write_text("*.log\n", encoding="utf-8")
     (project / "src").mkdir()
     for name in ("app.py", "app.log", "apple pie.txt", "src/deep_name.py", ".hidden"):
         (project / name).touch()
-    assert completed("see @ap", project) == ["see @app.py", "see @apple\\ pie.txt"]
-    assert completed("@apple\\ p", project) == ["@apple\\ pie.txt"]
-    assert completed("@s", project) == ["@src/"]
-    assert completed("@src/", project) == ["@src/deep_name.py"]
-    assert completed("@deep", project) == ["@src/deep_name.py"]
-    assert completed("@.h", project) == ["@.hidden"]
-    assert completed("@nothing/", project) == []
-    assert completed("me@ap", project) == []
+    found = completed("see @ap", project, known=known)
+    assert found[:2] == ["see @app.py", "see @apple\\ pie.txt"]
+    assert "see @app.log" not in found
+    assert completed("@apple\\ p", project, known=known) == ["@apple\\ pie.txt"]
+    assert completed("@sr", project, known=known)[0] == "@src/"
+    assert "@src/deep_name.py" in completed("@src/", project, known=known)
+    assert completed("@.h", project, known=known) == ["@.hidden"]
+    assert completed("@nothing/", project, known=known) == []
+    assert completed("me@ap", project, known=known) == []
+
+
+def test_paths_are_found_by_their_names_parts_initials_and_characters(project: Path):
+    paths = (
+        *("src/tools/file_tool.py", "src/tools/format.py", "docs/tools.md", "src/main.py"),
+        *("src/finder/other.py", "文档/说明书.md", ".cache/file_tool.py", "lib/FileTool.java"),
+    )
+
+    def find_best(word: str) -> str:
+        return search(index_of(iter(paths)), word)[0][0]
+
+    assert find_best("main") == "src/main.py"
+    assert find_best("tools") == "docs/tools.md"
+    assert find_best("file_t") == "src/tools/file_tool.py"
+    assert find_best("ft") == "src/tools/file_tool.py"
+    assert find_best("s/t/fo") == "src/tools/format.py"
+    assert find_best("filetool") == "lib/FileTool.java"
+    assert find_best("说明") == "文档/说明书.md"
+    assert find_best("文说") == "文档/说明书.md"
+    assert search(index_of(iter(paths)), "zq") == ([], [])
+
+
+def test_a_longer_word_is_sought_among_the_paths_of_the_shorter_one(project: Path):
+    for name in ("render_view.py", "read_value.py", "other.txt"):
+        (project / name).touch()
+    index = FileIndex(project)
+    assert index.find("r") == []
+    index.refresh()
+    index.wait()
+    for word in ("rv", "rvi", "rview", "rviewz", "rv"):
+        alone = FileIndex(project)
+        alone.refresh()
+        alone.wait()
+        assert index.find(word) == alone.find(word)
+    assert index.find("rview") == ["render_view.py"]
 
 
 def test_completions_are_bounded(project: Path):
@@ -234,6 +283,45 @@ def test_completions_are_bounded(project: Path):
         (project / f"file_{number:03}").touch()
     assert len(completed("@file", project)) == OFFERED
     assert len(completed("@ile_", project)) == OFFERED
+    assert len(completed("@fe", project)) == OFFERED
+
+
+def open_list(text: str, *words: str) -> Buffer:
+    buffer = Buffer()
+    buffer.text, buffer.cursor_position = text, len(text)
+    found = [Completion(word, -len(text)) for word in words]
+    buffer.complete_state = CompletionState(buffer.document, found)
+    return buffer
+
+
+def test_enter_takes_the_highlighted_line_and_sends_only_a_complete_word():
+    buffer = open_list("/mo", "/model", "/mode")
+    assert take_completion(buffer)
+    assert buffer.text == "/model"
+    buffer = open_list("/mo", "/model", "/mode")
+    move_in_list(buffer, 1)
+    assert buffer.text == "/mo"
+    assert take_completion(buffer)
+    assert buffer.text == "/mode"
+    complete = open_list("/mode", "/mode", "/model")
+    assert not take_completion(complete)
+    assert (complete.text, complete.complete_state) == ("/mode", None)
+    assert take_completion(open_list("/mode", "/mode", "/model"), later=True)
+    assert not take_completion(Buffer())
+    word = open_list("", "set")
+    assert take_completion(word)
+    assert word.text == "set"
+
+
+def test_a_list_has_two_columns_and_says_where_it_is():
+    offers = [(f"/{name}", f"about {name}") for name in ("a", "bcd", "说明", "x" * 60)]
+    assert plain(offer_lines(offers, 1, 60, 3)) == snapshot("""\
+  /a     about a
+> /bcd   about bcd
+  /说明  about 说明
+  2 of 4 · ↑/↓ select · Tab or Enter take · Esc close\
+""")
+    assert plain(offer_lines(offers, 3, 24, 1)).split("\n")[0] == f"> /{'x' * 18}… …"
 
 
 @given(st.text(alphabet='ab@\\ "(,/\n', max_size=12))

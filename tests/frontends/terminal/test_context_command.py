@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.config.settings import ModelSettings, PriceSettings, Settings
+from alhena.config.settings import ModelSection, PriceSettings, Settings
 from alhena.display_text import money
 from tests.frontends.terminal.kit import ListScreen
 from tests.frontends.terminal.test_conversation import calling, sitting
@@ -57,7 +57,7 @@ async def test_context_names_the_parts_of_the_window_and_the_largest(
 
 async def test_context_says_what_each_part_costs(project: Path):
     price = PriceSettings(input=1.0, output=4.0, cached=0.1)
-    settings = Settings(model=ModelSettings(prices={"*": price}))
+    settings = Settings(model=ModelSection(prices={"*": price}))
     answer = [chunk({"text": "Done."}, finish="STOP", usage={**USAGE, "promptTokenCount": 500_000})]
     screen = ListScreen()
     async with sitting(ScriptedGenerator(answer), screen, settings=settings) as conversation:

@@ -99,7 +99,7 @@ async def test_a_change_is_made_after_a_yes_and_shown_before_it(project: Path):
     assert (project / "a.txt").read_text(encoding="utf-8") == "new\n"
     assert shown.index("? New file") < shown.index("+ new") < shown.index("✓ WriteFile")
     assert shown.count("+ new") == 1
-    assert "why: " in shown
+    assert "Edits need approval" in shown
 
 
 async def test_a_no_is_told_to_the_model_with_its_reason(project: Path):
@@ -134,7 +134,7 @@ async def test_always_is_shown_with_what_it_allows_and_is_not_asked_again(projec
         calling("run_shell_command", {"command": "touch two"}, id="2"),
         [text("Done.")],
     )
-    screen = ListScreen("Yes, for this session")
+    screen = ListScreen("Session: ")
     async with sitting(generator, screen) as conversation:
         await finished(conversation, screen, "touch them")
     labels = [each.label for each in screen.menus[0].options]
@@ -147,7 +147,7 @@ async def test_an_approval_for_good_is_there_in_the_next_session(home: Path, pro
     generator = ScriptedGenerator(
         calling("run_shell_command", {"command": "touch one"}, id="1"), [text("Done.")]
     )
-    screen = ListScreen("in all sessions")
+    screen = ListScreen("Save for all sessions")
     async with sitting(generator, screen) as conversation:
         await finished(conversation, screen, "touch it")
     saved = (home / ".gemini" / "policies" / "auto-saved.toml").read_text(encoding="utf-8")

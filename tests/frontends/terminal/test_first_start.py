@@ -40,7 +40,7 @@ def test_a_pasted_key_is_kept_without_a_network_and_used_by_later_runs(
             terminal.send("1" + ENTER)
         else:
             answer(terminal, "1" + ENTER)
-        terminal.until("API key:")
+        terminal.until("API key (hidden):")
         terminal.send(KEY + ENTER)
         terminal.until("could not be checked")
         terminal.until("/help lists")
@@ -95,7 +95,7 @@ def test_chosen_demo_mode_is_remembered_until_there_is_a_key(server: ScriptedSer
         leave(terminal)
     with Terminal() as terminal:
         shown = terminal.until("default  demo")
-        assert "How should models be reached?" not in shown
+        assert "Connect to a model" not in shown
         leave(terminal)
     server.reply(sse(text("Hello.")))
     with Terminal(GEMINI_API_KEY="x", GOOGLE_GEMINI_BASE_URL=server.url) as terminal:
@@ -126,9 +126,9 @@ def test_a_key_is_given_inside_a_session(server: ScriptedServer, home: Path):
         terminal.until(PLACEHOLDER)
         terminal.send("/auth" + ENTER)
         answer(terminal, "1" + ENTER)
-        terminal.until("API key:")
+        terminal.until("API key (hidden):")
         terminal.send(KEY + ENTER)
-        terminal.until("The session has begun again with it.")
+        terminal.until("Session restarted with the project's settings.")
         terminal.send("hi" + ENTER)
         terminal.until("One.")
         leave(terminal)

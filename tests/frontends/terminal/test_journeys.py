@@ -150,10 +150,10 @@ def snapshots(request: pytest.FixtureRequest) -> Iterator[Snapshots]:
 def test_first_start(snapshots: Snapshots, work: Path):
     with Terminal(HTTPS_PROXY="http://127.0.0.1:9") as terminal:
         terminal.until("No API key found")
-        terminal.until("Use arrow keys")
+        terminal.until("↑/↓ select")
         snapshots.take(terminal, "a way to a model is chosen")
         terminal.send("1")
-        terminal.until("API key:")
+        terminal.until("API key (hidden):")
         snapshots.take(terminal, "a key is asked for")
         terminal.send(ESC)
         answer(terminal, "4")
@@ -195,14 +195,14 @@ def test_trust(snapshots: Snapshots, work: Path, server: ScriptedServer):
     }
     (work / ".gemini" / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
     with at(server) as terminal:
-        terminal.until("Use arrow keys")
+        terminal.until("↑/↓ select")
         snapshots.take(terminal, "the question")
         answer(terminal, "n")
         terminal.until(READY)
         terminal.send("/memory" + ENTER)
         snapshots.take(terminal, "memory of a folder that is not trusted", last=11)
         terminal.send("/trust" + ENTER)
-        terminal.until("Use arrow keys")
+        terminal.until("↑/↓ select")
         snapshots.take(terminal, "the question again", last=10)
 
 
@@ -221,7 +221,7 @@ def test_confirmations(snapshots: Snapshots, work: Path, tmp_path: Path, server:
     with at(server, "--skip-trust", EDITOR=str(editor)) as terminal:
         terminal.until(READY)
         terminal.send("change it" + ENTER)
-        terminal.until("Use arrow keys")
+        terminal.until("↑/↓ select")
         snapshots.take(terminal, "an edit")
         answer(terminal, "y")
         terminal.until("No, and say why")
@@ -321,7 +321,7 @@ def test_queue(snapshots: Snapshots, work: Path, server: ScriptedServer):
         snapshots.take(terminal, "two wait", last=6)
         terminal.send(ESC)
         snapshots.take(terminal, "the question", last=8)
-        terminal.until("Use arrow keys")
+        terminal.until("↑/↓ select")
         terminal.send("k")
         snapshots.take(terminal, "kept", last=6)
 
@@ -388,7 +388,7 @@ def test_narrow(snapshots: Snapshots, work: Path, server: ScriptedServer):
         terminal.until("1 turn")
         snapshots.take(terminal, "an answer")
         terminal.send("write" + ENTER)
-        terminal.until("Use arrow keys")
+        terminal.until("↑/↓ select")
         snapshots.take(terminal, "a question", last=18)
 
 
@@ -401,7 +401,7 @@ def test_colours(snapshots: Snapshots, work: Path, server: ScriptedServer, name:
         terminal.send("how?" + ENTER)
         terminal.until("1 turn")
         terminal.send("write" + ENTER)
-        terminal.until("Use arrow keys")
+        terminal.until("↑/↓ select")
         snapshots.take(terminal, name, last=24, styled=True)
 
 

@@ -18,7 +18,7 @@ async def test_the_person_is_asked_whether_a_loop_goes_on(project: Path, answer:
     screen = ListScreen(answer)
     async with sitting(generator, screen) as conversation:
         shown = await finished(conversation, screen, "look")
-    assert shown.count("it was told so") == 1
+    assert shown.count("It was asked to stop once") == 1
     assert ("Done at last." in shown) is (answer == "Continue")
     assert ("Loop detected, stopping execution" in shown) is (answer != "Continue")
     assert conforming(generator)

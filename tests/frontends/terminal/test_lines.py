@@ -87,7 +87,7 @@ Allow this?
       workspace files  for this
       session
   3/n No
-  Use arrow keys, a number or a…\
+  ↑/↓ select · Enter confirm · …\
 """)
     assert chosen == range(2, 5)
 

@@ -95,7 +95,7 @@ def test_subagents_are_a_tree_under_the_call_that_started_them():
     ]
     view, _ = played(*events, view=View(titles={"read_file": "ReadFile"}))
     assert shown_live(view, now=12.0).split("\n") == [
-        "⠋ scout find it  12 s",
+        "⠋ scout find it · 12 s",
         "  └ scout  running · ReadFile a.py · 2 turns · 12 s",
         "      └ helper  thinking · 1 turn · 12 s",
     ]

@@ -12,7 +12,15 @@ from alhena.frontends.terminal.drawing.lines import plain
 from alhena.frontends.terminal.drawing.menu import Menu, MenuChoice, MenuOption, menu_lines, press
 from alhena.frontends.terminal.drawing.screen import FootStatus
 from tests.frontends.terminal.kit import ended, played
-from tests.frontends.terminal.session import ENTER, ESC, PLACEHOLDER, at, leave, leave_at_once
+from tests.frontends.terminal.session import (
+    ENTER,
+    ESC,
+    PLACEHOLDER,
+    answer,
+    at,
+    leave,
+    leave_at_once,
+)
 from tests.support.server import ScriptedServer, chunk, json_reply, sse, text
 
 DOWN = "\x1b[B"
@@ -38,7 +46,7 @@ def test_a_menu_with_search_takes_letters_for_words():
     assert typed("z", "escape") == MenuChoice(None)
     nothing = typed("z", "down", "enter")
     assert isinstance(nothing, Menu)
-    assert "nothing found" in plain(menu_lines(nothing, 80)[0])
+    assert "no match" in plain(menu_lines(nothing, 80)[0])
     rows, chosen = menu_lines(press(MENU, "down"), 80)  # type: ignore[arg-type]
     assert plain([rows[chosen.start]]) == "> model-b  of b"
     assert len(menu_lines(MENU, 80, rows=5)[0]) == 5
@@ -92,12 +100,16 @@ def test_a_model_is_chosen_for_the_session_and_for_good(
         terminal.send("/model set openai:x" + ENTER)
         terminal.until("another service")
         terminal.send("/model set gemini-2.5-por" + ENTER)
-        terminal.until("! No known model has this name. Did you mean gemini-2.5-pro?")
+        terminal.until("Unknown model gemini-2.5-por. Did you mean gemini-2.5-pro?")
         if term == "dumb":
+            terminal.until("Number (empty: no)")
+            terminal.send(ENTER)
+            terminal.until("Nothing changed.")
             terminal.send("\x04")
             assert terminal.ended() == 0
         else:
-            terminal.until("Model: gemini-2.5-por.")
+            answer(terminal, "n" + ENTER)
+            terminal.until("Nothing changed.")
             leave(terminal)
     paths = [each.path.partition("?")[0] for each in server.requests]
     assert [path.rpartition("/")[2].partition(":")[0] for path in paths] == [

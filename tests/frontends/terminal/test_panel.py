@@ -5,18 +5,10 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from alhena.frontends.terminal.drawing.menu import (
-    ALONE,
-    EARLY,
-    LOOK,
-    PAUSE,
-    TYPING,
-    UNSURE,
-    Menu,
-    MenuOption,
-    Panel,
-)
+from alhena.frontends.terminal.dialogs.panel import ALONE, EARLY, LOOK, PAUSE, Panel
+from alhena.frontends.terminal.drawing.menu import Menu, MenuOption
 
+REFUSED = "Press y, s, n or Esc."
 MENU = Menu(
     title="Allow this?",
     options=tuple(
@@ -57,13 +49,21 @@ class Timer:
 
 
 class Asked:
-    """A panel with an open menu; `looked`: it has been there for a moment."""
+    """A panel with an open menu, and what is in the input line; `looked`: the menu has been there
+    for a moment."""
 
-    def __init__(self, *, typing: bool = False) -> None:
+    def __init__(self, draft: str = "") -> None:
         self.clock = Clock()
-        self.typed: list[str] = []
-        self.panel = Panel(lambda: None, self.clock.later, self.typed.append)
-        self.answer = asyncio.ensure_future(self.panel.choose(MENU, typing=typing))
+        self.typed: list[str] = [draft] if draft else []
+        self.panel = Panel(
+            lambda: None, self.clock.later, self.typed.append, lambda: bool(self.typed)
+        )
+        self.answer = asyncio.ensure_future(self.panel.choose(MENU))
+
+    def send_draft(self) -> None:
+        """The draft is sent, as Enter in the input line does it."""
+        self.typed.clear()
+        self.panel.pause()
 
     async def looked(self) -> None:
         await asyncio.sleep(0)
@@ -104,25 +104,36 @@ async def test_no_key_counts_before_the_question_was_seen_for_a_moment(
     await asyncio.sleep(0)
     asked.clock.pass_(10)  # nothing is drawn yet
     await asked.keys(keys)
+    asked.clock.pass_(ALONE)
     asked.panel.note_drawn()
     asked.clock.pass_(seconds)
-    await asked.keys(keys)
-    asked.clock.pass_(ALONE)
-    assert asked.panel.note == (TYPING if asked.typed else EARLY)
+    await asked.keys(keys, every=0)
+    assert not asked.answer.done()
     asked.clock.pass_(10)
     await asyncio.sleep(0)
-    assert not asked.answer.done()
-    assert asked.panel.note == (TYPING if asked.typed else "")
-    await asked.keys(["y"], every=PAUSE)
+    assert asked.typed == []
+    if not asked.answer.done():  # a letter that stood alone long enough while it was seen
+        assert asked.panel.note in ("", EARLY)
+        await asked.keys(["y"], every=ALONE)
     assert await asked.answer == {0}
+
+
+async def test_a_letter_pressed_before_the_question_was_seen_is_dropped():
+    asked = Asked()
+    await asyncio.sleep(0)
+    await asked.keys("y", every=ALONE)
+    asked.panel.note_drawn()
+    asked.clock.pass_(10)
+    assert (asked.answer.done(), asked.typed, asked.panel.counts) == (False, [], True)
 
 
 async def test_a_key_that_is_held_down_is_no_answer_however_long():
     asked = Asked()
     await asyncio.sleep(0)
     asked.panel.note_drawn()
-    await asked.keys(["enter"] * 99, every=LOOK - 0.1)
+    await asked.keys(["y"] * 99, every=0.03)
     assert not asked.answer.done()
+    assert "".join(asked.typed) == "y" * 99
 
 
 async def test_a_second_question_has_to_be_seen_too():
@@ -142,29 +153,53 @@ async def test_a_second_question_has_to_be_seen_too():
 @pytest.mark.parametrize(
     "word", ["queued words", "start", "yes", "save", "1s", "no way", "a y", "12 files"]
 )
-async def test_words_pick_nothing_even_with_enter_behind_them(word: str):
+async def test_words_are_a_draft_and_answer_nothing(word: str):
     asked = Asked()
     await asked.looked()
-    await asked.keys(word + "\r")
-    asked.clock.pass_(10)
-    await asked.keys("\r")
+    await asked.keys(word)
     asked.clock.pass_(10)
     await asyncio.sleep(0)
     assert not asked.answer.done()
-    assert asked.panel.note == UNSURE
     assert "".join(asked.typed) == word
-    await asked.keys("y", every=PAUSE)
+    assert asked.panel.has_draft()  # Enter is the input line's
+    await asked.keys("y", every=10)
+    assert "".join(asked.typed) == f"{word}y"
+    asked.send_draft()
+    await asked.keys("y", every=ALONE)  # too soon after the words
+    assert (asked.answer.done(), asked.panel.note) == (False, EARLY)
+    asked.clock.pass_(PAUSE)
+    await asked.keys("y", every=ALONE)
     assert await asked.answer == {0}
 
 
-async def test_behind_words_a_letter_has_to_stand_alone_for_longer():
+async def test_beside_a_draft_an_arrow_and_a_letter_answer():
+    asked = Asked("begun before")
+    await asked.looked()
+    await asked.keys("ys", every=10)
+    assert asked.typed == ["begun before", "y", "s"]
+    asked.clock.pass_(PAUSE)
+    await asked.keys(["down"])
+    assert asked.panel.menu is not None
+    assert asked.panel.menu.selected == 1
+    await asked.keys(["s"], every=ALONE)
+    assert await asked.answer == {1}
+
+
+@pytest.mark.parametrize(("key", "shown"), [("a", "a"), ("7", "7"), ("12", "12"), ("ü", "ü")])
+@pytest.mark.parametrize("enter", ["", "\r"])
+async def test_a_lone_key_that_answers_nothing_is_dropped_and_says_so(
+    key: str, shown: str, enter: str
+):
     asked = Asked()
     await asked.looked()
-    await asked.keys("look")
-    asked.clock.pass_(PAUSE)
-    await asked.keys("a y s", every=PAUSE - 0.1)
+    await asked.keys(key + enter, every=0.1)
+    asked.clock.pass_(ALONE)
+    await asyncio.sleep(0)
     assert not asked.answer.done()
-    assert "".join(asked.typed) == "looka y s"
+    assert asked.typed == []
+    assert asked.panel.note == f"Not an answer: {shown}. {REFUSED}"
+    await asked.keys("2\r", every=0)
+    assert await asked.answer == {1}
 
 
 @pytest.mark.parametrize(("keys", "answer"), [("y\r", 0), ("n\r", 2), ("2\r", 1)])
@@ -175,24 +210,13 @@ async def test_a_letter_or_number_with_enter_answers_at_once(
     asked = Asked()
     await asyncio.sleep(0)
     await asked.keys("y\r")  # nobody has seen the question
-    assert "".join(asked.typed) == "y"
+    assert (asked.answer.done(), asked.panel.note) == (False, EARLY)
     asked = Asked()
     await asyncio.sleep(0)
     asked.panel.note_drawn()
     asked.clock.pass_(LOOK if looked else 0)
     await asked.keys(keys, every=0)
     assert await asked.answer == {answer}
-
-
-async def test_a_number_without_an_option_is_no_answer_and_says_so():
-    asked = Asked()
-    await asked.looked()
-    for keys in ("7\r", "12\r", "0"):
-        await asked.keys(keys, every=0)
-        asked.clock.pass_(ALONE)
-        assert asked.panel.note == f"There is no answer {keys.strip()}: choose 1 to 3."
-    await asked.keys("2\r", every=0)
-    assert (await asked.answer, asked.typed) == ({1}, [])
 
 
 @pytest.mark.parametrize("key", ["down", "up", "space"])
@@ -219,46 +243,14 @@ async def test_a_letter_that_is_taken_back_is_no_answer():
     assert await asked.answer == {0}
 
 
-async def test_behind_words_enter_takes_what_an_arrow_went_to_and_was_seen():
+async def test_a_paste_is_a_draft():
     asked = Asked()
     await asked.looked()
-    await asked.keys("no")
-    asked.clock.pass_(PAUSE)
-    await asked.keys(["tab", "enter"])
-    asked.clock.pass_(PAUSE)
-    assert asked.panel.menu == MENU
-    await asked.keys(["down", "enter"], every=0.1)
-    assert not asked.answer.done()
-    asked.clock.pass_(PAUSE)
-    await asked.keys(["enter"])
-    assert await asked.answer == {1}
-
-
-async def test_words_that_were_no_answer_are_kept_for_the_input_line():
-    asked = Asked()
-    await asked.looked()
-    await asked.keys(["s", "o", "space", "n", "o", "t", "down", "enter"])
-    assert "".join(asked.typed) == "so not"
-    asked.clock.pass_(PAUSE)
     asked.panel.key("s")
     asked.panel.words(" pasted")
-    assert "".join(asked.typed) == "so nots pasted"
-    asked.clock.pass_(PAUSE)
-    await asked.keys(["y"], every=PAUSE)
-    assert await asked.answer == {0}
-
-
-async def test_what_was_begun_before_the_question_is_not_ended_by_its_enter():
-    asked = Asked(typing=True)
-    await asked.looked()
-    await asked.keys(["y"], every=PAUSE)  # not long enough
-    await asked.keys(["enter"])
-    asked.clock.pass_(PAUSE)
-    await asked.keys(["enter"])
-    assert not asked.answer.done()
-    asked.clock.pass_(PAUSE)
-    await asked.keys(["y"], every=PAUSE)
-    assert await asked.answer == {0}
+    asked.clock.pass_(10)
+    await asyncio.sleep(0)
+    assert (asked.answer.done(), "".join(asked.typed)) == (False, "s pasted")
 
 
 async def test_arrows_and_enter_answer_at_once():
@@ -271,11 +263,11 @@ async def test_arrows_and_enter_answer_at_once():
 async def test_behind_another_program_the_question_has_to_be_seen_again():
     asked = Asked()
     await asked.looked()
-    asked.panel.hide()
+    asked.panel.set_away(away=True)
     asked.panel.note_drawn()
     asked.clock.pass_(10)
     await asked.keys(["enter"])
-    asked.panel.show()
+    asked.panel.set_away(away=False)
     await asked.keys(["enter"])
     asked.panel.note_drawn()
     await asked.keys(["enter"], every=0)
@@ -306,7 +298,7 @@ async def test_a_question_that_is_given_up_leaves_no_timer_and_no_menu():
 
 
 async def test_a_line_is_written_or_dismissed():
-    panel = Panel(lambda: None, Clock().later, lambda _text: None)
+    panel = Panel(lambda: None, Clock().later, lambda _text: None, lambda: False)
     for act, answer in ((lambda: panel.accept(" text "), "text"), (panel.dismiss, None)):
         written = asyncio.ensure_future(panel.write("Why?", "hint"))
         await asyncio.sleep(0)

@@ -38,7 +38,7 @@ def bare(text: str) -> str:
     ("markdown", "shown"),
     [
         ("Some **bold** words.", "Some bold words.\n"),
-        ("```python\nx = 1\n```", " x = 1\n"),
+        ("```python\nx = 1\n```", "python\n│ x = 1\n"),
         ("1. one\n2. two", " 1. one\n 2. two\n"),
         ("| a | b |\n|---|---|\n| 1 | 2 |", " a  b\n ────\n 1  2\n"),
         ("", ""),

@@ -84,8 +84,8 @@ async def test_rules_for_runs_without_a_person_are_not_listed():
             for rule in rules
             if rule.interactive is not False and (not rule.modes or "default" in rule.modes)
         ]
-    assert f"{len(held)} rules hold in mode default" in shown
-    assert "deny      every call of ask_user" not in shown
+    assert f"{len(held)} rules in default mode, highest priority first" in shown
+    assert "deny      all calls of ask_user" not in shown
 
 
 async def test_of_the_tools_nothing_is_listed_for_words_that_ask_for_nothing():

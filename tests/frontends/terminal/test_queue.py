@@ -90,7 +90,7 @@ def test_esc_with_a_queue_asks_and_sends_it(server: ScriptedServer):
         queued(terminal, server, "one", "two")
         terminal.send(ESC)
         terminal.until("Interrupted with 2 prompts queued.")
-        answer(terminal, "s")
+        answer(terminal, "y")
         terminal.until("Two.")
         leave(terminal)
     assert asked(server) == ["slow", "one", "two"]
@@ -143,7 +143,7 @@ def test_at_a_plain_terminal_a_number_says_what_becomes_of_the_queue(server: Scr
         terminal.until("Half.")
         terminal.send("one" + ENTER + "two" + ENTER)
         terminal.send("/todos" + ENTER)
-        terminal.until("no list of tasks")
+        terminal.until("No tasks.")
         terminal.send(CTRL_C)
         terminal.until("Interrupted with 2 prompts queued.")
         terminal.until("Number (empty: no):")

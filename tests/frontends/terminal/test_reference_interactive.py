@@ -170,7 +170,7 @@ def test_a_hook_that_asks_is_asked_about_even_in_yolo_mode(
         expect(terminal, "FORCED BY A HOOK")
         expect(terminal, "Allow")
         assert not (project / "ask.txt").exists()
-        terminal.until("Use arrow keys")
+        terminal.until("↑/↓ select")
         enter(terminal, "y")
         expect(terminal, "successfully")
         leave(terminal)
@@ -292,7 +292,7 @@ def test_calls_of_one_answer_run_in_waves_with_one_approval(
     with run.start() as terminal:
         enter(terminal, "ok")
         expect(terminal, "Allow")
-        terminal.until("Use arrow keys")
+        terminal.until("↑/↓ select")
         enter(terminal, "y")
         expect(terminal, "All waves completed successfully.")
         leave(terminal)

@@ -74,9 +74,9 @@ def test_what_is_no_mark_stands_as_it_was_written(text: str):
         ),
         ("- 👩\u200d👩\u200d👧\n- 🏳️\u200d🌈", [" • 👩\u200d👩\u200d👧", " • 🏳️\u200d🌈"]),
         ("10. ten\n11.\n    - sub\n      more", [" 10. ten", " 11.  • sub", "        more"]),
-        ("```foo.py\nx\n```", ["foo.py", "", " x"]),
-        ("```python title=x\nx\n```", ["python title=x", "", " x"]),
-        ("```python\nx\n```", [" x"]),
+        ("```foo.py\nx\n```", ["foo.py", "│ x"]),
+        ("```python title=x\nx\n```", ["python title=x", "│ x"]),
+        ("```python\nx\n```", ["python", "│ x"]),
         ("> a <b>\n> c", ["▌ a <b>", "▌ c"]),
         ("one  \ntwo\\\nthree", ["one", "two", "three"]),
         (r"\*not\* 1\. a\_b", [r"*not* 1\. a_b"]),
@@ -164,8 +164,9 @@ def fenced(code: str, language: str) -> str:
 
 
 def is_coloured(code: str, language: str) -> bool:
-    plain = render_markdown(fenced(code, "text"), 80, colour=True)
-    return render_markdown(fenced(code, language), 80, colour=True) != plain
+    drawn = [render_markdown(fenced(code, each), 80, colour=True) for each in ("text", language)]
+    plain, shown = (text.partition("\n")[2] for text in drawn)
+    return shown != plain
 
 
 @pytest.mark.parametrize(
@@ -181,9 +182,10 @@ def is_coloured(code: str, language: str) -> bool:
 )
 def test_code_is_coloured_unless_that_might_take_long(code: str, language: str, coloured: bool):
     assert is_coloured(code, language) == coloured
-    assert letters(
-        SGR.sub("", render_markdown(fenced(code, language), 80, colour=True))
-    ) == letters(code)
+    shown = SGR.sub("", render_markdown(fenced(code, language), 80, colour=True))
+    label, _, rest = shown.partition("\n")
+    assert label == language
+    assert letters(rest.replace("│", "")) == letters(code)
 
 
 def test_no_colours_are_made_out_where_there_are_none():

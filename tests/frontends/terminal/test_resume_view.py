@@ -28,7 +28,7 @@ from tests.support.server import ScriptedServer, sse, text
 
 def shown(contents: list[Content], *prompts: str) -> str:
     earlier = EarlierMessages(tuple(contents), frozenset(prompts))
-    view = View(titles={"read_file": "ReadFile"})
+    view = View(titles={"read_file": "Read"})
     return text_of(show_earlier(view, earlier, "the-id")[1])
 
 
@@ -75,7 +75,7 @@ def test_prompts_answers_and_calls_stand_there_as_they_were_made():
 
 |Two goes on.|
 
-✓ ReadFile a\\x1b.py, 3
+✓ Read a\\x1b.py, 3
 ✗ run_shell_command make
 
 |```
@@ -108,10 +108,10 @@ def test_of_a_prompt_with_very_many_calls_the_last_ones_are_shown():
     told = shown([*contents, text_content(MODEL, "Done.")], "go")
     assert told.startswith(
         f"… {MAX_CONTENTS + 3} earlier messages: alhena sessions show the-id\n\n|So.|\n\n"
-        f"✓ ReadFile f{MAX_CONTENTS // 2 + 1}\n"
+        f"✓ Read f{MAX_CONTENTS // 2 + 1}\n"
     )
-    assert told.endswith(f"✓ ReadFile f{MAX_CONTENTS - 1}\n\n|Done.|")
-    assert told.count("ReadFile") == MAX_CONTENTS // 2 - 1
+    assert told.endswith(f"✓ Read f{MAX_CONTENTS - 1}\n\n|Done.|")
+    assert told.count("Read") == MAX_CONTENTS // 2 - 1
 
 
 def test_what_nobody_said_is_no_prompt():
@@ -128,7 +128,7 @@ def test_a_session_that_is_taken_up_again_is_shown(server: ScriptedServer, proje
     with at(server, "--resume") as terminal:
         told = terminal.until("Resumed session ")
         assert "> what is in a.txt?" in told
-        assert "✓ ReadFile a.txt" in told
+        assert "✓ Read a.txt (1 line)" in told
         assert "\nIt has some words." in told
         assert "We are setting up the context" not in told
         assert told.index("It has some") < told.index("Resumed session ")
@@ -163,5 +163,5 @@ def test_calls_of_a_resumed_session_stand_there_as_they_were_shown(
     )
     assert first == second
     assert first.startswith("\n✗ Shell echo so; exit 3")
-    assert "\n  so\n  exit code 3\n✓ WriteFile a.txt  +1 -0 " in first
-    assert "+ new\n✗ ReadFile gone.txt" in first
+    assert "\n  so\n  exit code 3\n✓ Write a.txt  +1 -0 " in first
+    assert "+ new\n✗ Read gone.txt" in first

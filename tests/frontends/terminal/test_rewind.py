@@ -74,11 +74,11 @@ def test_conversation_and_files_go_back_and_the_old_branch_is_resumed(
             terminal.send(ENTER)
             terminal.until("Rewind to before: make two")
             terminal.send(DOWN + ENTER)
-        terminal.until("Rewound to before: make two")
+        terminal.until('Back before "make two"')
         terminal.until("Removed: b.txt")
         assert (project / "a.txt").read_text(encoding="utf-8") == "one"
         assert not (project / "b.txt").exists()
-        behind = terminal.until("The conversation as it was: alhena --resume ")
+        behind = terminal.until("Previous branch: alhena --resume ")
         if plain:
             terminal.until("The prompt was:\nmake two")
             terminal.send("make two" + ENTER)
@@ -134,7 +134,7 @@ async def test_files_go_back_alone_or_stay_also_from_a_fork(project: Path):
         await screen.until(lambda: "|D.|" in screen.text)
         assert conversation.agent.session_id == fork != first
         conversation.submit("/rewind")
-        await screen.until(lambda: "Rewound to before: first" in screen.text)
+        await screen.until(lambda: 'Back before "first' in screen.text)
         assert screen.drafts == ["second", "first"]
         assert "first" not in str(conversation.agent.history)
         shown = await finished(conversation, screen)
@@ -147,7 +147,7 @@ async def test_while_something_runs_it_is_refused_and_without_prompts_there_is_n
     generator = Held([text("Slow", None), text(" answer.")])
     async with sitting(generator, screen) as conversation:
         conversation.submit("/rewind")
-        await screen.until(lambda: "Nothing to rewind: nothing was said yet." in screen.text)
+        await screen.until(lambda: "Nothing to rewind." in screen.text)
         conversation.submit("slow")
         await generator.reached.wait()
         conversation.submit("/rewind")

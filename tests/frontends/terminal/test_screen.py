@@ -72,9 +72,11 @@ class Written(io.StringIO):
     def __init__(self) -> None:
         super().__init__()
         self.more = asyncio.Event()
+        self.seen = Screen(80, 24)
 
     def write(self, text: str) -> int:
         self.more.set()
+        self.seen.feed(text)
         return super().write(text)
 
 
@@ -98,6 +100,12 @@ class Shown:
 
     async def until(self, text: str) -> None:
         while text not in self.written.getvalue():
+            self.written.more.clear()
+            await self.written.more.wait()
+
+    async def until_seen(self, text: str) -> None:
+        """Waits until a text is in view."""
+        while text not in "\n".join(self.written.seen.shown):
             self.written.more.clear()
             await self.written.more.wait()
 
@@ -204,19 +212,23 @@ async def test_a_block_that_cannot_be_written_is_told_of_and_left_out():
         assert "next" in await made.closed()
 
 
-async def test_a_question_takes_the_place_of_the_input_line_and_gives_it_back():
+async def test_a_question_leaves_the_input_line_in_use():
     menu = Menu(
         title="Allow?", options=(MenuOption(label="Yes", key="y"), MenuOption(label="No", key="n"))
     )
     async with shown() as made:
         asked = asyncio.create_task(made.screen.choose(menu))
-        await made.until("Use arrow keys")
-        made.keys.send_text("\x1b[B\r")
-        assert await asked == {1}
+        await made.until("↑/↓ select")
         somebody = Somebody()
         made.screen.hands.attach(somebody)
-        made.keys.send_text("the next\r")
+        made.keys.send_text("the nxt\x1b[D\x1b[De\r")
         await somebody.until("submit the next")
+        made.keys.send_text("\x1b[B")
+        await asyncio.sleep(0)
+        assert not asked.done()
+        await made.until_seen("↑/↓ select · Enter confirm")
+        made.keys.send_text("\x1b[B\r")
+        assert await asked == {1}
 
 
 async def test_a_question_stands_there_only_when_what_it_is_about_is_written():
@@ -230,7 +242,7 @@ async def test_a_question_stands_there_only_when_what_it_is_about_is_written():
         text = made.written.getvalue()
         assert text.index("its end") < text.index("why: it is so") < text.index("Allow?")
         made.keys.send_text("\r")  # at what could not be read yet
-        await made.until("Use arrow keys")
+        await made.until("↑/↓ select")
         assert not asked.done()
         made.keys.send_text("\r")
         assert await asked == {0}
@@ -276,13 +288,14 @@ async def test_words_that_are_no_answer_go_to_the_input_line():
         made.screen.hands.attach(somebody)
         asked = asyncio.create_task(made.screen.choose(menu))
         await made.until("Allow?")
-        await made.until("Use arrow keys")
+        await made.until("↑/↓ select")
         made.keys.send_text("later\x1b[200~ on\x1b[201~")
-        await made.until("You were typing, so")
-        asked.cancel()
-        await asyncio.wait({asked})
+        await made.until_seen("Enter queues your text")
         made.keys.send_text("!\r")
         await somebody.until("submit later on!")
+        assert not asked.done()
+        made.keys.send_text("\x1b")
+        assert await asked is None
 
 
 @pytest.mark.parametrize("keys", ["a draft", "\x12fir"])
@@ -296,33 +309,35 @@ async def test_enter_that_was_meant_for_what_was_begun_is_no_answer(keys: str):
         made.keys.send_text(keys)
         await made.until(keys.strip("\x12"))
         asked = asyncio.create_task(made.screen.choose(menu))
-        await made.until("Use arrow keys")
+        await made.until_seen("Allow?")
+        if keys != "a draft":  # the search goes on, and Enter takes what it found
+            await made.until_seen("↑/↓ select")
+            made.keys.send_text("\r")
+        await made.until_seen("Enter queues your text")
+        somebody.done.clear()
         made.keys.send_text("\r")
-        await made.until("Was that meant for what you were typing?")
+        await somebody.until("submit a draft" if keys == "a draft" else "submit first words")
         assert not asked.done()
         asked.cancel()
         await asyncio.wait({asked})
-        made.keys.send_text("\x15next\r")
-        await somebody.until("submit next")
 
 
 @pytest.mark.parametrize(
     ("keys", "seen"),
     [
-        ("y\x7f", "…"),
-        ("y\x1b[D", "You were typing"),
-        ("y\x17", "You were typing"),
-        ("y\x1b[200~es\x1b[201~", "You were typing"),
+        ("y\x7f", "Enter confirm"),
+        ("y\x1b[D", "Enter queues your text"),
+        ("y\x17", "Enter queues your text"),
+        ("y\x1b[200~es\x1b[201~", "Enter queues your text"),
     ],
 )
 async def test_a_letter_with_other_keys_of_a_line_behind_it_is_no_answer(keys: str, seen: str):
     menu = Menu(title="Allow?", options=(MenuOption(label="Yes", key="y"),))
     async with shown() as made:
         asked = asyncio.create_task(made.screen.choose(menu))
-        await made.until("Use arrow keys")
-        made.written.truncate(0)
+        await made.until_seen("↑/↓ select")
         made.keys.send_text(keys)
-        await made.until(seen)
+        await made.until_seen(seen)
         assert not asked.done()
         made.keys.send_text("\x1b")
         assert await asked is None

@@ -48,7 +48,7 @@ async def test_commands_tell_of_the_session():
         assert "Commands" in shown
         assert "leave (also /exit)" in shown
         assert "read_file" in shown
-        assert "rules hold in mode default" in shown
+        assert "rules in default mode" in shown
         assert "No hooks are configured." in shown
         assert conversation.agent.session_id not in shown  # it was another one's
         assert "Unknown command /nop." in shown

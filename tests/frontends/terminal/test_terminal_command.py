@@ -72,11 +72,11 @@ def test_a_change_is_confirmed_with_its_diff(server: ScriptedServer, project: Pa
         terminal.send("change it" + ENTER)
         shown = terminal.until("Allow this?")
         assert re.search(r"- old\n +1 \+ new\n", shown)
-        assert "why: " in shown
+        assert "Edits need approval" in shown
         assert "> 1/y Yes, this once" in terminal.until("> 1/y Yes")
         assert (project / "a.txt").read_text(encoding="utf-8") == "old\n"
         answer(terminal, "?")
-        shown = terminal.until("Yes, for this session: edits of workspace files")
+        shown = terminal.until("Session: edits (auto_edit mode)")
         assert "  mode: default\n  rule: default (acting.toml:" in shown
         answer(terminal, ENTER)
         terminal.until("Done it.", gone="Allow this?")
@@ -138,7 +138,7 @@ def test_escape_and_a_command_right_behind_it_are_two_things(server: ScriptedSer
     with at(server) as terminal:
         terminal.until("default  m")
         terminal.send(ESC + "/policies" + ENTER)
-        terminal.until("rules hold in mode")
+        terminal.until("rules in default mode")
         terminal.send(ESC + "fine so far")
         terminal.until("> fine so far")
         assert "fine so far" in re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", terminal.raw)

@@ -358,7 +358,7 @@ def test_after_not_now_commands_say_what_is_not_read_and_trust_changes_it(
         terminal.send("/trust" + ENTER)
         terminal.until("Trust this folder?")
         answer(terminal, "1" + ENTER)
-        terminal.until("The session has begun again with it.")
+        terminal.until("Session restarted with the project's settings.")
         terminal.send("/memory" + ENTER)
         terminal.until("Prefer tabs.")
         terminal.send("/hooks" + ENTER)

@@ -68,9 +68,8 @@ def test_a_whole_prompt_reads_like_a_conversation():
 
 |Now|
 
-✗ Shell make test  1.2 s
+✗ Shell make test · exit 2 · 1.2 s
   1 failed
-  exit code 2
 
 |It fails.|
 
@@ -94,7 +93,7 @@ def test_the_open_end_of_an_answer_and_the_calls_at_work_are_live():
         view=TITLES,
     )
     assert shown_live(view, now=3.2) == snapshot("""\
-⠹ Shell make -j4 all  3 s
+⠹ Shell make -j4 all · 3 s
   │ … 4 lines above
   │ line 4
   │ line 5
@@ -107,7 +106,7 @@ def test_the_open_end_of_an_answer_and_the_calls_at_work_are_live():
 
 |Second part that is long enough to take several rows of it|
 
-✓ nothing  1.2 s
+✓ nothing · 1.2 s
 
 |Third|\
 """)
@@ -154,15 +153,15 @@ def test_a_change_is_shown_with_line_numbers_unless_it_was_just_approved():
     }
     _, text = played(executing("replace", "Edit a.py"), ended("replace", display), view=TITLES)
     assert text == snapshot("""\
-✓ Edit a.py  +1 -1  1.2 s
+✓ Edit a.py (+1 -1) · 1.2 s
        1   one
-         - two
+       2 - two
        2 + 2
        3   three\
 """)
     seen = View(titles=TITLES.titles, shown=frozenset({"1"}))
     _, text = played(executing("replace", "Edit a.py"), ended("replace", display), view=seen)
-    assert text == snapshot("✓ Edit a.py  +1 -1  1.2 s")
+    assert text == snapshot("✓ Edit a.py (+1 -1) · 1.2 s")
 
 
 def test_a_change_that_a_person_changed_too_is_counted_as_it_was_written():
@@ -170,7 +169,7 @@ def test_a_change_that_a_person_changed_too_is_counted_as_it_was_written():
     stat = {**counts, "user_removed_lines": 1}
     display = {"type": "file_diff", "fileDiff": DIFF, "fileName": "a.py", "diffStat": stat}
     _, text = played(executing("replace", "Edit a.py"), ended("replace", display), view=TITLES)
-    assert text.startswith("✓ Edit a.py  +1 -1  1.2 s\n")
+    assert text.startswith("✓ Edit a.py (+1 -1) · 1.2 s\n")
 
 
 def test_a_long_change_is_cut_and_says_so():
@@ -190,7 +189,7 @@ def test_tasks_are_listed_with_their_state():
     ]
     _, text = played(ended("write_todos", {"type": "todo_list", "todos": todos}))
     assert text == snapshot("""\
-✓ write_todos  1.2 s
+✓ Tasks (4 tasks) · 1.2 s
   [x] read
   [»] write
   [ ] test
@@ -213,13 +212,11 @@ def test_failures_denials_and_cancellations_look_different():
         ),
     )
     assert text == snapshot("""\
-✗ a  1.2 s
+✗ a · failed · 1.2 s
   no such file
   second line
-✗ b  not allowed  1.2 s
-  why not
-■ c  1.2 s
-  Cancelled
+✗ b · why not · 1.2 s
+■ c · cancelled · 1.2 s
   of 90,000 characters the model gets the two ends; all of it: /tmp/x.txt\
 """)
 
@@ -252,7 +249,7 @@ def test_warnings_errors_and_interruptions_come_behind_the_text_before_them():
 
 |Then|
 
-■ cancelled
+■ Stopped by you.
 
   1 turn · 10 ms\
 """)
@@ -268,9 +265,8 @@ def test_calls_of_a_subagent_are_indented_and_brief():
         ended("delegate_to_agent", "Found it."),
     )
     assert text == snapshot("""\
-  ✓ read_file  1.2 s
-✓ delegate_to_agent Look  1.2 s
-  Found it.\
+  ✓ Read (2 lines) · 1.2 s
+✓ Agent Look (Found it.) · 1.2 s\
 """)
     assert view.calls == ()
 

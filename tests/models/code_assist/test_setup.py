@@ -201,7 +201,7 @@ async def test_the_project_of_cloud_shell_is_refused_with_the_remedy(google: Goo
         await ask.account()
     await ask.aclose()
     other = generator(google, GOOGLE_CLOUD_PROJECT="mine")
-    with pytest.raises(CredentialsError, match="refused the credentials"):
+    with pytest.raises(CredentialsError, match=r"refused \("):
         await other.account()
     await other.aclose()
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from examples.native_provider import AssistantMessageParser, provider_chunks
 
+from alhena.native import AssistantMessageParser, provider_chunks
 from alhena.wire.content import MODEL, Content, FunctionCall, Part
 from alhena.wire.dialects import anthropic, openai
 from alhena.wire.dialects.conversation import ToolNameMap

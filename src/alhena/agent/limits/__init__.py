@@ -214,7 +214,7 @@ class Spending:
         if isinstance(event, ApiRequestEvent):
             self._requests += 1
         elif isinstance(event, ToolCallResponseEvent):
-            self._calls += 1
+            self._calls += event.status != "pending"
         if not isinstance(event, ApiResponseEvent):
             return
         self._thoughts += event.thoughts_tokens

@@ -163,6 +163,12 @@ class Ledger:
         self.tokens += max(usage.total_token_count, tokens.prompt + tokens.output)
         self.cost += self._prices.cost(model, tokens, size=usage.prompt_token_count) or 0.0
 
+    def count_earlier(self, *, tokens: int, cost: float, seconds: float) -> None:
+        """Counts what the run that begins took before it waited."""
+        self.tokens += tokens
+        self.cost += cost
+        self._earlier = seconds
+
     def begin(self) -> None:
         """A run begins, unless one has."""
         if not self._running:

@@ -2,16 +2,27 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from alhena.models.generator import ContentGenerator
 from alhena.tools.builtin.subagents import AgentSummary
 from alhena.tools.contract import Tool
 from alhena.values import Value
 
+if TYPE_CHECKING:
+    from alhena.models.settings import ModelSettings
+
 _PROMPTS = Path(__file__).parent / "prompts"
 _TEXT: dict[str, Any] = {"type": "string"}
+
+
+class Handoff(Value, frozen=True):
+    """The end of a run by a subagent's answer, of which `read` makes the program's value. It raises
+    ValueError for one that does not fit."""
+
+    read: Callable[[Any], Any]
 
 
 class AgentDefinition(Value, frozen=True, kw_only=True):
@@ -24,7 +35,8 @@ class AgentDefinition(Value, frozen=True, kw_only=True):
     `in_worktree`: it works in a git worktree of its own, whose patch belongs to its result.
     `mcp_servers` are entries as in the settings, started for its tasks alone; `why_held` is asked
     right before a start for the reason against it, "" for none. `temperature_place` is the file or
-    the setting that sets the temperature, "" if it is the usual one.
+    the setting that sets the temperature, "" if it is the usual one. `generator` is a program's
+    model object for it, `settings` are its own. With `handoff` its answer ends the run.
     """
 
     name: str
@@ -43,6 +55,9 @@ class AgentDefinition(Value, frozen=True, kw_only=True):
     in_worktree: bool = False
     mcp_servers: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     why_held: Callable[[str], str] | None = None
+    generator: ContentGenerator | None = None
+    settings: "ModelSettings | None" = None
+    handoff: Handoff | None = None
 
     def require_temperature(self, model: str) -> None:
         """Raises ConfigError if `model`, the session's unless the agent has its own, does not take

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
-from alhena.agent.toolset.authority import Authority
+from alhena.agent.toolset.authority import Authority, exact_command
 from alhena.errors import ConfigError
 from alhena.events import Event, WarningEvent
 from alhena.policy.engine import PolicyEngine, always_rule, tighten
@@ -88,6 +88,8 @@ def serialize_approver(approver: Approver) -> Approver:
     return answer
 
 
+EXACT = "exactCommand"
+"""Key of the rule of an approval of one command, word for word: not one of a policy file."""
 EDITS = frozenset({"write_file", "replace", "smart_edit"})
 """Tools that auto-edit mode lets run, except files that decide what runs later. A rule for one of
 them would let it change those, too."""
@@ -110,8 +112,8 @@ class LastingApprovals:
         if call.server_name is None and call.names[0] in EDITS:
             return self._offer_auto_edit(call)
         rule = always_rule(call)
-        if rule is None:
-            return ()
+        if rule is None or (call.is_shell and not self._would_allow(call, rule)):
+            return self._offer_exact_command(call)
         lasting = [
             (Outcome.PROCEED_ALWAYS, rule, False),
             (Outcome.PROCEED_ALWAYS_AND_SAVE, rule, True),
@@ -131,6 +133,10 @@ class LastingApprovals:
         if message.mode is not None:
             self._authority.modes.switch(ApprovalMode(message.mode))
         if message.rule is None:
+            return
+        if (exact := message.rule.get(EXACT)) is not None:
+            self._authority.granted.add(tuple(map(str, exact)))
+            self._authority.policy_changed()
             return
         source = FOR_GOOD if message.persist else IN_SESSION
         written = parse_rule(message.rule, tier=Tier.USER, place=RulePlace(source, 1)).rule
@@ -173,10 +179,26 @@ class LastingApprovals:
         context = replace(authority.context, mode=ApprovalMode.AUTO_EDIT)
         if not self._allows(authority.engine, call, context):
             return ()
-        words = "edits of workspace files, except files that decide what runs later (auto-edit)"
+        words = "edits of workspace files, except files that decide what runs later (auto_edit)"
         return (
             LastingRule(outcome=Outcome.PROCEED_ALWAYS, words=words, mode=ApprovalMode.AUTO_EDIT),
         )
+
+    def _offer_exact_command(self, call: PolicyCall) -> tuple[LastingRule, ...]:
+        """The command of a shell call, word for word, for the session: where no rule can allow
+        commands like it, or would allow too many."""
+        from alhena.policy.command_prefix import root_commands
+        from alhena.shell.parse.analysis import analyse
+        from alhena.suspicious_text import suspicious
+
+        authority, exact = self._authority, exact_command(call)
+        if not exact or not authority.may_grant(authority.decide(call), call, authority.context):
+            return ()
+        if suspicious(exact[0], root_commands(analyse(exact[0]))):
+            return ()
+        rule = {EXACT: list(exact)}
+        words = "exactly this command"
+        return (LastingRule(outcome=Outcome.PROCEED_ALWAYS, words=words, rule=rule),)
 
     def _would_allow(self, call: PolicyCall, rule: PolicyRule) -> bool:
         trial = PolicyEngine((*self._authority.engine.rules, rule))
@@ -211,8 +233,15 @@ def describe_allowance(rule: PolicyRule) -> str:
     """Describes what a rule allows."""
     if rule.command_prefixes:
         commands = ", ".join(f"`{each}`" for each in rule.command_prefixes)
-        return f"commands that begin with {commands}"
+        return f"commands starting with {commands}"
     if not rule.tool_names:
-        return f"every tool of the server {rule.mcp_name}"
-    server = f" of the server {rule.mcp_name}" if rule.mcp_name else ""
-    return f"every call of {', '.join(rule.tool_names)}{server}"
+        return f"all tools of {rule.mcp_name}"
+    names = (_tool_of_server(each, rule.mcp_name) for each in rule.tool_names)
+    return f"all calls of {', '.join(names)}"
+
+
+def _tool_of_server(name: str, server: str | None) -> str:
+    """A tool's name; of a server `SERVER/TOOL`."""
+    if not server:
+        return name
+    return f"{server}/{name.removeprefix(f'{server}__')}"

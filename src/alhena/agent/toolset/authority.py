@@ -116,13 +116,23 @@ class SessionMode:
 """Tools for what only commands of the shell leave behind."""
 
 
+def exact_command(call: PolicyCall) -> tuple[str, ...]:
+    """The text of a shell call's command with where and how it runs; () for other calls."""
+    command = call.args.get("command")
+    if not call.is_shell or not isinstance(command, str):
+        return ()
+    where = call.args.get("directory") or call.args.get("dir_path") or ""
+    return command, str(where), str(bool(call.args.get("is_background")))
+
+
 class Authority(msgspec.Struct, kw_only=True, eq=False):
     """Decides on the calls of a session, or of an agent in it.
 
     `filters` and, where there are any, safety `checks` make decisions of the `engine` stricter.
     `modes.switch` changes the approval mode while the session runs; `interactive`: someone can be
     asked. Permanent approvals go to the file `saved`. `servers` are the session's, `own_servers`
-    those of the agent that this is for.
+    those of the agent that this is for. `granted` are shell commands, word for word, that a person
+    approved for the session (`exact_command`).
     """
 
     engine: PolicyEngine
@@ -135,6 +145,7 @@ class Authority(msgspec.Struct, kw_only=True, eq=False):
     servers: "Servers | None" = None
     own_servers: "Servers | None" = None
     watchers: dict[Callable[[], None], None] = {}
+    granted: set[tuple[str, ...]] = set()
 
     @property
     def context(self) -> PolicyContext:
@@ -148,7 +159,7 @@ class Authority(msgspec.Struct, kw_only=True, eq=False):
     def decide(self, call: PolicyCall) -> Decision:
         """The policy's decision on a call."""
         context = self.context
-        return self.decide_by(self.engine, call, context)
+        return self._apply_grants(self.decide_by(self.engine, call, context), call, context)
 
     def decide_for(self, caller: "Caller | None") -> Callable[[PolicyCall], Decision]:
         """Returns the function that decides on the calls of `caller`."""
@@ -158,9 +169,30 @@ class Authority(msgspec.Struct, kw_only=True, eq=False):
 
         def decide(call: PolicyCall) -> Decision:
             context = msgspec.structs.replace(self.context, subagent=name)
-            return self.decide_by(self.engine, call, context)
+            return self._apply_grants(self.decide_by(self.engine, call, context), call, context)
 
         return decide
+
+    def _apply_grants(
+        self, decision: Decision, call: PolicyCall, context: PolicyContext
+    ) -> Decision:
+        """Allows a command that was approved word for word, where a grant may."""
+        if (
+            not self.granted
+            or exact_command(call) not in self.granted
+            or not self.may_grant(decision, call, context)
+        ):
+            return decision
+        return Decision(outcome=PolicyOutcome.ALLOW, reason="approved for this session")
+
+    def may_grant(self, decision: Decision, call: PolicyCall, context: PolicyContext) -> bool:
+        """True where only a default rule asks about a call, and not in plan mode."""
+        return (
+            decision.outcome is PolicyOutcome.ASK_USER
+            and (decision.rule is None or decision.rule.author == "default")
+            and context.mode is not ApprovalMode.PLAN
+            and all(each.decide(call, context) is None for each in self.filters)
+        )
 
     def decide_by(self, engine: PolicyEngine, call: PolicyCall, context: PolicyContext) -> Decision:
         """The policy's decision on a call with the rules of `engine` in a `context`."""

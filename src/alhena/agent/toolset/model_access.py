@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from alhena.chat.recovery import Substitute
     from alhena.chat.turn import InvalidResponseError
-    from alhena.errors import ModelError
     from alhena.models.catalogue import ServedModel
     from alhena.models.served import ModelList, ModelRenewal
     from alhena.tools.builtin.ask_user import Ask
@@ -349,22 +348,34 @@ class SessionFallback:
             self._chosen.add(chosen)
         return SessionFallback(self._mode, self._consent, config, self._chosen, self._renewal)
 
-    def offers(self, model: str, error: "ModelError") -> bool:
+    def takes(self, error: AlhenaError) -> bool:
+        """True for an error of the service."""
+        from alhena.errors import ModelError
+
+        return isinstance(error, ModelError)
+
+    def offers(self, model: str, error: AlhenaError) -> bool:
         """True when another model could answer and may be chosen."""
+        from alhena.errors import ModelError
         from alhena.models.catalogue import fallback_model
 
-        if self._mode == "never" or (self._mode == "ask" and not self._consent.possible):
+        if not isinstance(error, ModelError) or self._mode == "never":
+            return False
+        if self._mode == "ask" and not self._consent.possible:
             return False
         return fallback_model(model, error) is not None
 
-    async def instead_of(self, model: str, error: "ModelError") -> "Substitute | None":
+    async def instead_of(self, model: str, error: AlhenaError) -> "Substitute | None":
         """The model to continue with, after a person agreed if one is to be asked. The successor of
         a default or an alias that the service no longer has needs no agreement. Raises ModelError
         that names served models for a name that a person wrote."""
         from alhena.chat.recovery import Substitute
         from alhena.chat.turn import traits_of
+        from alhena.errors import ModelError
         from alhena.models.catalogue import fallback_model
 
+        if not isinstance(error, ModelError):
+            return None
         newer = None
         if self._renewal is not None:
             chosen = model in self._chosen

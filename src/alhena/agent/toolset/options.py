@@ -1,6 +1,6 @@
 """The options of a session: eight values, from the command line and from `Agent` to the tools."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from alhena.agent.limits.budget import Spent
     from alhena.agent.subagents import AgentDefinition
     from alhena.agent.subagents.remote import RemoteAgent
+    from alhena.models.settings import ModelSettings
     from alhena.scheduler.bus import MessageBus
     from alhena.scheduler.confirmation import Edit
     from alhena.scheduler.question import Approver
     from alhena.session.journal import Disk
+    from alhena.session.stored import StoredConversation
     from alhena.system.workspace import EditorFiles, Terminal
     from alhena.tools.builtin.ask_user import Ask
 
@@ -32,11 +34,14 @@ PolicySource = str | PathLike[str] | PolicyRule
 class People(Value, frozen=True, kw_only=True):
     """The ways to the people of a session: `approve` confirms calls, `ask` answers questions of the
     model, `edit` lets a person change a proposed edit; the listeners of `bus` do the first two.
+    `interject` takes what a person has said since the last request; it is sent with the results of
+    the calls that ran meanwhile.
     `interactive`: a person can be asked, whoever does it."""
 
     approve: "Approver | None" = None
     ask: "Ask | None" = None
     edit: "Edit | None" = None
+    interject: "Callable[[], Sequence[str]] | None" = None
     bus: "MessageBus | None" = None
     interactive: bool = False
 
@@ -57,7 +62,8 @@ class Client(Value, frozen=True, kw_only=True):
 class RecordOptions(Value, frozen=True, kw_only=True):
     """The record of a session: `resume` one, or continue a given `history`; with `enabled` it is
     written by `disk`, a new one under `session_id`. With `proceeds` the first prompt of a resumed
-    session continues at the step its journal ends with. `spent` counts against the limits from the
+    session continues at the step its journal ends with. `stored` is a conversation in a store of
+    the program, which is continued and written instead. `spent` counts against the limits from the
     start."""
 
     enabled: bool = True
@@ -66,6 +72,7 @@ class RecordOptions(Value, frozen=True, kw_only=True):
     history: tuple[Content, ...] = ()
     disk: "Disk | None" = None
     proceeds: bool = False
+    stored: "StoredConversation | None" = None
     spent: "Spent | None" = None
 
 
@@ -73,7 +80,8 @@ class ModelOptions(Value, frozen=True, kw_only=True):
     """The model of a session, and what it gets first: `generator` answers instead of the one chosen
     by `name` and credentials; `wrap` puts something between the session and the service; answers
     come from the file `fake_responses`, or go to `record_responses`. `instructions` replace the
-    system prompt; with `full_context` the workspace's files are sent first."""
+    system prompt; with `full_context` the workspace's files are sent first. `settings` are those of
+    the program, before those of the generator."""
 
     name: str | None = None
     generator: ContentGenerator | None = None
@@ -83,6 +91,7 @@ class ModelOptions(Value, frozen=True, kw_only=True):
     record_responses: str | None = None
     instructions: str | None = None
     full_context: bool = False
+    settings: "ModelSettings | None" = None
 
 
 class Permissions(Value, frozen=True, kw_only=True):

@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from alhena.agent.toolset.mcp import AgentServers, ServerControl
     from alhena.agent.toolset.memory import SessionMemory
     from alhena.agent.toolset.model_access import SessionFallback
+    from alhena.chat.recovery import Substitute
     from alhena.hooks.planning import Hooks
     from alhena.mcp.servers import Servers
+    from alhena.models.generator import ContentGenerator
     from alhena.scheduler.confirmation import Confirmations
     from alhena.scheduler.executor import Durable, Keep
     from alhena.scheduler.gate import Decide
@@ -66,6 +68,10 @@ Delegate = Callable[["SessionLinks", "Toolset", "RemoteAgents | None"], RunAgent
 """Makes what runs the subagents of a toolset; called before the first."""
 
 
+FindModel = Callable[["str | ContentGenerator"], "Substitute"]
+"""Finds a model by its name or object. Raises ConfigError, CredentialsError."""
+
+
 class SessionLinks(Value, frozen=True, kw_only=True):
     """Services of a session for its tools.
 
@@ -76,7 +82,8 @@ class SessionLinks(Value, frozen=True, kw_only=True):
     conversation begins with; `memory` is that of the session; `durable` and `keep` are awaited
     before a call may change something, `step` before results are sent; `resumed`: the session
     continues what another run left; `transcript` is the path of its record, "" for none. With
-    `texts` the events of requests say what was sent and answered."""
+    `texts` the events of requests say what was sent and answered. `find_model` gives a program's
+    model object, or a model of another service by its name."""
 
     session_id: str
     answering: Source
@@ -95,6 +102,7 @@ class SessionLinks(Value, frozen=True, kw_only=True):
     resumed: bool = False
     texts: bool = False
     transcript: str = ""
+    find_model: "FindModel | None" = None
 
 
 _SHELL = "run_shell_command"

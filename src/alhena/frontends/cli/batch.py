@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from alhena.batch.engine import Engine, RunConfig
     from alhena.batch.queue import Queue
     from alhena.batch.store import Place
-    from alhena.batch.tasks import Task
+    from alhena.batch.tasks import QueuedTask
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -160,7 +160,7 @@ def _new(argv: list[str]) -> int:
         return _carry_out(queue, config)
 
 
-def _tasks(found: argparse.Namespace, cwd: Path) -> "list[Task]":
+def _tasks(found: argparse.Namespace, cwd: Path) -> "list[QueuedTask]":
     from alhena.batch.tasks import each_file, read_tasks
 
     if found.each_file is not None:

@@ -82,7 +82,7 @@ def _lines(timeline: Timeline, clean: Callable[[str], str]) -> Iterator[str]:
     yield (
         f"model {duration(totals.model_time)} in {_count(totals.requests, 'request')} · "
         f"tools {duration(totals.tool_time)} in {_count(totals.calls, 'call')} "
-        f"({totals.failed_calls} without success) · waiting for a person "
+        f"({totals.failed_calls} failed) · waiting for a person "
         f"{duration(totals.waiting)} · {_count(totals.retries, 'retry', 'retries')}"
     )
     unpriced = f" without {_count(totals.unpriced, 'request')}" if totals.unpriced else ""

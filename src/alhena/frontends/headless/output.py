@@ -412,18 +412,18 @@ def fallback_words(event: ModelFallbackEvent) -> str:
 
 def loop_words(event: LoopDetectedEvent) -> str:
     """The loop that was detected, and the reaction to it."""
-    whose = "The model seems" if event.role == "main" else "A subagent seems"
+    whose = "The model" if event.role == "main" else "A subagent"
     ends = "the run ends" if event.role == "main" else "it ends"
     match event.action:
         case "corrected":
-            then = "it was told so."
+            then = "It was asked to stop once."
         case "ended":
-            then = f"told so before, {ends}."
+            then = f"It was asked to stop before; {ends}."
         case "ignored":
-            then = "it continues, as you chose."
+            then = "It continues, as you chose."
         case _:
             assert_never(event.action)
-    return f"{whose} to go in circles: {event.detail}; {then}"
+    return f"{whose} repeats itself ({event.detail}). {then}"
 
 
 def is_news(event: LoopDetectedEvent) -> bool:

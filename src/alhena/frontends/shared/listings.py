@@ -473,16 +473,31 @@ def rule_rows(rules: "Iterable[PolicyRule]") -> tuple[Row, ...]:
     return tuple(map(_rule_row, rules))
 
 
+def _limits_of(rule: "PolicyRule") -> str:
+    """The calls of its tools that a rule is about."""
+    if rule.command_class:
+        return "read-only commands"
+    if rule.paths:
+        return f"files {one_line(', '.join(rule.paths), 100)}"
+    pattern = rule.command_regex or rule.args_pattern or ""
+    return f"{'commands' if rule.command_regex else 'arguments'} like {one_line(pattern, 100)}"
+
+
+def mode_word(mode: str) -> str:
+    """An approval mode as it is written for people, and as flags take it."""
+    return {"autoEdit": "auto_edit"}.get(str(mode), str(mode))
+
+
 def _rule_row(rule: "PolicyRule") -> Row:
     from alhena.agent.toolset.approval import describe_allowance
 
     what = (
         one_line(describe_allowance(rule), MAX_RULE)
         if rule.tool_names or rule.mcp_name
-        else "every tool"
+        else "all tools"
     )
     if rule.command_regex or rule.command_class or rule.args_pattern or rule.paths:
-        what += ", of some arguments"
+        what = f"{what.removeprefix('all calls of ')}: {_limits_of(rule)}"
     return Row(
         mark=f"{rule.decision:9}",
         tone={"allow": "ok", "deny": "error", "ask_user": "warning"}[rule.decision],

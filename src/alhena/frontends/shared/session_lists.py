@@ -15,9 +15,11 @@ from alhena.frontends.shared.listings import (
     agent_files,
     agent_row,
     command_rows,
+    count_noun,
     extension_rows,
     hook_rows,
     memory_tree,
+    mode_word,
     rule_rows,
     server_rows,
     skill_rows,
@@ -86,7 +88,7 @@ def list_rules(session: OpenSession, _rest: str) -> Listing:
         if (not rule.modes or mode in rule.modes)
         and rule.interactive in (None, bench.authority.context.interactive)
     ]
-    title = f"{len(rules)} rules hold in mode {mode}, the strongest first"
+    title = f"{count_noun(len(rules), 'rule')} in {mode_word(mode)} mode, highest priority first"
     return Listing(noun="rule", title=title, rows=rule_rows(rules))
 
 

@@ -28,9 +28,8 @@ PATIENCE_S = 5.0
 """Seconds that a service may take to list its models."""
 LOCAL = "http://localhost:11434/v1"
 MAX_MODELS = 20
-DEMO_MODE = "  Demo mode: answers come from fixed rules, not a model. /auth adds a model."
 MENU = Menu(
-    title="How should models be reached?",
+    title="Connect to a model",
     options=(
         MenuOption(label="Paste an API key", key="k", detail=f"from {KEY_PAGE}"),
         MenuOption(
@@ -39,25 +38,26 @@ MENU = Menu(
             detail="Standard, Enterprise licences",
         ),
         MenuOption(label="Use a local model", key="l", detail="Ollama, llama.cpp, vLLM"),
-        MenuOption(label="Demo mode", key="d", detail="fixed rules, no model"),
+        MenuOption(label="Demo mode", key="d", detail="fixed rules, no model; /auth ends it"),
     ),
+    escape="leave",
 )
 
 
 async def ask_access(
     arguments: RunArguments, place: Place, screen: Screen, show: Show
-) -> RunArguments:
-    """Offers ways to a model until one works or the person wants none, and saves it; returns the
-    arguments to start with."""
+) -> RunArguments | None:
+    """Offers ways to a model until one works, and saves it; returns the arguments to start with,
+    None when the person leaves: then nothing is saved."""
     show([line("! No API key found (GEMINI_API_KEY), and no other access to a model.", "warning")])
     while True:
         picked = await screen.choose(MENU)
         try:
-            way = min(picked) if picked else len(_WAYS)
+            if not picked:
+                return None
+            way = min(picked)
             if way == len(_WAYS):
-                if picked:
-                    save_choices(place.environ, demo=True)
-                show([line(DEMO_MODE, "dim")])
+                save_choices(place.environ, demo=True)
                 return msgspec.structs.replace(arguments, model=DEMO)
             if await _WAYS[way](place, screen, show):
                 return arguments
@@ -69,7 +69,9 @@ async def change_access(place: Place, screen: Screen, show: Show) -> bool:
     """Offers ways to a model and saves the one that works; False when nothing was saved."""
     if place.environ.get("GEMINI_API_KEY"):
         show([line("! GEMINI_API_KEY is set: it is used before a saved key.", "warning")])
-    picked = await screen.choose(msgspec.structs.replace(MENU, options=MENU.options[:-1]))
+    picked = await screen.choose(
+        msgspec.structs.replace(MENU, options=MENU.options[:-1], escape="back")
+    )
     try:
         return bool(picked) and await _WAYS[min(picked)](place, screen, show)
     except AlhenaError as error:
@@ -78,7 +80,7 @@ async def change_access(place: Place, screen: Screen, show: Show) -> bool:
 
 
 async def _paste_key(place: Place, screen: Screen, show: Show) -> bool:
-    key = await screen.ask_text("API key:", "not shown", secret=True)
+    key = await screen.ask_text("API key (hidden):", secret=True)
     if not key:
         return False
     if not is_token(key):

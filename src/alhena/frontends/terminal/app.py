@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
@@ -26,30 +26,15 @@ from prompt_toolkit.key_binding import (
 from prompt_toolkit.key_binding.defaults import load_key_bindings
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import (
-    BufferControl,
-    ConditionalContainer,
-    Dimension,
-    FormattedTextControl,
-    HSplit,
     Layout,
-    ScrollOffsets,
-    VerticalAlign,
-    VSplit,
-    Window,
-)
-from prompt_toolkit.layout.menus import CompletionsMenu
-from prompt_toolkit.layout.processors import (
-    AfterInput,
-    BeforeInput,
-    ConditionalProcessor,
-    PasswordProcessor,
 )
 from prompt_toolkit.output import Output
 from prompt_toolkit.search import stop_search
 from prompt_toolkit.styles import DynamicStyle
-from prompt_toolkit.widgets import SearchToolbar
 
 from alhena.display_text import one_line
+from alhena.frontends.terminal.dialogs.panel import Panel
+from alhena.frontends.terminal.drawing.layout import MENU_ROWS, build_layout
 from alhena.frontends.terminal.drawing.lines import (
     ELLIPSIS,
     Block,
@@ -67,18 +52,20 @@ from alhena.frontends.terminal.drawing.live_region import (
     open_task_lines,
     queue_lines,
 )
-from alhena.frontends.terminal.drawing.menu import Menu, Panel, menu_lines
+from alhena.frontends.terminal.drawing.menu import Menu, menu_lines, offer_lines
 from alhena.frontends.terminal.drawing.printing import Fragments, Looks, Printer, fragments, warm_up
 from alhena.frontends.terminal.drawing.screen import FootStatus
 from alhena.frontends.terminal.drawing.view import View
-from alhena.frontends.terminal.entry import EchoLexer, Entry
+from alhena.frontends.terminal.entry import Entry
 from alhena.frontends.terminal.keybindings import read_key_file
 from alhena.frontends.terminal.keys import (
     ClipboardPaste,
     KeyActions,
     answer_keys,
     input_keys,
+    list_keys,
     menu_keys,
+    question_keys,
     rebind_keys,
     session_keys,
     store_typed_ahead,
@@ -88,99 +75,6 @@ from alhena.frontends.terminal.resizing import ReflowingApplication
 
 if TYPE_CHECKING:
     from alhena.config.settings import Settings
-
-PLACEHOLDER = "Type your message or @path/to/file"
-INPUT_ROWS = 10
-MENU_ROWS = 8
-OPTION_ROWS = 3
-"""Rows behind the first one of the highlighted option that are in view where there is room."""
-
-Text = Callable[[], Fragments]
-
-
-Placed = tuple[Layout, Window, Window, Window]
-"""The layout, and the parts of it that can have the focus: input line, menu, answer."""
-
-
-def build_layout(
-    texts: tuple[Text, Text, Text],
-    panel: Panel,
-    buffers: tuple[Buffer, Buffer],
-    keys: tuple[KeyBindings, KeyBindings],
-) -> Placed:
-    """The layout. `texts` draw the live region, the menu and the footer; `buffers` are the input
-    line's and that of an answer in words; `keys` those of the menu and of that answer."""
-    (live, menu_text, foot), (entered, written), (menu_keys, answer_keys) = texts, buffers, keys
-    search = SearchToolbar()
-    entry = _input_window(entered, search)
-    menu = Window(
-        FormattedTextControl(menu_text, focusable=True, key_bindings=menu_keys, show_cursor=False),
-        scroll_offsets=ScrollOffsets(bottom=OPTION_ROWS),
-        dont_extend_height=True,
-        wrap_lines=True,
-    )
-    answer = _answer_window(written, panel, answer_keys)
-    body = HSplit(
-        [
-            Window(FormattedTextControl(live), dont_extend_height=True),
-            ConditionalContainer(menu, Condition(lambda: panel.menu is not None)),
-            ConditionalContainer(answer, Condition(lambda: panel.label is not None)),
-            ConditionalContainer(
-                HSplit([VSplit([entry]), search, CompletionsMenu(max_height=MENU_ROWS)]),
-                Condition(lambda: not panel.open),
-            ),
-            Window(FormattedTextControl(foot), height=1, dont_extend_height=True),
-        ],
-        align=VerticalAlign.TOP,
-    )
-    return Layout(body, focused_element=entry), entry, menu, answer
-
-
-def _input_window(entered: Buffer, search: SearchToolbar) -> Window:
-    """The window of the input line."""
-    return Window(
-        BufferControl(
-            entered,
-            lexer=EchoLexer(),
-            input_processors=[
-                ConditionalProcessor(
-                    AfterInput(f" {PLACEHOLDER}", style="class:dim"),
-                    Condition(lambda: not entered.text) & ~is_searching,
-                )
-            ],
-            search_buffer_control=search.control,
-            preview_search=True,
-            focus_on_click=False,
-        ),
-        height=Dimension(min=1, max=INPUT_ROWS),
-        dont_extend_height=True,
-        wrap_lines=True,
-        get_line_prefix=lambda number, wrap: [
-            ("class:accent", "> " if number == wrap == 0 else "  ")
-        ],
-    )
-
-
-def _answer_window(written: Buffer, panel: Panel, answer_keys: KeyBindings) -> Window:
-    """The window of an answer in words."""
-    return Window(
-        BufferControl(
-            written,
-            lexer=EchoLexer(),
-            input_processors=[
-                ConditionalProcessor(PasswordProcessor(), Condition(lambda: panel.secret)),
-                BeforeInput(lambda: [("class:bold", f"{panel.label} ")]),
-                ConditionalProcessor(
-                    AfterInput(lambda: [("class:dim", panel.placeholder)]),
-                    Condition(lambda: not written.text),
-                ),
-            ],
-            key_bindings=answer_keys,
-        ),
-        dont_extend_height=True,
-        wrap_lines=True,
-    )
-
 
 MAX_DEFECTS = 3
 """Defects in a row after which the screen is given up."""
@@ -204,19 +98,25 @@ CONTEXT_WARNING = 0.8
 MIN_CWD = 12
 """Columns that the end of a long directory keeps at the foot."""
 MAX_MESSAGE = 400
-MODE_STYLES = {"autoEdit": "accent", "plan": "accent", "yolo": "error"}
+MODE_STYLES = {"auto_edit": "accent", "plan": "accent", "yolo": "error"}
 
 Pending = tuple[View, tuple[Block, ...]]
 
 
 class TerminalScreen:
-    """A `screen.Screen`. `run` draws until `close`; `painted` is set when the prompt is there.
-    `hands` are what keys and signals do."""
+    """A `screen.Screen`. `run` draws until `close`; `painted` is set when the prompt is there;
+    `prepare` is called when something is typed. `hands` are what keys and signals do."""
 
     keys = True
 
     def __init__(
-        self, input: Input, output: Output, *, history: History, completer: Completer
+        self,
+        input: Input,
+        output: Output,
+        *,
+        history: History,
+        completer: Completer,
+        prepare: Callable[[], None] = lambda: None,
     ) -> None:
         self.painted = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -234,8 +134,13 @@ class TerminalScreen:
         self._closing = False
         self._defects: deque[float] = deque(maxlen=MAX_DEFECTS + 1)
         self._timer: asyncio.TimerHandle | None = None
-        self._entry = Entry(history, completer)
-        self._panel = Panel(self._panel_changed, self._loop.call_later, self._entry.paste)
+        self._entry = Entry(history, completer, prepare)
+        self._panel = Panel(
+            self._panel_changed,
+            self._loop.call_later,
+            self._entry.insert,
+            lambda: bool(self._entry.buffer.text),
+        )
         self.hands = KeyActions(
             self._entry,
             self._panel,
@@ -248,7 +153,7 @@ class TerminalScreen:
         )
         self._written = Buffer(multiline=False)
         layout, self._input, self._menu_window, self._answer = build_layout(
-            (self._live, self._menu, self._foot),
+            (self._live, self._menu, self._offers, self._foot),
             self._panel,
             (self._entry.buffer, self._written),
             (menu_keys(self._panel), answer_keys(self._panel)),
@@ -259,6 +164,8 @@ class TerminalScreen:
             [
                 input_keys(self.hands, self._entry, self._panel),
                 session_keys(self.hands, self._panel, self.pager.open, pasting.begin),
+                list_keys(self.hands, self._panel),
+                question_keys(self._panel),
             ]
         )
         self._app = self._application(input, layout)
@@ -330,6 +237,7 @@ class TerminalScreen:
     def adopt(self, settings: "Settings") -> None:
         """As `Screen.adopt`."""
         self._looks.adopt(settings)
+        self._entry.buffer.preferred = lambda: settings.general.preferred_editor
         vim = settings.general.vim_mode
         self._app.editing_mode = EditingMode.VI if vim else EditingMode.EMACS
         entries = read_key_file(os.environ).entries
@@ -348,8 +256,7 @@ class TerminalScreen:
         """As `Screen.choose`, once all is written that it is about. A draft in the input line
         stays."""
         await self._written_all.wait()
-        typing = bool(self._entry.buffer.text) or self._app.layout.is_searching
-        return await self._panel.choose(menu, typing=typing)
+        return await self._panel.choose(menu)
 
     async def ask_text(
         self, label: str, placeholder: str = "", *, secret: bool = False
@@ -361,6 +268,12 @@ class TerminalScreen:
             return await self._panel.write(one_line(label), one_line(placeholder), secret=secret)
         finally:
             self._written.reset()
+
+    def themes(self, custom: Mapping[str, Any]) -> Mapping[str, tuple[Line, ...]]:
+        """As `Screen.themes`."""
+        from alhena.frontends.terminal.looks.theme_samples import sample_themes
+
+        return sample_themes(custom)
 
     def draft(self, text: str) -> None:
         """As `Screen.draft`."""
@@ -384,11 +297,13 @@ class TerminalScreen:
     def _panel_changed(self) -> None:
         self._looks.attention.asking(self._panel.open)
         place = self._input
-        if self._panel.menu is not None:
+        if self._panel.menu is not None and not self._panel.asking:
             place = self._menu_window
         elif self._panel.label is not None:
             place = self._answer
-        if self._app.layout.is_searching:
+        if self._app.layout.is_searching and self._panel.asking:
+            place = self._app.layout.current_window  # the search continues beside the question
+        elif self._app.layout.is_searching:
             with set_app(self._app):
                 stop_search()
         self._app.layout.focus(place)
@@ -493,16 +408,17 @@ class TerminalScreen:
         asking = self._panel.open
         below = self._entry.buffer.document.line_count
         if self._panel.menu is not None:
-            below = len(menu_lines(self._panel.menu, size.columns)[0]) - 1
+            below += len(menu_lines(self._panel.menu, size.columns)[0]) - 1
         status, stay = self._status, list[Line]()
         if not asking:
             stay += open_task_lines(self._view, size.columns, size.rows)
-            stay += queue_lines(status.queued, size.columns, kept=status.kept)
+            stay += queue_lines(status.queued, size.columns, kept=status.kept, soon=status.soon)
         rows = max(size.rows - BESIDE - below - len(stay), 0 if asking else 1)
         drawn = self._markdown.rows(self._view.open_text, size.columns)
         now = self._loop.time()
         lines = live(self._view, size.columns, rows, now, asking=asking, drawn=drawn)
-        return fragments([*lines, *stay])
+        gap: list[Line] = [()] if asking and lines else []
+        return fragments([*lines, *stay, *gap])
 
     def _menu(self) -> Fragments:
         menu = self._panel.menu
@@ -510,13 +426,31 @@ class TerminalScreen:
             return []
         size = self._output.get_size()
         rows = size.rows - 1
-        counts = self._panel.counts
-        lines, chosen = menu_lines(menu, size.columns, self._panel.note, rows, counts=counts)
+        lines, chosen = menu_lines(
+            menu,
+            size.columns,
+            self._panel.note,
+            rows,
+            counts=self._panel.counts,
+            drafting=self._panel.has_draft(),
+        )
         return [
             *fragments([*lines[: chosen.start], ()]),
             ("[SetCursorPosition]", ""),  # a low window shows that row at least
             *fragments(lines[chosen.start :]),
         ]
+
+    def _offers(self) -> Fragments:
+        state = self._entry.buffer.complete_state
+        size = self._output.get_size()
+        if self._entry.buffer.text == "?":
+            return fragments(help_lines(size.columns, size.rows - BESIDE))
+        if state is None:
+            return []
+        rows = min(MENU_ROWS, max(size.rows - BESIDE, 1))
+        offers = [(each.display_text, each.display_meta_text) for each in state.completions]
+        lines = offer_lines(offers, state.complete_index or 0, size.columns, rows)
+        return fragments(lines)
 
     def _foot(self) -> Fragments:
         columns = self._output.get_size().columns
@@ -530,6 +464,16 @@ class TerminalScreen:
 
 def _rows(block: Block) -> int:
     return len(block.lines) if isinstance(block, Lines) else block.text.count("\n")
+
+
+def help_lines(columns: int, rows: int) -> list[Line]:
+    """The keys, in at most so many rows, while there is but a ? in the input line."""
+    from alhena.frontends.terminal.commands import KEYS
+
+    shown = [
+        clip_line((("accent", f"  {key:20}"), ("dim", f" {what}")), columns) for key, what in KEYS
+    ]
+    return [*shown[: max(rows - 1, 0)], line("  Enter: all commands too", "dim")]
 
 
 def foot_line(status: FootStatus, hint: str, columns: int, vi: str = "") -> Line:

@@ -8,8 +8,9 @@ import msgspec
 
 from alhena.commands import sources_of
 from alhena.display_text import money, one_line
+from alhena.frontends.shared.listings import count_noun
 from alhena.frontends.shared.session_lists import SESSION_LISTS, OpenSession
-from alhena.frontends.terminal import setting_commands
+from alhena.frontends.terminal import setting_commands, work_commands
 from alhena.frontends.terminal.drawing.call_result import duration
 from alhena.frontends.terminal.drawing.lines import Line, line, list_lines, row
 from alhena.frontends.terminal.rewind import rewind
@@ -31,7 +32,7 @@ KEYS = (
     ("Esc", "interrupts what runs, then asks about queued prompts; twice: goes back to a prompt"),
     ("Ctrl-C", "interrupts, or clears the input; twice in a row leaves"),
     ("Ctrl-D", "leaves, when the input is empty"),
-    ("Shift-Tab", "changes the approval mode: default, autoEdit, plan"),
+    ("Shift-Tab", "changes the approval mode: default, auto_edit, plan"),
     ("Ctrl-Y", "everything runs without asking (yolo), and back"),
     ("Up, Down, Ctrl-R", "earlier prompts; in an empty line Up first takes back a queued one"),
     ("Tab", "completes a command, or a path after an @"),
@@ -103,15 +104,13 @@ async def _stats(context: "Conversation", _rest: str) -> list[Line]:
         row("session", session),
         row("model", model),
         row("time", duration(context.age_ms)),
-        row("requests", f"{totals.requests} ({duration(totals.model_ms)})"),
+        row("requests", f"{count_noun(totals.requests, 'request')}, {duration(totals.model_ms)}"),
         row(
             "tokens in",
             f"{totals.input_tokens:,} ({_cached_share(totals.cached_tokens, totals.input_tokens)})",
         ),
         row("tokens out", f"{totals.output_tokens:,}"),
-        row(
-            "cost", "not known" if cost is None else f"about {money(cost)}, by the table of prices"
-        ),
+        row("cost", "not known" if cost is None else f"about {money(cost)} (list prices)"),
         row(
             "tool calls",
             f"{totals.calls} ({totals.failed_calls} failed, {duration(totals.tool_ms)})",
@@ -138,7 +137,7 @@ async def _ide(context: "Conversation", rest: str) -> list[Line]:
 
 async def _trust(context: "Conversation", rest: str) -> list[Line]:
     if rest.strip() not in ("", "trust"):
-        return [line("It is /trust.", "error")]
+        return [line("Usage: /trust", "error")]
     from alhena.frontends.terminal.dialogs.trust import ask_trust
 
     place = context.folder.place
@@ -156,91 +155,98 @@ async def _quit(context: "Conversation", _rest: str) -> list[Line]:
 
 
 COMMANDS: tuple[SlashCommand, ...] = (
-    SlashCommand("help", "these commands and the keys", _help, ("?",)),
-    SlashCommand("commands", "your own commands (`reload`: find them again)", _list("commands")),
-    SlashCommand("tools", "the tools (`/tools desc`: all about them)", _list("tools")),
-    SlashCommand("policies", "the rules in effect", _list("policies")),
-    SlashCommand("hooks", "the hooks of this session", _list("hooks")),
+    SlashCommand("help", "Commands and keys", _help, ("?",)),
+    SlashCommand("commands", "Custom commands (`reload`)", _list("commands")),
+    SlashCommand("tools", "Tools (`desc`: with descriptions)", _list("tools")),
+    SlashCommand("policies", "Policy rules", _list("policies")),
+    SlashCommand("hooks", "Hooks of this session", _list("hooks")),
     SlashCommand(
         "mcp", "MCP servers (`desc`, `schema`, `refresh`; `auth`, `enable`, `disable` NAME)", mcp
     ),
     SlashCommand(
-        "ide", "the editor around the terminal (`status`, `enable`, `disable`, `install`)", _ide
+        "ide", "The editor around the terminal (`status`, `enable`, `disable`, `install`)", _ide
     ),
-    SlashCommand("agents", "agents that get tasks", _list("agents")),
-    SlashCommand("extensions", "extensions of this session", _list("extensions")),
+    SlashCommand("agents", "Subagents", _list("agents")),
+    SlashCommand("extensions", "Extensions of this session", _list("extensions")),
     SlashCommand(
-        "skills", "skills of this session (`reload`; `enable`, `disable` NAME)", _list("skills")
+        "skills", "Skills of this session (`reload`; `enable`, `disable` NAME)", _list("skills")
     ),
     SlashCommand(
         "memory",
-        "what GEMINI.md files say (`list`, `refresh`; `add FACT` to yours)",
+        "Show, list or reload memory (`list`, `refresh`; `add FACT`)",
         _list("memory"),
     ),
-    SlashCommand("stats", "tokens, cost, calls and times", _stats, ("usage", "cost", "status")),
-    SlashCommand("context", "the parts of the context window, by size", setting_commands.context),
-    SlashCommand("clear", "begin a new session", _clear, ("new",)),
+    SlashCommand("stats", "Tokens, cost, calls and times", _stats, ("usage", "cost", "status")),
+    SlashCommand("context", "Parts of the context window, by size", setting_commands.context),
+    SlashCommand("clear", "Start a new session", _clear, ("new",)),
     SlashCommand(
         "compress",
-        "replace the conversation so far with a summary",
+        "Replace the conversation with a summary",
         _compress,
         ("summarize", "compact"),
     ),
     SlashCommand(
         "chat",
-        "`save NAME` keeps the conversation; `list`, `resume`, `delete NAME`; `share FILE`",
+        "Saved conversations (`save NAME`, `list`, `resume`, `delete NAME`, `share FILE`)",
         chat,
     ),
     SlashCommand(
         "restore",
-        "restore a checkpoint: files, conversation, call (without NAME: list them)",
+        "Restore a checkpoint: files, conversation, call (`NAME`)",
         restore,
     ),
     SlashCommand(
         "rewind",
-        "go back to an earlier prompt, with or without its file changes",
+        "Go back to an earlier prompt, with or without its file changes",
         rewind,
         idle=True,
     ),
-    SlashCommand("undo", "undo the last turn's file changes", undo),
-    SlashCommand("model", "choose the model (`set NAME [--persist]`)", model),
-    SlashCommand("resume", "resume an earlier session (`ID`, or pick one)", resume),
-    SlashCommand("trust", "trust this folder, or not", _trust, ("permissions",)),
+    SlashCommand("diff", "All that this session changed, by file", work_commands.diff),
     SlashCommand(
-        "auth", "another API key, account or local model", setting_commands.authenticate, ("login",)
+        "trace", "Write this session's timeline as a page and open it", work_commands.trace
+    ),
+    SlashCommand("tasks", "What runs (`show NUMBER`, `stop NUMBER`)", work_commands.tasks),
+    SlashCommand("undo", "Undo the last turn's file changes", undo),
+    SlashCommand("model", "Choose the model (`set NAME [--persist]`)", model),
+    SlashCommand("resume", "Resume an earlier session (`ID`, or pick one)", resume),
+    SlashCommand("trust", "Trust this folder, or not", _trust, ("permissions",)),
+    SlashCommand(
+        "auth", "Another API key, account or local model", setting_commands.authenticate, ("login",)
     ),
     SlashCommand(
         "settings",
-        "change a setting (`WORD`: those with it in their names; `reset KEY`)",
+        "Change a setting (`WORD`: those with it in their names; `reset KEY`)",
         setting_commands.settings,
         ("config",),
     ),
+    SlashCommand("theme", "Choose the colours (`NAME`)", setting_commands.theme),
     SlashCommand(
         "directory",
-        "directories of the workspace (`add DIR`)",
+        "Directories of the workspace (`add DIR`)",
         setting_commands.directory,
         ("dir",),
     ),
-    SlashCommand("plan", "plan mode (`/plan PROMPT`: with this prompt)", setting_commands.plan),
-    SlashCommand("copy", "copy the last answer", setting_commands.copy_answer),
+    SlashCommand("plan", "Plan mode (`/plan PROMPT`: with this prompt)", setting_commands.plan),
+    SlashCommand("copy", "Copy the last answer", setting_commands.copy_answer),
     SlashCommand(
-        "export", "write the conversation to a file (`FILE.md`, `.json`, `.html`)", export
+        "export", "Write the conversation to a file (`FILE.md`, `.json`, `.html`)", export
     ),
-    SlashCommand("todos", "the model's list of tasks", setting_commands.todos),
+    SlashCommand("todos", "The model's tasks", setting_commands.todos),
     SlashCommand(
         "show",
-        "whole outputs, diffs, thoughts and long prompts (`NUMBER` prints one)",
+        "Whole outputs, diffs, thoughts and long prompts (`NUMBER`)",
         setting_commands.show,
     ),
-    SlashCommand("init", "have the model write a GEMINI.md", setting_commands.init),
-    SlashCommand("about", "version, system, model, session", setting_commands.about, ("version",)),
-    SlashCommand("bug", "what a report of a defect needs", setting_commands.bug),
-    SlashCommand("docs", "where the documentation is", setting_commands.docs),
-    SlashCommand("quit", "leave", _quit, ("exit",)),
+    SlashCommand("init", "Have the model write a GEMINI.md", setting_commands.init),
+    SlashCommand("about", "Version, system, model, session", setting_commands.about, ("version",)),
+    SlashCommand("bug", "Details for a bug report", setting_commands.bug),
+    SlashCommand("docs", "Folder of the documentation", setting_commands.docs),
+    SlashCommand("quit", "Leave", _quit, ("exit",)),
 )
 AT_ONCE = frozenset(
     (
         *("help", "commands", "tools", "policies", "hooks", "mcp", "ide", "agents", "extensions"),
+        *("diff", "trace", "tasks"),
         *("skills", "stats", "plan", "copy", "todos", "show", "about", "bug", "docs", "quit"),
     )
 )
@@ -256,8 +262,8 @@ NAMES = frozenset(name for each in COMMANDS for name in (each.name, *each.aliase
 
 def _cached_share(cached: int, all_tokens: int) -> str:
     """The input tokens that came from a cache, and their share."""
-    share = cached / all_tokens if all_tokens else 0
-    return f"{cached:,} of them cached, {share:.0%}"
+    share = f", {cached / all_tokens:.0%}" if cached and all_tokens else ""
+    return f"{cached:,} cached{share}"
 
 
 def find_command(text: str) -> tuple[SlashCommand | None, str, str] | None:
@@ -284,7 +290,6 @@ INSTEAD = {
     "editor": "Set VISUAL or EDITOR to choose your editor.",
     "privacy": "`alhena settings show privacy` shows what is set.",
     "shortcuts": "/help has the keys, too.",
-    "theme": "/settings ui.theme NAME sets the colours.",
     "vim": "/settings general.vimMode true sets the keys of vi.",
 }
 """For commands of the reference: how the same is done here."""

@@ -26,7 +26,7 @@ _RETRY = 0.01
 """Seconds after which keys that a program did not take are offered again."""
 MARGIN = 4
 """Columns beside the live output of a call."""
-FALLBACKS = ("sensible-editor", "nano", "vim", "vi")
+FALLBACKS = ("nano", "vi", "vim")
 _DIFFING = {"vim": "-d", "nvim": "-d"}
 _WAITING = {
     **dict.fromkeys(
@@ -140,7 +140,7 @@ def editor_command(
 ) -> EditorCommand | None:
     """The editor that the settings prefer, if it is there, that of VISUAL or EDITOR, else one that
     is there; None when none is."""
-    words = _preferred_words(preferred or "", environ) or _wanted_editor(environ)
+    words = editor_words(environ, preferred)
     if not words:
         return None
     name = Path(words[0]).name.removesuffix(".exe")
@@ -155,6 +155,12 @@ def editor_command(
         return [*words, str(new)]
 
     return command
+
+
+def editor_words(environ: Mapping[str, str], preferred: str | None = None) -> list[str]:
+    """The editor's command: that of the settings, VISUAL or EDITOR, else the first one that is
+    there; empty when none is."""
+    return _preferred_words(preferred or "", environ) or _wanted_editor(environ)
 
 
 def _preferred_words(preferred: str, environ: Mapping[str, str]) -> list[str]:

@@ -27,12 +27,14 @@ from alhena.events import (
     UserMessageEvent,
 )
 from alhena.frontends.shared.current_settings import SessionFolder
+from alhena.frontends.shared.listings import mode_word
 from alhena.frontends.shared.mentions import PromptCommands, attach_mentions, shell_note
 from alhena.frontends.terminal import commands
 from alhena.frontends.terminal.console import ConsoleFactory, Use, editor_command
 from alhena.frontends.terminal.dialogs.approval import ApprovalDialog
 from alhena.frontends.terminal.drawing.call_result import PagerBlocks
 from alhena.frontends.terminal.drawing.lines import Block, Line, line
+from alhena.frontends.terminal.drawing.remedies import sitting_words
 from alhena.frontends.terminal.drawing.screen import FootStatus, Screen
 from alhena.frontends.terminal.drawing.view import (
     ToolTitles,
@@ -46,6 +48,7 @@ from alhena.frontends.terminal.drawing.view import (
 from alhena.frontends.terminal.ide import EditorLink
 from alhena.frontends.terminal.looks.footer import FooterFacts, FooterRequest, shown_items
 from alhena.frontends.terminal.prompt_queue import PromptQueue
+from alhena.frontends.terminal.work_commands import asks_to_leave, running_commands
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.question import ConfirmationRequest, Verdict
 from alhena.scheduler.states import CompletedToolCall
@@ -86,7 +89,9 @@ class ShownSession:
         self._tasks = asyncio.TaskGroup()
         self._announced: dict[str, asyncio.Event] = {}
         self._consent = ApprovalDialog(screen)
-        self._failed = self._working = False
+        self._failed = self.working = False
+        self._shown_as: dict[str, str] = {}
+        self._leave_asked: asyncio.Task[None] | None = None
         self._shell_mode = False
         self._proposing = False
         self.console = None if console is None else console(self._use_of_terminal)
@@ -135,7 +140,7 @@ class ShownSession:
             at = cycle.index(modes.mode) if modes.mode in cycle else -1
             modes.switch(cycle[(at + 1) % len(cycle)])
             if not modes.may_act and modes.mode is ApprovalMode.PLAN:
-                words = "Auto-edit mode needs a trusted folder. To trust this one: /trust"
+                words = "auto_edit needs a trusted folder. To trust this one: /trust"
                 self.print([line(words, "warning")])
 
     def toggle_yolo(self) -> None:
@@ -145,7 +150,7 @@ class ShownSession:
             on = modes.mode is ApprovalMode.YOLO
             modes.switch(ApprovalMode.DEFAULT if on else ApprovalMode.YOLO)
             if not modes.may_act:
-                words = "Yolo mode needs a trusted folder. To trust this one: /trust"
+                words = "yolo needs a trusted folder. To trust this one: /trust"
                 self.print([line(words, "warning")])
             elif not modes.allows_yolo:
                 self.print([line("security.disableYoloMode turns yolo mode off.", "warning")])
@@ -156,16 +161,19 @@ class ShownSession:
             self.screen.show_status(FootStatus(queued=self.queue.texts))
             return
         bench, ui = self.toolset, self.folder.place.settings.ui
-        cwd, hidden = _shortened(bench.workspace.cwd, os.environ), ui.hide_footer
+        cwd, hidden = shorten_path(bench.workspace.cwd, os.environ), ui.hide_footer
         more = shown_items(ui, self._facts, bench.sandbox, bench.spending.cost())
+        if runs := len(running_commands(self)) + len(self.view.subagents):
+            more = (f"{runs} running", *more)
         self.screen.show_status(
             FootStatus(
                 cwd="" if hidden or ui.footer.hide_cwd else cwd,
-                mode="shell" if self._shell_mode else bench.authority.modes.mode,
+                mode="shell" if self._shell_mode else mode_word(bench.authority.modes.mode),
                 model="" if hidden or ui.footer.hide_model_info else self.agent.model,
                 more=more,
                 queued=self.queue.texts,
                 kept=self.queue.kept,
+                soon=self.working and self.queue.soon,
                 context=0.0 if ui.footer.hide_context_percentage else self._context_share,
             )
         )
@@ -203,6 +211,14 @@ class ShownSession:
         self.view, blocks = print_lines(self.view, group, lines, clip=clip, fold=fold)
         self._show(blocks)
 
+    def interject(self) -> list[str]:
+        """Takes the prompts that go in with the results of the current calls, and shows them."""
+        texts = self.queue.take_soon()
+        for text in texts:
+            self.pages.prompt(text)
+            self.print(prompt_lines(self._shown_as.pop(text, text)), "user")
+        return texts
+
     def send_at_once(self) -> bool:
         """Sends a first prompt that waits for MCP servers; False when none does."""
         control = None if self._agent is None else self.toolset.server_control
@@ -220,7 +236,7 @@ class ShownSession:
         self.screen.update(self.view, blocks)
 
 
-def _shortened(path: Path, environ: Mapping[str, str]) -> str:
+def shorten_path(path: Path, environ: Mapping[str, str]) -> str:
     """A path with `~` for the home directory."""
     home = environ.get("HOME", "")
     inside = home and path.is_relative_to(home)
@@ -236,12 +252,17 @@ class Conversation(ShownSession):
     Its `approve` and `ask` are to be the agent's.
     """
 
-    def submit(self, text: str, *, early: bool = False) -> None:
+    def submit(
+        self, text: str, *, early: bool = False, late: bool = False, shown: str = ""
+    ) -> None:
         """Takes what the person sends. `early`: it was sent before the session began, and is
-        carried out in order."""
+        carried out in order; `late`: it waits for the end of what runs; `shown`: its text with
+        marks for what was pasted, for the screen."""
         text = text.strip()
         if self._leaving:
             return
+        if shown:
+            self._shown_as[text] = shown
         if self._shell_mode and text and text[0] not in "/!":
             text = f"!{text}"
         text = commands.PLAIN.get(text, text)
@@ -252,14 +273,15 @@ class Conversation(ShownSession):
             at_once = named[1] not in self.prompts
         else:
             at_once = named[0].name in commands.AT_ONCE
-            if named[0].idle and self._working:
+            if named[0].idle and self.working:
                 stop = "Esc" if self.keys else "Ctrl-C"
                 self._warn(f"/{named[0].name}: something is running. {stop} interrupts it.")
                 return
         if at_once:
             self._tasks.create_task(self._run_beside(text))
             return
-        self.queue.add(text, command=named is not None or text.startswith("!"))
+        late = late or not self.working or self.folder.place.settings.ui.queue == "end"
+        self.queue.add(text, command=named is not None or text.startswith("!"), late=late)
 
     async def run(
         self,
@@ -296,6 +318,7 @@ class Conversation(ShownSession):
             used = usage_words(self.view.totals, self.age_ms)
             lines += [line(f"  Session: {used}", "dim")]
             lines += [line(f"  To resume it: alhena --resume {self.agent.session_id}", "dim")]
+            lines += [line("  After that, /diff shows its changes and /trace its timeline.", "dim")]
         self.print(lines, "end")
 
     async def _run_queued(self) -> None:
@@ -303,11 +326,11 @@ class Conversation(ShownSession):
         while not self._leaving:
             if not (text := await self.queue.next()):
                 continue
-            self._failed, self._working = False, True
+            self._failed, self.working = False, True
             try:
                 await self._carry(text)
             finally:
-                self._working = False
+                self.working = False
                 self.view = end_run(self.view)
                 self._announced.clear()
                 self._show(())
@@ -332,15 +355,28 @@ class Conversation(ShownSession):
         if self._agent is not None:
             self._agent.kill()
 
-    def leave(self, why: str = "") -> None:
+    def leave(self, why: str = "") -> bool:
         """Ends the program: what runs is stopped, what waits is dropped. Said again, it hastens
-        nothing but the end of the screen."""
+        nothing but the end of the screen. False where the person is asked first, because commands
+        run in the background, unless there is a reason (`why`)."""
         if self._leaving:
             self.screen.close()
-            return
+            return True
+        if not why and self.keys and self._agent is not None and running_commands(self):
+            if self._leave_asked is None or self._leave_asked.done():
+                self._leave_asked = self._tasks.create_task(self._ask_to_leave())
+            return False
+        return self._leave(why)
+
+    def _leave(self, why: str) -> bool:
         self._leaving, self._why = True, why
         self.queue.close()
         self.interrupt()
+        return True
+
+    async def _ask_to_leave(self) -> None:
+        if await asks_to_leave(self):
+            self._leave("")
 
     async def clear(self) -> None:
         """Begins another session."""
@@ -355,7 +391,7 @@ class Conversation(ShownSession):
         if self.view.totals.requests:
             return [line("The next session uses it: /clear begins one.")]
         await self.clear()
-        return [line("The session has begun again with it.", "dim")]
+        return [line("Session restarted with the project's settings.", "dim")]
 
     async def _start_hooks(self) -> None:
         try:
@@ -396,8 +432,16 @@ class Conversation(ShownSession):
         self.view = msgspec.structs.replace(self.view, shown=shown, group="calls")
         mode = self.toolset.authority.modes.mode
         return await self.ide.answer(
-            request, lambda: self._consent.answer(request, self._show, mode)
+            request,
+            lambda: self._consent.answer(request, self._show, mode, self._place(request.call_id)),
         )
+
+    def _place(self, call_id: str) -> str:
+        """`1 of 3` where more than one call waits for the person."""
+        waiting = [each.call_id for each in self.view.calls if each.status == "awaiting_approval"]
+        if call_id not in waiting or len(waiting) < 2:
+            return ""
+        return f"{waiting.index(call_id) + 1} of {len(waiting)}"
 
     async def edit(self, contents: ProposedContents) -> str | ToolFailure:
         """Opens the person's editor on a proposed change; what they leave of it."""
@@ -439,7 +483,8 @@ class Conversation(ShownSession):
                 await self._prompt(text)
         except AlhenaError as error:
             if not self._failed:  # else it has been shown as an event
-                self.print([line(f"✗ {one_line(str(error), MAX_MESSAGE)}", "error")])
+                words = sitting_words(one_line(str(error), MAX_MESSAGE))
+                self.print([line(f"✗ {words[:1].upper()}{words[1:]}", "error")])
 
     async def _run_beside(self, text: str) -> None:
         """A command beside what runs."""
@@ -468,7 +513,7 @@ class Conversation(ShownSession):
 
     async def _prompt(self, text: str) -> None:
         self.pages.prompt(text)
-        self.print(prompt_lines(text), "user")
+        self.print(prompt_lines(self._shown_as.pop(text, text)), "user")
         await self._send(text, await self._attach_mentions(text))
 
     async def _send(
@@ -540,7 +585,7 @@ class Conversation(ShownSession):
 
     def _feed(self, event: Event) -> None:
         self._failed = self._failed or isinstance(event, ErrorEvent)
-        self.pages.feed(event)
+        self.view = msgspec.structs.replace(self.view, page=self.pages.feed(event))
         self.view, blocks = advance(self.view, event, self._clock())
         self._show(blocks)
         if isinstance(event, STATUS_EVENTS):

@@ -1,18 +1,17 @@
-"""The input line: its text, long pastes, earlier entries and completion."""
+"""The input line: its text, long pastes and earlier entries."""
 
 import os
 import re
+import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import cycle, islice
-from operator import attrgetter
+from collections.abc import Callable, Iterable, Mapping
+from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import msgspec
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion, ThreadedCompleter
+from prompt_toolkit.completion import Completer, ThreadedCompleter
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -21,15 +20,12 @@ from prompt_toolkit.lexers import Lexer
 
 from alhena.config.documents import NotReadableError, TooLargeError, read_limited
 from alhena.config.home import IMAGE_FOLDER, PROMPT_HISTORY, claimed_project_temp, project_temp
-from alhena.config.settings import FileFilteringSettings
-from alhena.display_text import escaped
 from alhena.errors import AlhenaError
 from alhena.frontends.shared.mentions import quoted_path
 from alhena.system.files import open_regular
 
-if TYPE_CHECKING:
-    from alhena.system.ignore import IgnoreRules
-
+MAX_TYPED = 20
+"""Characters that arrive one by one."""
 MAX_PASTED_LINES = 10
 MAX_PASTED_CHARACTERS = 1_000
 _ECHOES = ("fg:ansidefault", "fg:ansidefault nobold")
@@ -50,12 +46,16 @@ class EchoLexer(Lexer):
 
 class Entry:
     """A `buffer` to write in. A paste that would fill the screen is shown as a mark, such as
-    `[pasted 5,000 lines]`; what is sent has the text in its place."""
+    `[pasted 5,000 lines]`; what is sent has the text in its place. `prepare` is called whenever
+    something is typed."""
 
-    def __init__(self, history: History, completer: Completer) -> None:
+    def __init__(
+        self, history: History, completer: Completer, prepare: Callable[[], None] = lambda: None
+    ) -> None:
+        self._prepare = prepare
         self._pasted: dict[str, str] = {}
         self._earlier: dict[str, str] = {}
-        self.buffer = Buffer(
+        self.buffer = EditedBuffer(
             multiline=True,
             history=_FoldedHistory(history, self._recall, self._whole),
             completer=ThreadedCompleter(completer),
@@ -69,6 +69,13 @@ class Entry:
         if image := image_path(text):
             text = image_word(image)
         self.buffer.insert_text(self._mark_long_text(text, self._pasted))
+
+    def insert(self, text: str) -> None:
+        """Inserts typed characters at the cursor, a longer text as a paste."""
+        if len(text) > MAX_TYPED:
+            self.paste(text)
+        else:
+            self.buffer.insert_text(text)
 
     def mark_before(self) -> str:
         """The mark that the cursor comes after; "" when there is none."""
@@ -121,8 +128,21 @@ class Entry:
         return mark
 
     def _completes(self) -> bool:
+        self._prepare()
         text = self.buffer.document.text_before_cursor
         return text.startswith("/") or "@" in text.split("\n")[-1].split(" ")[-1]
+
+
+class EditedBuffer(Buffer):
+    """An input line that opens in the person's editor. `preferred` gives that of the settings."""
+
+    preferred: Callable[[], str | None] = staticmethod(lambda: None)
+
+    def _open_file_in_editor(self, filename: str) -> bool:
+        from alhena.frontends.terminal.console import editor_words
+
+        words = editor_words(os.environ, self.preferred())
+        return bool(words) and subprocess.run([*words, filename], check=False).returncode == 0
 
 
 class _FoldedHistory(History):
@@ -262,125 +282,3 @@ def _entry(line: bytes) -> str:
         return msgspec.json.decode(line, type=str)
     except msgspec.DecodeError:
         return ""
-
-
-OFFERED = 50
-_TAKES_A_TAG = re.compile(r"/chat +(?:resume|load|delete) +(.*)")
-LOOKED_AT = 20_000
-"""Entries of the file tree that are looked at for one completion."""
-
-
-class PromptCompleter(Completer):
-    """Completes the word before the cursor: to the name of a command, or to a path below `cwd` that
-    git and .geminiignore do not leave out. `prompts` gives the names of custom commands and of
-    prompts of servers, with their descriptions."""
-
-    def __init__(self, cwd: Path) -> None:
-        self._cwd = cwd
-        self.filtering = FileFilteringSettings()
-        self.prompts: Callable[[], Iterable[tuple[str, str]]] = tuple
-
-    def get_completions(
-        self, document: Document, complete_event: CompleteEvent
-    ) -> Iterable[Completion]:
-        """The completions of the word at the cursor; runs in a thread of its own."""
-        del complete_event
-        text = document.text_before_cursor
-        if text.startswith("/") and not any(char in text for char in " \n"):
-            from alhena.frontends.terminal.commands import command_names
-
-            for name, summary in (*command_names(), *self.prompts()):
-                if name.startswith(text[1:]):
-                    yield Completion(f"/{name}", -len(text), display_meta=summary)
-            return
-        if (begun := _TAKES_A_TAG.match(text)) is not None:
-            for name in tags(self._cwd):
-                if name.startswith(begun[1]):
-                    yield Completion(name, -len(begun[1]), display=escaped(name))
-            return
-        word = path_word(text)
-        if word is None:
-            return
-        for path in paths(self._cwd, word, self.filtering):
-            yield Completion(quoted_path(path), -len(word), display=escaped(path))
-
-
-def tags(cwd: Path) -> list[str]:
-    """The names of the conversations of a project that are saved."""
-    from alhena.config.home import project_temp
-    from alhena.session.tags import project_tags
-
-    try:
-        return [tag.name for tag in project_tags(project_temp(os.environ, cwd)).all()]
-    except AlhenaError:  # nothing to offer there; the command says why
-        return []
-
-
-def path_word(text: str) -> str | None:
-    """The text after an @ in the last word; None when that word has none."""
-    start = max(text.rfind(char) for char in " \n\t(,;") + 1
-    while start > 1 and text[start - 2] == "\\":  # a blank that belongs to the path
-        start = max(text.rfind(char, 0, start - 1) for char in " \n\t(,;") + 1
-    word = text[start:]
-    return word[1:] if word.startswith("@") else None
-
-
-def paths(cwd: Path, word: str, filtering: FileFilteringSettings | None = None) -> Iterator[str]:
-    """Paths that begin with `word`, of the directory it names; when there is none, paths anywhere
-    below `cwd` whose name contains it, or else has its letters in order, as `filtering` allows.
-    Directories end in a slash."""
-    from alhena.system.ignore import IgnoreRules
-
-    word = word.replace("\\", "")
-    folder, _, name = word.rpartition("/")
-    usual = filtering or FileFilteringSettings()
-    git, gemini = usual.respect_git_ignore, usual.respect_gemini_ignore
-    custom = usual.custom_ignore_file_paths
-    rules = IgnoreRules(cwd, git=git, gemini=gemini, environ=os.environ, custom=custom)
-    count = 0
-    for path in _beginning(cwd, folder, name, rules):
-        yield path
-        count += 1
-        if count == OFFERED:
-            return
-    if not folder and len(name) >= 2 and not count and usual.enable_recursive_file_search:
-        yield from _containing(cwd, name.casefold(), rules, fuzzy=usual.enable_fuzzy_search)
-
-
-def _beginning(cwd: Path, folder: str, name: str, rules: "IgnoreRules") -> Iterator[str]:
-    directory = cwd / os.path.expanduser(folder) if folder else cwd
-    try:
-        with os.scandir(directory) as found:
-            entries = [entry for entry in islice(found, LOOKED_AT) if entry.name.startswith(name)]
-    except OSError:  # nothing to offer there
-        return
-    within = rules.rules_of(directory) if directory.is_relative_to(cwd) else None
-    prefix = f"{folder}/" if folder or name.startswith("/") else ""
-    for entry in sorted(entries, key=attrgetter("name")):
-        if entry.name.startswith(".") and not name.startswith("."):
-            continue
-        try:
-            is_dir = entry.is_dir()
-        except OSError:  # the target of a link is out of reach
-            is_dir = False
-        if within is None or not within.ignores(entry.name, is_dir):
-            yield f"{prefix}{entry.name}{'/' if is_dir else ''}"
-
-
-def _containing(cwd: Path, name: str, rules: "IgnoreRules", *, fuzzy: bool) -> Iterator[str]:
-    from alhena.system.walk import WalkLimits, walk
-
-    start = len(str(cwd).rstrip("/")) + 1
-    in_order = re.compile(".*".join(map(re.escape, name)))
-    near: list[str] = []
-    offered = 0
-    for entry in walk(cwd, rules, limits=WalkLimits(most=LOOKED_AT)):
-        if offered == OFFERED:
-            return
-        found = entry.name.casefold()
-        if name in found:
-            offered += 1
-            yield entry.path[start:]
-        elif fuzzy and len(near) < OFFERED and in_order.search(found):
-            near.append(entry.path[start:])
-    yield from near[: OFFERED - offered]

@@ -7,8 +7,8 @@ import signal
 import termios
 from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager
-from string import ascii_letters, digits
-from typing import TYPE_CHECKING
+from string import ascii_letters, digits, punctuation
+from typing import TYPE_CHECKING, Any
 
 from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.application.current import get_app
@@ -31,7 +31,8 @@ from prompt_toolkit.keys import ALL_KEYS, Keys
 
 from alhena.errors import AlhenaError
 from alhena.frontends.shared.mentions import quoted_path
-from alhena.frontends.terminal.drawing.menu import Panel
+from alhena.frontends.terminal.completion.choice import move_in_list, take_completion
+from alhena.frontends.terminal.dialogs.panel import Panel
 from alhena.frontends.terminal.entry import Entry, save_image
 from alhena.frontends.terminal.keybindings import COMMANDS, Rebinding, changed_keys
 from alhena.system.workspace import current_directory
@@ -124,14 +125,22 @@ class KeyActions:
         finally:
             self._elsewhere -= 1
 
-    def send(self) -> None:
-        """Sends what is in the input line."""
-        text = self._entry.take() if self._entry.buffer.text.strip() else ""
+    def send(self, *, late: bool = False) -> bool:
+        """Sends what is in the input line; `late`: for the end of what runs, and False when nothing
+        does."""
+        if late and (self._person is None or not self._person.working):
+            return False
+        shown = self._entry.buffer.text.strip()
+        text = self._entry.take() if shown else ""
         if self._person is not None:
-            self._person.submit(text)
+            more: dict[str, Any] = {"late": True} if late else {}
+            if text.strip() != shown:
+                more["shown"] = shown
+            self._person.submit(text, **more)
         elif text:
             self._waiting.append(text)
             self._show_waiting(tuple(self._waiting))
+        return True
 
     def take_back(self) -> bool:
         """Puts the last prompt that waits into the input line; False when there is none."""
@@ -179,11 +188,11 @@ class KeyActions:
 
     def leave(self, why: str = "") -> None:
         """Ends the program and prints `why`."""
-        self._left = True
         if self._person is None:
+            self._left = True
             self._close()
-        else:
-            self._person.leave(why)
+        elif self._person.leave(why) is not False:
+            self._left = True
             self._panel.dismiss()
 
     def kill(self) -> None:
@@ -266,43 +275,76 @@ _EDITING_KEYS = (
 """Keys for typing, except those of a menu."""
 
 
-def input_keys(hands: KeyActions, entry: Entry, panel: Panel) -> KeyBindings:
-    """The keys of the input line, which count while there is no question."""
+def writing_filter(panel: Panel) -> Filter:
+    """True where keys edit the input line."""
+    return Condition(lambda: panel.asking or not panel.open) & ~is_searching
+
+
+def list_keys(hands: KeyActions, panel: Panel) -> KeyBindings:
+    """The keys of an open list of completions, but for Enter, and Tab, which opens one, or keeps a
+    prompt for the end of what runs."""
     keys = KeyBindings()
-    writing = Condition(lambda: not panel.open) & ~is_searching
+    writing = writing_filter(panel)
+
+    @keys.add("escape", filter=writing & has_completions)
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.cancel_completion()
+
+    @keys.add("tab", filter=writing & ~vi_navigation_mode)
+    def _(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.complete_state is None:
+            word = buffer.document.text_before_cursor.rpartition(" ")[2]
+            kept = buffer.text.strip() and word[:1] not in ("/", "@") and hands.send(late=True)
+            if not kept:
+                buffer.start_completion()
+        elif not take_completion(buffer, later=True):
+            buffer.cancel_completion()
+
+    def move(step: int) -> Callable[[KeyPressEvent], None]:
+        return lambda event: move_in_list(event.current_buffer, step)
+
+    for key, step in {"up": -1, "c-p": -1, "s-tab": -1, "down": 1, "c-n": 1}.items():
+        keys.add(key, filter=writing & has_completions)(move(step))
+    return keys
+
+
+def input_keys(hands: KeyActions, entry: Entry, panel: Panel) -> KeyBindings:
+    """The keys of the input line. At a question they edit what is written there, and Enter sends
+    it as a prompt of its own."""
+    keys = KeyBindings()
+    writing = writing_filter(panel)
+    alone = Condition(lambda: not panel.open) & ~is_searching
 
     @keys.add("enter", filter=writing)
     def _(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
-        state = buffer.complete_state
-        if state is not None and state.current_completion is not None:
-            buffer.apply_completion(state.current_completion)
-        elif buffer.document.current_line_before_cursor.endswith(CONTINUED):
+        if take_completion(buffer):
+            return
+        if buffer.document.current_line_before_cursor.endswith(CONTINUED):
             buffer.delete_before_cursor()
             buffer.newline(copy_margin=False)
         else:
             hands.send()
+            panel.pause()
 
     @keys.add("escape", "enter", filter=writing)
     @keys.add("c-j", filter=writing)
     def _(event: KeyPressEvent) -> None:
         event.current_buffer.newline(copy_margin=False)
 
-    keys.add("escape", filter=writing & vi_insert_mode & ~has_completions)(_leave_insert_mode)
+    keys.add("escape", filter=alone & vi_insert_mode & ~has_completions)(_leave_insert_mode)
 
-    @keys.add("escape", filter=writing & (~vi_insert_mode | has_completions))
-    def _(event: KeyPressEvent) -> None:
-        if event.current_buffer.complete_state is not None:
-            event.current_buffer.cancel_completion()
-        else:
-            hands.escape()
+    @keys.add("escape", filter=alone & ~vi_insert_mode & ~has_completions)
+    def _(_event: KeyPressEvent) -> None:
+        hands.escape()
 
     def escape_then_typed(event: KeyPressEvent) -> None:
         """Esc and a character right after it: with nothing to edit, that is not one key."""
         hands.escape(alone=False)
         event.current_buffer.insert_text(event.data)
 
-    typing = writing & ~vi_mode
+    typing = alone & ~vi_mode
     empty = typing & Condition(lambda: not entry.buffer.text)
     for char in AFTER_ESCAPE:
         keys.add("escape", char, filter=empty)(escape_then_typed)
@@ -316,8 +358,8 @@ def input_keys(hands: KeyActions, entry: Entry, panel: Panel) -> KeyBindings:
     def _(event: KeyPressEvent) -> None:
         event.current_buffer.delete_before_cursor(len(entry.mark_before()))
 
-    @keys.add("c-g", filter=writing)
-    @keys.add("c-x", "c-e", filter=writing)
+    @keys.add("c-g", filter=alone)
+    @keys.add("c-x", "c-e", filter=alone)
     def _(_event: KeyPressEvent) -> None:
         hands.edit()
 
@@ -342,7 +384,7 @@ def session_keys(
     def _(_event: KeyPressEvent) -> None:
         hands.leave()
 
-    @keys.add("up", filter=writing & empty)
+    @keys.add("up", filter=writing & empty & ~has_completions)
     def _(event: KeyPressEvent) -> None:
         if not hands.take_back():
             event.current_buffer.auto_up(count=event.arg)
@@ -365,9 +407,9 @@ def session_keys(
 
     @keys.add("c-z")
     def _(_event: KeyPressEvent) -> None:
-        panel.hide()
+        panel.set_away(away=True)
         suspended = asyncio.ensure_future(run_in_terminal(lambda: os.kill(0, signal.SIGTSTP)))
-        suspended.add_done_callback(lambda _: panel.show())
+        suspended.add_done_callback(lambda _: panel.set_away(away=False))
 
     @keys.add(Keys.Vt100MouseEvent)
     def _(_event: KeyPressEvent) -> None:
@@ -382,20 +424,10 @@ def session_keys(
 
 
 def menu_keys(panel: Panel) -> KeyBindings:
-    """The keys of a menu: those that move, and characters."""
+    """The keys of a menu with search, which has the focus: those that move, and characters."""
     keys = KeyBindings()
-
-    def bound(name: str) -> Callable[[KeyPressEvent], None]:
-        return lambda _event: panel.key(name)
-
-    def wrote(_event: KeyPressEvent) -> None:
-        panel.words("")
-
     for key, name in _MENU_KEYS.items():
-        keys.add(key)(bound(name))
-
-    for key in _EDITING_KEYS:
-        keys.add(key)(wrote)
+        keys.add(key)(_menu_key(panel, name))
 
     @keys.add("backspace")
     def _(_event: KeyPressEvent) -> None:
@@ -412,7 +444,57 @@ def menu_keys(panel: Panel) -> KeyBindings:
 
     @keys.add(Keys.BracketedPaste)
     def _(event: KeyPressEvent) -> None:
-        """Ignores a paste: it is not an answer."""
+        """A paste is words to search for."""
+        panel.words(event.data)
+
+    return keys
+
+
+def _menu_key(panel: Panel, name: str) -> Callable[[KeyPressEvent], None]:
+    return lambda _event: panel.key(name)
+
+
+def question_keys(panel: Panel) -> KeyBindings:
+    """The keys of a question above the input line, which has the focus: those that may be
+    answers."""
+    keys = KeyBindings()
+    asking = Condition(lambda: panel.asking) & ~is_searching
+    begun = asking & Condition(lambda: bool(panel.begun))
+    free = asking & (
+        Condition(lambda: bool(panel.begun))
+        | Condition(lambda: panel.aimed or not panel.has_draft())
+    )
+
+    def end_key(_event: KeyPressEvent) -> None:
+        panel.words("")
+
+    empty = Condition(lambda: bool(panel.begun)) | Condition(lambda: not panel.has_draft())
+    where = {"enter": asking & empty, "space": free, "escape": asking & ~has_completions}
+    for key, name in _MENU_KEYS.items():
+        keys.add(key, filter=where.get(name, asking & ~has_completions))(_menu_key(panel, name))
+    for char in ascii_letters + digits + punctuation:  # also where each is a command of vi
+        keys.add(char, filter=free)(_menu_key(panel, char))
+    for key in _EDITING_KEYS:
+        keys.add(key, filter=begun)(end_key)
+
+    @keys.add(Keys.Any, filter=free)
+    def _(event: KeyPressEvent) -> None:
+        if event.data.isprintable():
+            panel.key(event.data)
+
+    @keys.add("backspace", filter=begun)
+    def _(_event: KeyPressEvent) -> None:
+        panel.erase()
+
+    def escape_then_typed(event: KeyPressEvent) -> None:
+        panel.key("escape")
+        event.current_buffer.insert_text(event.data)
+
+    for char in AFTER_ESCAPE:
+        keys.add("escape", char, filter=asking & ~vi_mode)(escape_then_typed)
+
+    @keys.add(Keys.BracketedPaste, filter=asking)
+    def _(event: KeyPressEvent) -> None:
         panel.words(event.data)
 
     return keys

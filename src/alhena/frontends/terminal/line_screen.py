@@ -4,15 +4,16 @@ comes, what is typed is read line by line."""
 import asyncio
 import os
 from codecs import getincrementaldecoder
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from select import select
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from alhena.frontends.terminal.drawing.lines import BAR, Block, Lines, fold_line, plain
-from alhena.frontends.terminal.drawing.menu import ALONE, LOOK, PAUSE, Menu, MenuOption, find_option
+from alhena.frontends.terminal.dialogs.panel import ALONE, LOOK, PAUSE
+from alhena.frontends.terminal.drawing.lines import BAR, Block, Line, Lines, fold_line, plain
+from alhena.frontends.terminal.drawing.menu import Menu, MenuOption, find_option
 from alhena.frontends.terminal.drawing.screen import FootStatus
 from alhena.frontends.terminal.drawing.view import View
 
@@ -132,6 +133,11 @@ class LineScreen:
         if self._headings and part != self._part:
             self._part = part
             self._write(f"{part}\n" if part else "")
+
+    def themes(self, custom: Mapping[str, Any]) -> Mapping[str, tuple[Line, ...]]:
+        """As `Screen.themes`: plain lines have no colours."""
+        del custom
+        return {}
 
     def show_status(self, status: FootStatus) -> None:
         """There is no place for it."""

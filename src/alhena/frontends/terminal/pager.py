@@ -23,8 +23,8 @@ from prompt_toolkit.styles import BaseStyle
 from prompt_toolkit.widgets import SearchToolbar
 
 from alhena.display_text import one_line
+from alhena.frontends.terminal.dialogs.panel import Panel
 from alhena.frontends.terminal.drawing.call_result import PagerBlocks
-from alhena.frontends.terminal.drawing.menu import Panel
 
 
 class Pager:
@@ -135,12 +135,12 @@ class PagerOpener:
         self._task.add_done_callback(self._return)
 
     async def _run(self, pages: PagerBlocks) -> None:
-        self._panel.hide()
+        self._panel.set_away(away=True)
         async with in_terminal():
             await Pager(pages, self._terminal, self._style()).run()
 
     def _return(self, task: "asyncio.Task[None]") -> None:
         self._task = None
-        self._panel.show()
+        self._panel.set_away(away=False)
         if not task.cancelled():
             task.result()

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from alhena.display_text import one_line
 from alhena.frontends.shared.listings import count_noun
@@ -21,6 +21,7 @@ class PromptQueue:
         self.kept = self.to_ask = False
         self._changed = changed
         self._texts: deque[str] = deque()
+        self._late: set[str] = set()
         self._due = asyncio.Event()
         self._idle = False
         self._closed = False
@@ -30,9 +31,27 @@ class PromptQueue:
         """All that wait; not the first one when nothing runs and it is due."""
         return tuple(self._texts)[self._idle and not self.kept :]
 
-    def add(self, text: str, *, command: bool = False) -> None:
+    @property
+    def soon(self) -> bool:
+        """True when the last one may go in before the run has ended."""
+        return bool(self._texts) and not self.kept and self._is_soon(self._texts[-1])
+
+    def take_soon(self) -> list[str]:
+        """Removes and returns the prompts that may go in while something runs."""
+        taken: list[str] = []
+        while self._texts and not self.kept and self._is_soon(self._texts[0]):
+            taken.append(self._texts.popleft())
+        if taken:
+            self._keep(kept=False)
+        return taken
+
+    def _is_soon(self, text: str) -> bool:
+        return text[:1] not in "/!" and "@" not in text and text not in self._late
+
+    def add(self, text: str, *, command: bool = False, late: bool = False) -> None:
         """Appends a prompt; "" only sends what was kept. A command goes before kept prompts, which
-        stay."""
+        stay. `late`: it waits until the run has ended."""
+        (self._late.add if late else self._late.discard)(text)
         if command and self.kept:
             self._texts.appendleft(text)
             self._due.set()
@@ -72,7 +91,7 @@ class PromptQueue:
         self.to_ask = False
         count = count_noun(len(self._texts), "prompt")
         options = (
-            MenuOption(label=f"Send now: {one_line(self._texts[0], SHOWN)}", key="s"),
+            MenuOption(label=_send_words(self._texts), key="y"),
             MenuOption(label="Keep", detail=hint, key="k"),
             MenuOption(label="Discard", key="d"),
         )
@@ -88,3 +107,13 @@ class PromptQueue:
         else:
             self._due.clear()
         self._changed()
+
+
+def _send_words(texts: Sequence[str]) -> str:
+    match len(texts):
+        case 1:
+            return f"Send now: {one_line(texts[0], SHOWN)}"
+        case 2:
+            return "Send both now"
+        case count:
+            return f"Send all {count} now"

@@ -26,7 +26,7 @@ async def rewind(context: "Conversation", _rest: str) -> list[Line]:
     saved = context.agent.checkpoints.conversations
     prompts = await saved.prompts()
     if not prompts:
-        return [line("Nothing to rewind: nothing was said yet.")]
+        return [line("Nothing to rewind.")]
     cwd = context.toolset.workspace.cwd
     newest = tuple(_prompt_option(each, cwd) for each in reversed(prompts))
     picked = await context.screen.choose(Menu(title="Rewind to before", options=newest, search=""))
@@ -103,8 +103,8 @@ async def _fork(
     text = prompts[at].text
     context.screen.draft(text)
     lines = [
-        line(f"Rewound to before: {one_line(text, TITLE)}", "bold"),
-        line(f"The conversation as it was: alhena --resume {before}", "dim"),
+        line(f'Back before "{one_line(text, TITLE)}"', "bold"),
+        line(f"Previous branch: alhena --resume {before}", "dim"),
     ]
     if not context.keys:
         lines += [line("The prompt was:"), *(line(each) for each in text.split("\n"))]

@@ -18,7 +18,7 @@ from alhena.system.workspace import current_directory
 
 if TYPE_CHECKING:
     from alhena.frontends.terminal.app import TerminalScreen
-    from alhena.frontends.terminal.entry import PromptCompleter
+    from alhena.frontends.terminal.completion.completer import PromptCompleter
     from alhena.frontends.terminal.keys import KeyActions
     from alhena.frontends.terminal.line_screen import LineScreen
 
@@ -126,7 +126,8 @@ async def _with_prompt(arguments: RunArguments) -> int:
     from prompt_toolkit.output.vt100 import Vt100_Output
 
     from alhena.frontends.terminal.app import TerminalScreen
-    from alhena.frontends.terminal.entry import PromptCompleter, PromptHistory
+    from alhena.frontends.terminal.completion.completer import PromptCompleter
+    from alhena.frontends.terminal.entry import PromptHistory
     from alhena.frontends.terminal.looks.theme import BackgroundInput
 
     cwd = current_directory()
@@ -150,6 +151,7 @@ async def _with_prompt(arguments: RunArguments) -> int:
         ),
         history=PromptHistory(os.environ, cwd, warn),
         completer=completer,
+        prepare=completer.prepare,
     )
     with signals(screen.hands) as caught:
         code = await _sit(arguments, screen, completer)
@@ -182,7 +184,7 @@ async def _sit(
         return SharedConsole(screen, use, *files, attach_winch_signal_handler)
 
     def attach(conversation: Conversation) -> None:
-        completer.prompts = conversation.prompts.names
+        completer.session = conversation
         completer.filtering = conversation.folder.place.settings.context.file_filtering
         screen.pager.pages = conversation.pages
         hands.attach(conversation)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from alhena.session.store import SessionSummary
 
 USAGE = (
-    "It is /chat list, /chat save NAME [--replace], /chat resume NAME, /chat delete NAME or "
+    "Usage: /chat list, /chat save NAME [--replace], /chat resume NAME, /chat delete NAME or "
     "/chat share [FILE.md|.json|.html]."
 )
 _REPLACE = "--replace"
@@ -56,11 +56,14 @@ async def chat(context: "Conversation", rest: str) -> list[Line]:
 def _saved_lines(saved: "SavedConversations") -> list[Line]:
     tags = saved.all()
     if not tags:
-        return [line("No conversations are saved. To save this one: /chat save NAME")]
-    head = f"{count_noun(len(tags), 'saved conversation')}, the oldest first"
+        return [line("No saved conversations. Save this one with /chat save NAME")]
+    head = f"{count_noun(len(tags), 'saved conversation')}, newest first"
     return [
         line(head, "bold"),
-        *(line(escaped(f"  {tag.name}  {tag.saved[:16]}  {one_line(tag.title)}")) for tag in tags),
+        *(
+            line(escaped(f"  {tag.name}  {tag.saved[:16]}  {one_line(tag.title)}"))
+            for tag in reversed(tags)
+        ),
     ]
 
 
@@ -119,7 +122,7 @@ def _quoted(name: str) -> str:
 
 
 _USAGE = (
-    "It is /mcp, /mcp desc, /mcp schema, /mcp refresh, /mcp auth NAME, "
+    "Usage: /mcp, /mcp desc, /mcp schema, /mcp refresh, /mcp auth NAME, "
     "/mcp enable NAME or /mcp disable NAME [--session]."
 )
 
@@ -196,12 +199,16 @@ async def restore(context: "Conversation", rest: str) -> list[Line]:
     if not name:
         found = context.agent.checkpoints.list()
         if not found:
-            return [line("No checkpoints. Setting general.checkpointing.enabled makes them.")]
+            return [
+                line(
+                    "No checkpoints. Turn them on with /settings general.checkpointing.enabled true"
+                )
+            ]
         head = line(
-            f"{count_noun(len(found), 'checkpoint')}, the oldest first; /restore NAME goes back",
+            f"{count_noun(len(found), 'checkpoint')}, newest first; /restore NAME goes back",
             "bold",
         )
-        return [head, *(line(escaped(each)) for each in checkpoint_lines(found))]
+        return [head, *(line(escaped(each)) for each in reversed(checkpoint_lines(found)))]
     restored = await context.agent.checkpoints.restore(name)
     lines = [line(f"Back at {escaped(restored.name)}.", "bold"), *_restored_lines(restored)]
     if restored.proposed:
@@ -250,13 +257,19 @@ async def model(context: "Conversation", rest: str) -> list[Line]:
     saved = PERSIST in words
     names = [word for word in words if word != PERSIST]
     if len(names) > 1 or (saved and not names):
-        return [line(f"It is /model, or /model set NAME [{PERSIST}].", "error")]
+        return [line(f"Usage: /model, or /model set NAME [{PERSIST}]", "error")]
     if not names:
         picked = await _pick_model(context)
         if picked is None:
             return []
         names, saved = [picked[0]], picked[1]
-    name = names[0]
+    name: str | None = names[0]
+    if words and (near := near_model(names[0])) is not None:
+        from alhena.frontends.terminal.setting_commands import confirm_near
+
+        name = await confirm_near(context.screen, "model", one_line(names[0], 60), near)
+    if name is None:
+        return [line("Nothing changed.")]
     lines: list[Line] = []
     if saved:
         environ = context.folder.place.environ
@@ -266,9 +279,6 @@ async def model(context: "Conversation", rest: str) -> list[Line]:
     await switch_model(context.agent, name)
     context.folder.model = name
     context.show_status()
-    near = near_model(name) if words else None
-    if near is not None:
-        lines.append(line(f"! No known model has this name. Did you mean {near}?", "warning"))
     return [line(f"Model: {one_line(context.identity[1])}."), *lines]
 
 
@@ -325,7 +335,7 @@ async def resume(context: "Conversation", rest: str) -> list[Line]:
         sessions = await asyncio.to_thread(store.summaries)
         sessions = [each for each in reversed(sessions) if each.session_id != now][:MAX_SESSIONS]
         if not sessions:
-            return [line("There are no earlier sessions of this project.")]
+            return [line("No earlier sessions of this project.")]
         options = await asyncio.to_thread(lambda: tuple(map(_session_option, sessions)))
         picked = await context.screen.choose(
             Menu(title="Resume a session", options=options, search="")

@@ -1,5 +1,6 @@
 """The start of a session at a terminal: questions about the folder and access, then the session."""
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from alhena.agent.toolset.options import People, SessionSpec
 from alhena.commands import sources_of
 from alhena.config.effective_settings import Place
 from alhena.config.home import config_home
+from alhena.config.settings import UiSettings
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
 from alhena.frontends.shared.arguments import RunArguments
@@ -21,17 +23,20 @@ from alhena.frontends.shared.current_settings import (
     refused_mode,
     save_choices,
     session_options,
+    with_checkpoints,
 )
 from alhena.frontends.terminal.console import ConsoleFactory
-from alhena.frontends.terminal.conversation import Conversation
-from alhena.frontends.terminal.drawing.lines import line
+from alhena.frontends.terminal.conversation import Conversation, shorten_path
+from alhena.frontends.terminal.drawing.lines import Line, line
 from alhena.frontends.terminal.drawing.screen import Screen
 from alhena.models.catalogue import DEMO, is_foreign_model
 from alhena.models.providers.select import auth_type, is_demo, login_files
 from alhena.system.errors import printable
 from alhena.version import __version__
 
-_TIP = "/help lists commands and keys"
+_TIP = "? shows the keys, /help lists commands and keys"
+_CHECKPOINTS = ("general", "checkpointing", "enabled")
+_DEMO = "Demo mode: answers come from fixed rules, not a model. /auth connects a model."
 
 
 def _place(arguments: RunArguments) -> Place:
@@ -83,14 +88,16 @@ async def converse(
         else:
             from alhena.frontends.terminal.access_dialog import ask_access
 
-            arguments = await ask_access(arguments, place, screen, conversation.print)
+            given = await ask_access(arguments, place, screen, conversation.print)
+            if given is None:
+                screen.close()
+                return
+            arguments = given
             place = folder.reread()
     async with _agent(arguments, conversation) as agent:
         ui = place.settings.ui
         conversation.view = conversation.view.with_looks(ui)
-        parts = ("" if ui.hide_banner else f"alhena {__version__}", "" if ui.hide_tips else _TIP)
-        if greeting := "  ".join(filter(None, parts)):
-            conversation.print([line(greeting, "dim")])
+        conversation.print(_welcome_lines(agent, ui))
         words = refused_mode(arguments, place)
         conversation.print([line(f"! {each}", "warning") for each in words])
         words = "" if ui.hide_context_summary else _memory_words(agent, place)
@@ -110,6 +117,21 @@ async def converse(
         if arguments.prompt_interactive:
             conversation.submit(arguments.prompt_interactive, early=True)
         await conversation.run(agent, attach, ide=place.settings.ide.enabled)
+
+
+def _welcome_lines(agent: SessionRunner, ui: UiSettings) -> list[Line]:
+    """The directory, the model that answers, and the way to help."""
+    lines: list[str] = []
+    if not ui.hide_banner:
+        lines.append(
+            f"alhena {__version__} in {shorten_path(agent.toolset.workspace.cwd, os.environ)}"
+        )
+        lines.append(
+            _DEMO if is_demo(agent.model) else f"Model {one_line(agent.model)} (/model changes it)"
+        )
+    if not ui.hide_tips:
+        lines.append(_TIP)
+    return [line(each, "dim") for each in lines]
 
 
 def _memory_words(agent: SessionRunner, place: Place) -> str:
@@ -158,6 +180,11 @@ def _name_idle(place: Place, conversation: Conversation, *, keys: bool) -> None:
 def _agent(arguments: RunArguments, conversation: Conversation) -> SessionRunner:
     def options() -> SessionSpec:
         asked = session_options(arguments, conversation.folder.place, attended=True)
+        if not any(each.says(_CHECKPOINTS) for each in asked.place.layers):
+            kept = with_checkpoints(asked.place.settings)
+            asked = msgspec.structs.replace(
+                asked, place=msgspec.structs.replace(asked.place, settings=kept)
+            )
         return msgspec.structs.replace(
             asked,
             place=msgspec.structs.replace(
@@ -167,7 +194,10 @@ def _agent(arguments: RunArguments, conversation: Conversation) -> SessionRunner
                 asked.model, name=conversation.folder.model or asked.model.name
             ),
             people=People(
-                approve=conversation.approve, ask=conversation.ask, edit=conversation.edit
+                approve=conversation.approve,
+                ask=conversation.ask,
+                edit=conversation.edit,
+                interject=conversation.interject,
             ),
             client=msgspec.structs.replace(
                 asked.client,

@@ -4,6 +4,7 @@ import os
 import platform
 import re
 from collections.abc import Callable, Iterable, Iterator
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
@@ -37,6 +38,7 @@ from alhena.wire.content import Content, Part
 
 if TYPE_CHECKING:
     from alhena.frontends.terminal.conversation import Conversation
+    from alhena.frontends.terminal.drawing.screen import Screen
 
 CONTEXT = 2
 """Contents that each session begins with."""
@@ -52,7 +54,7 @@ async def authenticate(context: "Conversation", _rest: str) -> list[Line]:
     from alhena.frontends.terminal.access_dialog import change_access
 
     if not await change_access(context.folder.place, context.screen, context.print):
-        return [line("Nothing is changed.")]
+        return [line("Nothing changed.")]
     context.folder.reread()
     context.folder.model = ""
     return await context.begin_again()
@@ -145,10 +147,8 @@ async def todos(context: "Conversation", _rest: str) -> list[Line]:
         for part in reversed(content.parts):
             call = part.function_call
             if call is not None and call.name == "write_todos":
-                return task_lines((call.args or {}).get("todos", [])) or [
-                    line("The list of tasks is empty.")
-                ]
-    return [line("There is no list of tasks.")]
+                return task_lines((call.args or {}).get("todos", [])) or [line("No tasks.")]
+    return [line("No tasks. The model lists them for longer work.")]
 
 
 async def show(context: "Conversation", rest: str) -> list[Line]:
@@ -173,7 +173,7 @@ async def directory(context: "Conversation", rest: str) -> list[Line]:
     if what in ("", "show"):
         return [line(one_line(str(root))) for root in workspace.roots]
     if what != "add" or not given.strip():
-        return [line("It is /directory show or /directory add DIR.", "error")]
+        return [line("Usage: /directory show, or /directory add DIR", "error")]
     path = _directory(workspace.cwd, given.strip())
     if path in workspace.roots:
         return [line("It belongs to the workspace already.")]
@@ -201,7 +201,11 @@ async def settings(context: "Conversation", rest: str) -> list[Line]:
     """/settings [WORD | KEY VALUE | reset KEY]: a menu of settings (those with WORD in their
     names), or one that is set or removed. Raises ConfigError."""
     words = rest.split(None, 1)
-    kinds = dict(_settable(Settings))
+    if words == ["ui.theme"]:
+        return await theme(context, "")
+    if len(words) == 2 and words[0] == "ui.theme":
+        return await theme(context, words[1])
+    kinds = setting_kinds()
     place = context.folder.place
     if len(words) == 2 and words[0] == "reset" and words[1].strip() in kinds:
         return _reset(context, words[1].strip())
@@ -212,17 +216,20 @@ async def settings(context: "Conversation", rest: str) -> list[Line]:
         return [line(f"No setting has {one_line(rest.strip())!r} in its name.", "error")]
     options = tuple(
         MenuOption(
-            label=f"{key}: {_value_text(_at(place.settings, key))}", detail=_layer(place, key)
+            label=f"{key}: {_value_text(_at(place.settings, key))}",
+            detail=f"({_layer(place, key)})",
         )
         for key in wanted
     )
     picked = await context.screen.choose(Menu(title="Which setting?", options=options, search=""))
     key = wanted[min(picked)] if picked else ""
-    return await _change(context, key, kinds[key]) if key else [line("Nothing is changed.")]
+    return await _change(context, key, kinds[key]) if key else [line("Nothing changed.")]
 
 
 async def _change(context: "Conversation", key: str, kind: Any) -> list[Line]:
     """Asks for the value of a setting."""
+    if key == "ui.theme":
+        return await theme(context, "")
     place, values = context.folder.place, _choices(kind)
     options = [MenuOption(label=_value_text(each)) for each in values] or [
         MenuOption(label="Another value")
@@ -239,13 +246,69 @@ async def _change(context: "Conversation", key: str, kind: Any) -> list[Line]:
         return _set(context, key, values[min(chosen)])
     now = _value_text(_at(place.settings, key))
     text = await context.screen.ask_text(f"{key}:", now) if chosen else None
-    return _set(context, key, _value(kind, text)) if text else [line("Nothing is changed.")]
+    return _set(context, key, _value(kind, text)) if text else [line("Nothing changed.")]
 
 
 def _layer(place: Place, key: str) -> str:
-    """The layer that a value comes from, `default` where no file has it."""
+    """The layer that a value comes from, `built-in` where no file has it."""
     path = tuple(key.split("."))
-    return next((each.kind for each in reversed(place.layers) if each.says(path)), "default")
+    return next((each.kind for each in reversed(place.layers) if each.says(path)), "built-in")
+
+
+async def theme(context: "Conversation", rest: str) -> list[Line]:
+    """/theme [NAME]: a list of the themes, or the one of a name, saved for the user."""
+    ui, name = context.folder.place.settings.ui, one_line(rest.strip(), 60)
+    themes = context.screen.themes(ui.custom_themes)
+    known = {each.casefold(): each for each in themes}
+    if name and themes and name.casefold() not in known:
+        near = get_close_matches(name.casefold(), known, n=1, cutoff=NEAR)
+        if not near:
+            return [line(f"No theme {name}. /theme lists them.", "error")]
+        name = await confirm_near(context.screen, "theme", name, known[near[0]]) or ""
+    elif name:
+        name = known.get(name.casefold(), name)
+    elif themes:
+        now = ui.theme or ""
+        options = tuple(
+            MenuOption(label=each, detail="current" if each == now else "", sample=sample)
+            for each, sample in themes.items()
+        )
+        selected = list(themes).index(now) if now in themes else 0
+        menu = Menu(title="Theme", options=options, selected=selected, search="")
+        picked = await context.screen.choose(menu)
+        name = options[min(picked)].label if picked else ""
+    return _set(context, "ui.theme", name) if name else [line("Nothing changed.")]
+
+
+NEAR = 0.6
+"""Least similarity of a misspelling to the name that is meant."""
+
+
+async def confirm_near(screen: "Screen", kind: str, name: str, near: str) -> str | None:
+    """Asks what was meant by a name that is not known: the near one, or the name as it is; None for
+    neither."""
+    options = (
+        MenuOption(label=f"Yes, use {near}"[:LABEL], key="y"),
+        MenuOption(label=f"Use {name} as written"[:LABEL], key="u"),
+        MenuOption(label="No, change nothing", key="n"),
+    )
+    title = f"Unknown {kind} {name}. Did you mean {near}?"
+    picked = await screen.choose(Menu(title=title, options=options, escape="change nothing"))
+    return (near, name, None)[min(picked)] if picked else None
+
+
+LABEL = 60
+"""Characters of an answer."""
+
+
+def setting_kinds() -> dict[str, Any]:
+    """The settings with plain values, and the types of these."""
+    return dict(_settable(Settings))
+
+
+def setting_choices(key: str) -> tuple[str, ...]:
+    """The values that a setting may have, where there are few."""
+    return tuple(map(_value_text, _choices(setting_kinds().get(key))))
 
 
 def _settable(kind: type[Section], above: str = "") -> Iterator[tuple[str, Any]]:

@@ -6,7 +6,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from alhena.http.client import Timeouts
 from alhena.http.connect import Endpoint, endpoint_from
 from alhena.models.catalogue import LEAST_OUTPUT, ClaudeInfo, claude_info, foreign_name
 from alhena.models.errors import RequestRejectedError
@@ -21,7 +20,7 @@ from alhena.models.providers.foreign import (
     tool_names,
     unreadable,
 )
-from alhena.models.service import FixedAccess, HttpService
+from alhena.models.service import FixedAccess, HttpService, ServiceOptions
 from alhena.wire.conformance.repair import without_idle_calling
 from alhena.wire.content import MODEL, USER, Content, Part, encode_value
 from alhena.wire.dialects import anthropic
@@ -41,6 +40,7 @@ from alhena.wire.request import (
     GenerateContentRequest,
     GenerationConfig,
     ThinkingConfig,
+    merge_extra,
 )
 from alhena.wire.response import GenerateContentResponse
 
@@ -235,7 +235,7 @@ class AnthropicApi(WithoutEmbeddings):
         *,
         bearer: str = "",
         environ: Mapping[str, str] | None = None,
-        timeouts: Timeouts | None = None,
+        connection: ServiceOptions = ServiceOptions(),  # noqa: B008  it is frozen
         cache: anthropic.CacheTime | None = "5m",
     ) -> None:
         """`bearer`: a token sent instead of, or beside, the key. `cache`: the time for which the
@@ -250,8 +250,8 @@ class AnthropicApi(WithoutEmbeddings):
             endpoint,
             FixedAccess(access, f"Set ANTHROPIC_API_KEY to a valid key ({KEY_PAGE})."),
             environ=environ,
-            timeouts=timeouts,
-            headers={"anthropic-version": VERSION},
+            timeouts=connection.timeouts,
+            headers={"anthropic-version": VERSION, **connection.headers},
         )
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
@@ -369,13 +369,14 @@ class AnthropicApi(WithoutEmbeddings):
         messages = without_blanks(body["messages"])
         if messages and messages[-1]["role"] != USER and not claude_info(model).takes_prefill:
             messages.append({"role": USER, "content": [{"type": "text", "text": CONTINUE}]})
-        return body | {"messages": messages}
+        return merge_extra(body | {"messages": messages}, request.config.extra)
 
 
 def anthropic_from(
     environ: Mapping[str, str],
     base_url: str | None = None,
     cache: anthropic.CacheTime | None = "5m",
+    connection: ServiceOptions = ServiceOptions(),  # noqa: B008  it is frozen
 ) -> AnthropicApi:
     """Builds the service from the environment, at `base_url` if given.
 
@@ -389,7 +390,14 @@ def anthropic_from(
     key = environ.get("ANTHROPIC_API_KEY", "").strip()
     if key or not token:
         key = foreign_key(environ, "ANTHROPIC_API_KEY", endpoint, KEY_PAGE)
-    return AnthropicApi(endpoint, key, bearer=token, environ=environ, cache=cache)
+    return AnthropicApi(
+        endpoint,
+        key,
+        bearer=token,
+        environ=environ,
+        connection=connection,
+        cache=cache,
+    )
 
 
 def _is_last(event: dict[str, Any] | None) -> bool:

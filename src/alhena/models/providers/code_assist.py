@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import aclosing
 
 from alhena.config.settings import OAuthSettings
-from alhena.http.client import Timeouts
 from alhena.http.connect import Endpoint
 from alhena.models.auth.store import LoginFiles
 from alhena.models.auth.tokens import LoopLock
@@ -19,7 +18,7 @@ from alhena.models.providers.code_assist_setup import (
     user_quota,
 )
 from alhena.models.quota import SHARED
-from alhena.models.service import Access
+from alhena.models.service import Access, ServiceOptions
 from alhena.wire.encode import (
     EncodedContent,
     decode_count_tokens,
@@ -95,7 +94,7 @@ def code_assist(
     access: Access,
     *,
     tell: Callable[[str], None] | None = None,
-    timeouts: Timeouts | None = None,
+    connection: ServiceOptions = ServiceOptions(),  # noqa: B008  it is frozen
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> CodeAssistGenerator:
     """Builds Code Assist for the endpoint and project of the environment.
@@ -107,7 +106,7 @@ def code_assist(
     """
     project = project_from(environ)
     tip = "" if project else SHARED
-    service = CodeAssistService(environ, access, timeouts=timeouts, quota_tip=tip)
+    service = CodeAssistService(environ, access, connection=connection, quota_tip=tip)
     setup = AccountSetup(service, project, tell=tell, sleep=sleep)
     return CodeAssistGenerator(service, setup)
 
@@ -127,6 +126,7 @@ def for_login(
     environ: Mapping[str, str],
     files: LoginFiles | None,
     settings: OAuthSettings,
+    connection: ServiceOptions = ServiceOptions(),  # noqa: B008  it is frozen
     *,
     tell: Tell | None = None,
 ) -> CodeAssistGenerator:
@@ -134,12 +134,19 @@ def for_login(
     notices for a new user. Raises CredentialsError when not signed in, ConfigError."""
     from alhena.models.auth.login import signed_in
 
-    return code_assist(environ, signed_in(environ, files, settings, warn=tell).access(), tell=tell)
+    access = signed_in(environ, files, settings, warn=tell).access()
+    return code_assist(environ, access, tell=tell, connection=connection)
 
 
-def for_machine(environ: Mapping[str, str], *, tell: Tell | None = None) -> CodeAssistGenerator:
+def for_machine(
+    environ: Mapping[str, str],
+    connection: ServiceOptions = ServiceOptions(),  # noqa: B008  it is frozen
+    *,
+    tell: Tell | None = None,
+) -> CodeAssistGenerator:
     """Code Assist for this machine's credentials (compute-default-credentials, cloud-shell), by
     default from the metadata server. Raises CredentialsError, ConfigError."""
     from alhena.models.auth.adc import default_credentials
 
-    return code_assist(environ, default_credentials(environ, metadata=True).access(), tell=tell)
+    access = default_credentials(environ, metadata=True).access()
+    return code_assist(environ, access, tell=tell, connection=connection)

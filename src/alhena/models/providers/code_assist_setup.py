@@ -9,7 +9,6 @@ from urllib.parse import quote
 import msgspec
 
 from alhena.errors import ConfigError, ModelError
-from alhena.http.client import Timeouts
 from alhena.http.connect import parse_endpoint, parse_headers
 from alhena.http.exchange import Body
 from alhena.models.errors import (
@@ -19,7 +18,7 @@ from alhena.models.errors import (
     RequestRejectedError,
     ValidationRequiredError,
 )
-from alhena.models.service import Access, HttpService, parse_version
+from alhena.models.service import Access, HttpService, ServiceOptions, parse_version
 from alhena.values import Value
 from alhena.wire.content import encode_value
 from alhena.wire.errors import DecodeError
@@ -241,7 +240,7 @@ class CodeAssistService:
         environ: Mapping[str, str],
         access: Access,
         *,
-        timeouts: Timeouts | None = None,
+        connection: ServiceOptions = ServiceOptions(),  # noqa: B008  it is frozen
         quota_tip: str = "",
     ) -> None:
         given = environ.get("CODE_ASSIST_ENDPOINT", "").strip() or DEFAULT_ENDPOINT
@@ -253,8 +252,8 @@ class CodeAssistService:
             self.endpoint,
             access,
             environ=environ,
-            timeouts=timeouts,
-            headers=parse_headers(custom, "GEMINI_CLI_CUSTOM_HEADERS"),
+            timeouts=connection.timeouts,
+            headers={**parse_headers(custom, "GEMINI_CLI_CUSTOM_HEADERS"), **connection.headers},
             quota_tip=quota_tip,
         )
 

@@ -4,13 +4,16 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from os import PathLike
-from typing import Any, ClassVar, Self, cast
+from types import MappingProxyType
+from typing import Any, ClassVar, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from alhena.config.settings import AuthSettings, SecuritySettings, Settings
 from alhena.errors import ConfigError, ProgramError
+from alhena.http.client import Timeouts
+from alhena.http.connect import is_header_name, is_header_value
 from alhena.models.catalogue import (
     ANTHROPIC,
     OPENAI,
@@ -19,6 +22,7 @@ from alhena.models.catalogue import (
     is_foreign_model,
 )
 from alhena.models.errors import CredentialsError
+from alhena.models.named import ONCE, NamedModel
 from alhena.models.providers.select import (
     RECORDINGS,
     AuthType,
@@ -28,7 +32,9 @@ from alhena.models.providers.select import (
     is_demo,
     login_files,
 )
-from alhena.models.retry import REPLAY, RetryingGenerator, RetryPolicy
+from alhena.models.retry import REPLAY, RetryPolicy
+from alhena.models.settings import NONE, ModelSettings, settings_of
+from alhena.values import Value
 from alhena.wire.content import MODEL, Content, FunctionCall, Part
 from alhena.wire.encode import EncodedContent, encode_request
 from alhena.wire.request import GenerateContentRequest
@@ -40,22 +46,63 @@ from alhena.wire.response import (
     UsageMetadata,
 )
 
+USUAL = RetryPolicy()
 
-class SharedModel(RetryingGenerator):
+
+class ObjectOptions(Value, frozen=True, kw_only=True):
+    """The connections, retries (None: none) and settings of a model object."""
+
+    headers: Mapping[str, str] = {}
+    timeouts: Timeouts = Timeouts()
+    retry: RetryPolicy | None = USUAL
+    settings: ModelSettings = NONE
+
+
+def options(
+    headers: Any, timeout: Any, connect_timeout: Any, retry: Any, settings: Any
+) -> ObjectOptions:
+    """The options of a model object. Raises TypeError and ConfigError, naming the argument."""
+    if not isinstance(headers, Mapping):
+        raise TypeError(f"headers has to be a mapping of names to values, not {headers!r:.60}")
+    sent: dict[str, str] = {}
+    for name, value in cast("Mapping[Any, Any]", headers).items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise TypeError("headers has to be a mapping of texts to texts")
+        if not is_header_name(name) or not is_header_value(value):
+            raise ConfigError(f"headers: {name[:60]!r} cannot be sent.", remedy="Correct it.")
+        sent[name.lower()] = value
+    for argument, seconds in (("timeout", timeout), ("connect_timeout", connect_timeout)):
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+            raise TypeError(f"{argument} has to be seconds above 0, not {seconds!r:.60}")
+    if not isinstance(retry, RetryPolicy | None):
+        raise TypeError(f"retry has to be a RetryPolicy or None, not {retry!r:.60}")
+    return ObjectOptions(
+        headers=sent,
+        timeouts=Timeouts(connect=connect_timeout, idle=timeout),
+        retry=retry,
+        settings=settings_of("settings", settings),
+    )
+
+
+class SharedModel(NamedModel):
     """A model that many agents may use at the same time, over one pool of connections.
 
         async with Gemini("gemini-3.8-flash") as model:
             agents = [Agent(model), Agent(model)]
 
-    Whoever makes it closes it. Failed requests are retried, as those of named models are. `name` is
-    the model's name, with the prefix of its service if it has one.
+    Whoever makes it closes it. `name` is the model's name, with the prefix of its service if it has
+    one. All of them take `headers` of each request, `timeout` (seconds without news of an answer)
+    and `connect_timeout`, `retry` (None: each request is sent once), and `settings`, which those of
+    an agent and of a run go before.
     """
 
     _WITHOUT_CREDENTIALS: ClassVar[str | None] = None
     """The remedy for absent credentials."""
 
-    def __init__(self, choice: ModelChoice) -> None:
-        retry = choice.retry or RetryPolicy()
+    def __init__(self, choice: ModelChoice, more: "ObjectOptions | None" = None) -> None:
+        more = more or ObjectOptions()
+        retry = choice.retry or more.retry or ONCE
+        choice = replace(choice, headers=more.headers, timeouts=more.timeouts)
         try:
             chosen = choose_generator(replace(choice, retry=None))
         except CredentialsError as error:
@@ -67,19 +114,8 @@ class SharedModel(RetryingGenerator):
                 raise missing
 
             chosen = RECORDINGS[-1].generator(absent, choice.model, os.getcwd())
-        super().__init__(chosen.generator, retry)
-        self.name = choice.model
+        super().__init__(choice.model, chosen.generator, retry, more.settings)
         self.chosen = replace(chosen, generator=self)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r})"
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_exc: object) -> None:
-        """Closes the connections."""
-        await self.aclose()
 
 
 class Gemini(SharedModel):
@@ -89,8 +125,17 @@ class Gemini(SharedModel):
 
     _WITHOUT_CREDENTIALS = "Pass api_key, or set GEMINI_API_KEY."
 
-    def __init__(
-        self, name: str, *, api_key: str | None = None, base_url: str | None = None
+    def __init__(  # noqa: PLR0913  a library's front door
+        self,
+        name: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        headers: Mapping[str, str] = MappingProxyType({}),
+        timeout: float = 300.0,
+        connect_timeout: float = 10.0,
+        retry: RetryPolicy | None = USUAL,
+        settings: ModelSettings = NONE,
     ) -> None:
         environ = _environ({"GEMINI_API_KEY": _key(api_key)})
         super().__init__(
@@ -99,7 +144,8 @@ class Gemini(SharedModel):
                 environ=environ,
                 settings=_settings(AuthType.API_KEY),
                 base_url=_text("base_url", base_url),
-            )
+            ),
+            options(headers, timeout, connect_timeout, retry, settings),
         )
 
 
@@ -110,13 +156,18 @@ class Vertex(SharedModel):
 
     _WITHOUT_CREDENTIALS = "Pass project and location, or api_key."
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  a library's front door
         self,
         name: str,
         *,
         project: str | None = None,
         location: str | None = None,
         api_key: str | None = None,
+        headers: Mapping[str, str] = MappingProxyType({}),
+        timeout: float = 300.0,
+        connect_timeout: float = 10.0,
+        retry: RetryPolicy | None = USUAL,
+        settings: ModelSettings = NONE,
     ) -> None:
         if api_key is not None and (project or location):
             raise ConfigError(
@@ -133,7 +184,8 @@ class Vertex(SharedModel):
                     model=_own_name(name),
                     environ=_environ(given),
                     settings=_settings(AuthType.VERTEX),
-                )
+                ),
+                options(headers, timeout, connect_timeout, retry, settings),
             )
         except ConfigError as error:
             if location is None or "GOOGLE_CLOUD_LOCATION" not in error.message:
@@ -148,7 +200,17 @@ class CodeAssist(SharedModel):
     """A Gemini model for the Google account of `alhena auth login`, with the company's `project` if
     the account needs one. Raises ConfigError, CredentialsError and TypeError."""
 
-    def __init__(self, name: str, *, project: str | None = None) -> None:
+    def __init__(  # noqa: PLR0913  a library's front door
+        self,
+        name: str,
+        *,
+        project: str | None = None,
+        headers: Mapping[str, str] = MappingProxyType({}),
+        timeout: float = 300.0,
+        connect_timeout: float = 10.0,
+        retry: RetryPolicy | None = USUAL,
+        settings: ModelSettings = NONE,
+    ) -> None:
         environ = _environ({"GOOGLE_CLOUD_PROJECT": _text("project", project)})
         super().__init__(
             ModelChoice(
@@ -156,7 +218,8 @@ class CodeAssist(SharedModel):
                 environ=environ,
                 settings=_settings(AuthType.LOGIN),
                 private_files=partial(login_files, environ),
-            )
+            ),
+            options(headers, timeout, connect_timeout, retry, settings),
         )
 
 
@@ -169,15 +232,25 @@ class OpenAICompatible(SharedModel):
 
     _WITHOUT_CREDENTIALS = "Pass api_key, or set OPENAI_API_KEY."
 
-    def __init__(
-        self, name: str, *, api_key: str | None = None, base_url: str | None = None
+    def __init__(  # noqa: PLR0913  a library's front door
+        self,
+        name: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        headers: Mapping[str, str] = MappingProxyType({}),
+        timeout: float = 300.0,
+        connect_timeout: float = 10.0,
+        retry: RetryPolicy | None = USUAL,
+        settings: ModelSettings = NONE,
     ) -> None:
         super().__init__(
             ModelChoice(
                 model=_with_prefix(OPENAI, name),
                 environ=_environ({"OPENAI_API_KEY": _key(api_key)}),
                 base_url=_text("base_url", base_url),
-            )
+            ),
+            options(headers, timeout, connect_timeout, retry, settings),
         )
 
 
@@ -188,8 +261,17 @@ class Anthropic(SharedModel):
 
     _WITHOUT_CREDENTIALS = "Pass api_key, or set ANTHROPIC_API_KEY."
 
-    def __init__(
-        self, name: str, *, api_key: str | None = None, base_url: str | None = None
+    def __init__(  # noqa: PLR0913  a library's front door
+        self,
+        name: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        headers: Mapping[str, str] = MappingProxyType({}),
+        timeout: float = 300.0,
+        connect_timeout: float = 10.0,
+        retry: RetryPolicy | None = USUAL,
+        settings: ModelSettings = NONE,
     ) -> None:
         given = {"ANTHROPIC_API_KEY": _key(api_key)}
         if api_key is not None:
@@ -199,7 +281,8 @@ class Anthropic(SharedModel):
                 model=_with_prefix(ANTHROPIC, name),
                 environ=_environ(given),
                 base_url=_text("base_url", base_url),
-            )
+            ),
+            options(headers, timeout, connect_timeout, retry, settings),
         )
 
 

@@ -26,7 +26,7 @@ from alhena.models.providers.foreign import (
     tool_names,
     unreadable,
 )
-from alhena.models.service import FixedAccess, HttpService, idle_s
+from alhena.models.service import FixedAccess, HttpService, ServiceOptions, idle_s
 from alhena.wire.content import MODEL, Content, Part, encode_value
 from alhena.wire.dialects import openai, responses
 from alhena.wire.dialects.conversation import DialectRequest, NewId, ToolNameMap
@@ -36,7 +36,7 @@ from alhena.wire.dialects.responses.response import ENDS
 from alhena.wire.dialects.results import beside_results
 from alhena.wire.encode import EncodedContent
 from alhena.wire.json_values import as_array, as_object
-from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
+from alhena.wire.request import GenerateContentConfig, GenerateContentRequest, merge_extra
 from alhena.wire.response import GenerateContentResponse
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
@@ -298,7 +298,7 @@ class OpenAiCompatible(WithoutEmbeddings):
         key = request.cache_key or request.session_id
         if key and self.is_openai:
             body["prompt_cache_key"] = key[:_LONGEST_KEY]
-        return encode_value(body)
+        return encode_value(merge_extra(body, request.config.extra))
 
     def _own_config(self, config: GenerateContentConfig, way: _Way) -> GenerateContentConfig:
         """The settings of a request as the server takes them."""
@@ -312,7 +312,11 @@ class OpenAiCompatible(WithoutEmbeddings):
         return reduced if way.forms else describe_form(reduced)
 
 
-def openai_from(environ: Mapping[str, str], base_url: str | None = None) -> OpenAiCompatible:
+def openai_from(
+    environ: Mapping[str, str],
+    base_url: str | None = None,
+    connection: ServiceOptions = ServiceOptions(),  # noqa: B008  it is frozen
+) -> OpenAiCompatible:
     """Builds the client from the environment, for `base_url` if given.
 
     Reads OPENAI_BASE_URL, OPENAI_API_KEY, OPENAI_ORG_ID and OPENAI_PROJECT_ID, proxies and
@@ -329,14 +333,24 @@ def openai_from(environ: Mapping[str, str], base_url: str | None = None) -> Open
             )
         if value:
             headers[name] = value
-    return OpenAiCompatible(endpoint, key, environ=environ, headers=headers)
+    return OpenAiCompatible(
+        endpoint,
+        key,
+        environ=environ,
+        headers={**headers, **connection.headers},
+        timeouts=connection.timeouts,
+    )
 
 
 DEFAULT_OLLAMA = "127.0.0.1:11434"
 _OLLAMA_PORT = 11434
 
 
-def ollama_from(environ: Mapping[str, str], base_url: str | None = None) -> OpenAiCompatible:
+def ollama_from(
+    environ: Mapping[str, str],
+    base_url: str | None = None,
+    connection: ServiceOptions = ServiceOptions(),  # noqa: B008  it is frozen
+) -> OpenAiCompatible:
     """Builds the client for Ollama at `base_url`, else at OLLAMA_HOST, else on this machine; the
     path of its OpenAI API is added where there is none. A key is OLLAMA_API_KEY, if one is set.
     Raises ConfigError or CredentialsError."""
@@ -351,8 +365,14 @@ def ollama_from(environ: Mapping[str, str], base_url: str | None = None) -> Open
         raise CredentialsError(
             "OLLAMA_API_KEY contains characters that no key has.", remedy="Correct or unset it."
         )
-    remedy = "Set OLLAMA_API_KEY to a key that the server takes."
-    return OpenAiCompatible(endpoint, key, environ=environ, remedy=remedy)
+    return OpenAiCompatible(
+        endpoint,
+        key,
+        environ=environ,
+        headers=connection.headers,
+        timeouts=connection.timeouts,
+        remedy="Set OLLAMA_API_KEY to a key that the server takes.",
+    )
 
 
 def _ollama_url(environ: Mapping[str, str]) -> str:
@@ -364,7 +384,7 @@ def _ollama_url(environ: Mapping[str, str]) -> str:
     name, colon, port = host.rpartition(":")
     if not colon or host.endswith("]"):
         name, port = host, ""
-    if name in {"", "0.0.0.0", "[::]"}:  # noqa: S104 - compared, not bound
+    if name in {"", "0.0.0.0", "[::]"}:  # noqa: S104  nothing is bound
         name = "127.0.0.1"
     usual = {"http": "80", "https": "443"}.get(scheme, str(_OLLAMA_PORT))
     return f"{scheme if separator else 'http'}://{name}:{port or usual}{slash}{path}"

@@ -14,8 +14,10 @@ from alhena.models.retry import REPLAY, RetryingGenerator, RetryPolicy
 from alhena.values import Value
 
 if TYPE_CHECKING:
+    from alhena.http.client import Timeouts
     from alhena.http.connect import Endpoint
     from alhena.models.auth.store import LoginFiles
+    from alhena.models.service import ServiceOptions
 from enum import StrEnum
 
 from alhena.config.settings import AuthSettings
@@ -97,7 +99,8 @@ class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
     None: no retries. `private_files` gives the files of the Google account's login; without it
     there is none. `tell` receives messages for a person during requests. `installation_id` gives
     the random id of this installation, sent if the settings allow it. `base_url`: address of the
-    Gemini API or a service of another dialect, instead of the environment's.
+    Gemini API or a service of another dialect, instead of the environment's. `headers`, by
+    lower-case name, and `timeouts` are those of its requests.
 
     The repr does not show the environment, which contains the key.
     """
@@ -114,6 +117,15 @@ class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
     tell: Callable[[str], None] | None = None
     installation_id: Callable[[], str] | None = None
     base_url: str | None = None
+    headers: Mapping[str, str] = {}
+    timeouts: "Timeouts | None" = None
+
+    @property
+    def connection(self) -> "ServiceOptions":
+        """The headers and timeouts of its requests."""
+        from alhena.models.service import ServiceOptions
+
+        return ServiceOptions(headers=self.headers, timeouts=self.timeouts)
 
     def __repr__(self) -> str:
         return f"ModelChoice(model={self.model!r}, is_terminal={self.is_terminal})"
@@ -255,19 +267,20 @@ def _anthropic(choice: ModelChoice) -> OtherService:
     from alhena.models.providers.anthropic_api import anthropic_from
 
     kept = choice.settings.model.prompt_cache
-    return anthropic_from(choice.environ, choice.base_url, cache=None if kept == "off" else kept)
+    cache = None if kept == "off" else kept
+    return anthropic_from(choice.environ, choice.base_url, cache, choice.connection)
 
 
 def _openai(choice: ModelChoice) -> OtherService:
     from alhena.models.providers.openai_compatible import openai_from
 
-    return openai_from(choice.environ, choice.base_url)
+    return openai_from(choice.environ, choice.base_url, choice.connection)
 
 
 def _ollama(choice: ModelChoice) -> OtherService:
     from alhena.models.providers.openai_compatible import ollama_from
 
-    return ollama_from(choice.environ, choice.base_url)
+    return ollama_from(choice.environ, choice.base_url, choice.connection)
 
 
 _SERVICES: dict[str, Callable[[ModelChoice], OtherService]] = {
@@ -342,9 +355,11 @@ def _gemini_api(choice: ModelChoice, kind: AuthType) -> ChosenGenerator:
             remedy=f"Set it ({KEY_PAGE}), or change security.auth.selectedType.",
         )
     service = service_from(choice.environ, key, choice.base_url)
-    if named := _installation(choice):
-        service = msgspec.structs.replace(service, headers={**named, **service.headers})
-    generator: ContentGenerator = GeminiApi(service, environ=choice.environ)
+    headers = {**_installation(choice), **service.headers, **choice.headers}
+    service = msgspec.structs.replace(service, headers=headers)
+    generator: ContentGenerator = GeminiApi(
+        service, environ=choice.environ, timeouts=choice.timeouts
+    )
     if based:
         generator = _of_either_form(generator, choice)
     return ChosenGenerator(
@@ -357,14 +372,16 @@ def _gemini_api(choice: ModelChoice, kind: AuthType) -> ChosenGenerator:
 
 def _vertex(choice: ModelChoice) -> ChosenGenerator:
     from alhena.models.providers.vertex import vertex_from
+    from alhena.models.service import ServiceOptions
 
     settings = choice.settings
     key = api_key(choice.environ, ("GOOGLE_API_KEY",))
+    told = {**settings.billing.vertex_ai.headers, **_installation(choice), **choice.headers}
     generator = vertex_from(
         choice.environ,
         key,
         external=settings.security.auth.use_external,
-        headers={**settings.billing.vertex_ai.headers, **_installation(choice)},
+        connection=ServiceOptions(headers=told, timeouts=choice.timeouts),
     )
     return ChosenGenerator(
         generator=_of_either_form(generator, choice),
@@ -381,9 +398,9 @@ def _code_assist(choice: ModelChoice, kind: AuthType) -> ChosenGenerator:
     try:
         if kind is AuthType.LOGIN:
             files = choice.private_files() if choice.private_files is not None else None
-            generator = for_login(environ, files, oauth, tell=choice.tell)
+            generator = for_login(environ, files, oauth, choice.connection, tell=choice.tell)
         else:
-            generator = for_machine(environ, tell=choice.tell)
+            generator = for_machine(environ, choice.connection, tell=choice.tell)
     except CredentialsError as error:
         error.remedy = " ".join(filter(None, (error.remedy, _key_instead(choice))))
         raise

@@ -11,7 +11,7 @@ from alhena.http.client import Timeouts
 from alhena.http.connect import Endpoint, parse_endpoint, parse_headers
 from alhena.models.errors import CredentialsError
 from alhena.models.providers.gemini_api import GeminiMethods, wants_bearer
-from alhena.models.service import Access, FixedAccess, HttpService, parse_version
+from alhena.models.service import Access, FixedAccess, HttpService, ServiceOptions, parse_version
 from alhena.wire.encode import (
     EncodedContent,
     decode_embed,
@@ -57,13 +57,14 @@ def vertex_from(
     key: str,
     *,
     external: bool = False,
-    headers: Mapping[str, str] | None = None,
+    connection: ServiceOptions = ServiceOptions(),  # noqa: B008  it is frozen
 ) -> "VertexApi":
     """Builds Vertex from the environment: with the express `key` if given, else by project and
     location with the token of GOOGLE_CLOUD_ACCESS_TOKEN or Application Default Credentials.
 
     With `external`, the server at GOOGLE_VERTEX_BASE_URL authenticates us, so nothing needs to be
-    set. `headers` are sent with every request. Raises CredentialsError or ConfigError.
+    set. The headers of the `connection` are sent with every request. Raises CredentialsError or
+    ConfigError.
     """
     access: Access
     if key:
@@ -82,8 +83,8 @@ def vertex_from(
             service, access = vertex_service(environ), FixedAccess({}, GATE_REMEDY)
         else:
             raise _missing(project, location)
-    service = msgspec.structs.replace(service, headers={**(headers or {}), **service.headers})
-    return VertexApi(service, access, environ=environ)
+    service = msgspec.structs.replace(service, headers={**connection.headers, **service.headers})
+    return VertexApi(service, access, environ=environ, timeouts=connection.timeouts)
 
 
 def _project(environ: Mapping[str, str]) -> str:

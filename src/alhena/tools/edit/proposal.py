@@ -481,3 +481,16 @@ class ModifiedEdit(EditInvocation):
 
         diff, _ = unified_diff(proposed, content, printable(self.path.name))
         return f" User modified what you proposed:\n{diff[:_QUOTED]}"
+
+
+async def find_vain_edit(
+    invocation: EditInvocation, shown: object, context: ExecutionContext
+) -> ToolFailure | None:
+    """The failure of an edit that cannot be made, or changes nothing: there is no question to ask
+    about it. `shown` is what `confirmation` returned."""
+    if shown is None:
+        found = await invocation.contents(context)
+        return found if isinstance(found, ToolFailure) else None
+    if isinstance(shown, EditConfirmation) and shown.original_content == shown.new_content:
+        return ToolFailure(f"{invocation.shown} has this content already: nothing to change.")
+    return None

@@ -1,6 +1,7 @@
 """A tool call that waits for consent: shown whole, asked about, answered."""
 
 import asyncio
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -9,12 +10,14 @@ from typing import Any, Literal, assert_never
 import msgspec
 
 from alhena.display_text import escaped, exact, one_line
+from alhena.frontends.shared.listings import count_noun, mode_word
 from alhena.frontends.terminal.drawing.call_result import diff_lines
 from alhena.frontends.terminal.drawing.lines import (
     TAB,
     Block,
     Line,
     Lines,
+    Markdown,
     clip_line,
     line,
     plain,
@@ -39,26 +42,24 @@ from alhena.tools.contract import (
 )
 
 Outcome = ToolConfirmationOutcome
-DIFF_ROWS = 1_000
+DIFF_ROWS = 40
 """Maximum lines of a change that are shown; the rest is counted."""
 MAX_SAID = 2_000
 """Characters of what a server says of a tool that are shown."""
-MAX_RULE = 2_000
-"""Characters of a rule in words: what is approved for longer is to be seen whole."""
 MOST, COLUMNS = 4, 60
 """Answers of a question, and columns of each, without its number and letter."""
 ANSWERS = (
     (Outcome.PROCEED_ONCE, "y", "Yes, this once"),
-    (Outcome.PROCEED_ALWAYS, "a", "Yes, for this session"),
-    (Outcome.PROCEED_ALWAYS_TOOL, "t", "Yes, this tool for this session"),
-    (Outcome.PROCEED_ALWAYS_SERVER, "v", "Yes, all tools of this server for this session"),
-    (Outcome.PROCEED_ALWAYS_AND_SAVE, "s", "Yes, in all sessions"),
+    (Outcome.PROCEED_ALWAYS, "a", "Session"),
+    (Outcome.PROCEED_ALWAYS_TOOL, "a", "Session"),
+    (Outcome.PROCEED_ALWAYS_SERVER, "v", "Session"),
+    (Outcome.PROCEED_ALWAYS_AND_SAVE, "s", "Save for all sessions"),
     (Outcome.MODIFY_WITH_EDITOR, "e", "Edit it first in your editor"),
     (Outcome.CANCEL, "n", "No, and say why"),
 )
 RARE = (Outcome.PROCEED_ALWAYS_SERVER, Outcome.PROCEED_ALWAYS_AND_SAVE, Outcome.MODIFY_WITH_EDITOR)
-"""Answers that are left out where there is no room, the first of these first; at the details it is
-the last of them."""
+"""Answers that are left out where there is no room, the first of these first. The details have them
+after the others, which keep their numbers."""
 _Mode = Literal["default", "autoEdit", "yolo"]
 _AFTER_PLAN: tuple[tuple[_Mode, str, str], ...] = (
     ("default", "y", "Yes, and ask before changes"),
@@ -70,62 +71,63 @@ _FULL_NUMBERS = {Outcome.PROCEED_ONCE: 1, Outcome.MODIFY_WITH_EDITOR: 3, Outcome
 """Numbers of the answers to a hook's question: those that they have where answers beyond the call
 stand between them, so that a number means the same in each question."""
 DETAILS = MenuOption(label="details", key="?")
+BACK = MenuOption(label="back", key="?")
 _ASKED_ABOUT: dict[type[ConfirmationDetails], str] = {
-    EditConfirmation: "edits need",
-    ExecConfirmation: "commands like this need",
-    McpConfirmation: "tools of MCP servers need",
-    ExitPlanModeConfirmation: "plans need",
+    EditConfirmation: "Edits need approval",
+    ExecConfirmation: "Commands like this need approval",
+    McpConfirmation: "MCP tools need approval",
+    ExitPlanModeConfirmation: "Plans need approval",
 }
+_UNKNOWN = re.compile(r"not read-only: (\S+) is not in the list of commands that only read\Z")
 
 
-def request_blocks(request: ConfirmationRequest, rows: int | None = DIFF_ROWS) -> tuple[Block, ...]:
-    """The call, of a change at most so many rows, and why it is asked about."""
+def request_blocks(
+    request: ConfirmationRequest, rows: int | None = DIFF_ROWS, place: str = ""
+) -> tuple[Block, ...]:
+    """The call, of a change at most so many rows, and why it is asked about. `place` says how many
+    questions there are."""
+    details = request.details
+    after = [*_of_server(details)] if isinstance(details, McpConfirmation) else []
+    after += _warnings(getattr(details, "warnings", ()))
+    blocks = (
+        *_call_blocks(request, rows, place),
+        Lines(tuple(after), fold=True),
+        Lines(tuple(_why(request)), clip=True),
+        Lines(_problem(request), fold=True),
+    )
+    return tuple(each for each in blocks if isinstance(each, Markdown) or each.lines)
+
+
+def _call_blocks(request: ConfirmationRequest, rows: int | None, place: str) -> Iterator[Block]:
+    """The call as it would be carried out."""
     said: list[Line] = []
     exactly: list[Line] = []
-    after: list[Line] = []
     match request.details:
         case EditConfirmation() as details:
             what = "New file" if details.is_new_file else "Change"
-            said.append(_title(f"{what} {_from_here(details.file_path)}"))
+            title = f"{what} {_from_here(details.file_path)}"
             exactly += _difference(details.file_diff, rows, details.file_name)
-            after += _warnings(details.warnings)
         case ExecConfirmation() as details:
-            said.append(_title(_where(request)))
-            exactly += _whole(details.command, "  $ ")
-            after += _warnings(details.warnings)
+            title = _where(request)
+            said += _whole(details.command, "  $ ")
         case McpConfirmation() as details:
-            said.append(_title(f"{details.tool_display_name} of {details.server_name}"))
+            title = f"{details.server_name}/{details.tool_display_name}"
             exactly += _whole(_arguments(details.tool_args or request.args), "  ")
-            after += _of_server(details)
-            after += _warnings(details.warnings)
         case InfoConfirmation() as details:
-            said.append(_title(details.title))
+            title = details.title
             said += _whole(details.prompt, "  ")
             exactly += (line(f"  {_inline(url)}", "accent") for url in details.urls)
-            after += _warnings(details.warnings)
         case ExitPlanModeConfirmation() as details:
-            said.append(_title(f"Plan ({Path(details.plan_path).name})"))
-            after += _plan(details.plan)
+            title = f"Plan ({Path(details.plan_path).name})"
         case AskUserConfirmation() as details:
-            said.append(_title(details.title))
+            title = details.title
             said += (line(f"  {_inline(each.question)}") for each in details.questions)
         case _:
             assert_never(request.details)
-    after += _why(request)
-    return tuple(
-        Lines(tuple(lines), fold=fold)
-        for lines, fold in (([(), *said], True), (exactly, False), (after, True))
-        if lines
-    )
-
-
-def _plan(plan: str) -> Iterator[Line]:
-    """A plan as it was written, nothing in it hidden or read as a mark: the text shown is what
-    is approved. Its headings are bold."""
-    code = False
-    for margin, (_, row) in _whole(plan, "  "):
-        code ^= row.lstrip().startswith(("```", "~~~"))
-        yield (margin, ("bold" if row.startswith("#") and not code else "", row))
+    yield Lines(((), _title(title, place), *said), fold=True)
+    yield Lines(tuple(exactly))
+    if isinstance(request.details, ExitPlanModeConfirmation):
+        yield from (Lines(((),)), Markdown(exact(request.details.plan)), Lines(((),)))
 
 
 def _of_server(details: McpConfirmation) -> Iterator[Line]:
@@ -154,12 +156,13 @@ def details_blocks(request: ConfirmationRequest, mode: str) -> tuple[Block, ...]
     priority = "" if rule is None else f", priority {rule.final_priority:.3f}"
     facts = [
         ("tool", request.tool_name),
-        ("mode", mode),
+        ("mode", mode_word(mode)),
         ("rule", f"{request.decision.rule_source}{priority}" if rule else "none matches"),
         ("reason", request.reason),
     ]
     if isinstance(request.details, ExitPlanModeConfirmation):
         facts.append(("file", request.details.plan_path))
+    facts += (("part", part) for part in _parts(request))
     facts += ((_TEXTS[Outcome(each.outcome)], each.words) for each in request.lasting)
     if not isinstance(request.details, ExecConfirmation | EditConfirmation):
         facts.append(("arguments", _arguments(request.args)))
@@ -175,7 +178,7 @@ def _difference(diff: str, rows: int | None = DIFF_ROWS, name: str = "") -> Iter
     shown = diff_lines(diff, name)
     yield from shown[:rows]
     if rows is not None and len(shown) > rows:
-        yield (("warning", f"! {len(shown) - rows} more lines are not shown here; ? shows all."),)
+        yield line(f"  … {count_noun(len(shown) - rows, 'more line')} · ? shows all", "warning")
 
 
 def _warnings(warnings: tuple[str, ...]) -> Iterator[Line]:
@@ -187,7 +190,7 @@ def choices(
     request: ConfirmationRequest, *, details: bool = False
 ) -> tuple[Menu, tuple[Answer, ...]]:
     """The menu for a request, and the answer of each option: only answers that the request takes,
-    at most MOST of them. With `details` it is the menu below these, which has the others."""
+    at most MOST of them. With `details` it is the menu below these, which has the others, too."""
     plan = request.details if isinstance(request.details, ExitPlanModeConfirmation) else None
     options: list[MenuOption] = []
     answers: list[Answer] = []
@@ -196,14 +199,18 @@ def choices(
         for each in ANSWERS
         if each[0] in request.outcomes and not _is_said_clearer(each[0], request)
     ]
-    for rare in reversed(RARE) if details else RARE:
-        if len(offered) > MOST:
-            offered = [each for each in offered if each[0] is not rare]
+    usual = offered
+    for rare in RARE:
+        if len(usual) > MOST:
+            usual = [each for each in usual if each[0] is not rare]
+    offered = [*usual, *(each for each in offered if details and each not in usual)]
     for outcome, key, _ in offered:
         if plan and outcome is Outcome.PROCEED_ONCE:
             for mode, letter, label in _AFTER_PLAN:
                 if mode in ("default", "autoEdit", plan.next_mode):
-                    options.append(MenuOption(label=label, key=letter, detail=f"{mode} mode"))
+                    options.append(
+                        MenuOption(label=label, key=letter, detail=f"{mode_word(mode)} mode")
+                    )
                     answers.append(Answer(outcome, Payload(approval_mode=mode)))
             continue
         number = _FULL_NUMBERS.get(outcome, 0) if request.by_hook and not plan else 0
@@ -211,36 +218,22 @@ def choices(
         options.append(MenuOption(label=label, key=key, number=number))
         answers.append(Answer(outcome))
     title = "Carry out this plan?" if plan else "Allow this?"
-    return Menu(title=title, options=tuple(options), more=DETAILS), tuple(answers)
+    more = BACK if details else DETAILS
+    return Menu(title=title, options=tuple(options), more=more), tuple(answers)
 
 
 def _answer_label(request: ConfirmationRequest, outcome: Outcome) -> str:
-    """An answer, with what it would allow where that fits."""
-    text, words = _TEXTS[outcome], _allowed_calls(request).get(outcome, "")
-    whole = f"{text}: {one_line(words)}"
-    return whole if words and width(whole) <= COLUMNS else text
-
-
-def _allowed_calls(request: ConfirmationRequest) -> dict[Outcome, str]:
-    """The calls that answers beyond this one would allow, where the answer does not name them."""
-    named = (Outcome.PROCEED_ALWAYS_TOOL, Outcome.PROCEED_ALWAYS_SERVER)
-    lasting = ((Outcome(each.outcome), each) for each in request.lasting)
-    return {
-        outcome: "edits (auto-edit mode)" if each.mode else each.words
-        for outcome, each in lasting
-        if outcome not in named
-    }
-
-
-def _too_long(request: ConfirmationRequest) -> Iterator[Line]:
-    """The calls that lasting answers allow, where naming them is too long for the answers."""
-    long = (
-        words
-        for outcome, words in _allowed_calls(request).items()
-        if words not in _answer_label(request, outcome)
-    )
-    for words in dict.fromkeys(long):
-        yield from _whole(one_line(words, MAX_RULE), "  always: ")
+    """An answer, with the calls it would allow: cut where they take too much room."""
+    words = next((each for each in request.lasting if each.outcome == outcome), None)
+    if words is None:
+        return _TEXTS[outcome]
+    allowed = "edits (auto_edit mode)" if words.mode else one_line(words.words)
+    whole = ""
+    for text in (_TEXTS[outcome], _TEXTS[outcome].split()[0]):
+        whole = f"{text}: {allowed}"
+        if width(whole) <= COLUMNS:
+            return whole
+    return plain([clip_line(line(whole), COLUMNS)])
 
 
 def _is_said_clearer(outcome: Outcome, request: ConfirmationRequest) -> bool:
@@ -297,8 +290,9 @@ def _long_options(question: Question) -> Iterator[Line]:
             yield line(f"  · {one_line(each.label + told, MAX_SAID)}", "dim")
 
 
-def _title(text: str) -> Line:
-    return (("warning", "? "), *line(_inline(text), "bold"))
+def _title(text: str, place: str = "") -> Line:
+    after = line(f"  ({place})", "dim") if place else ()
+    return (("warning", "? "), *line(_inline(text), "bold"), *after)
 
 
 def _from_here(path: str) -> str:
@@ -331,28 +325,46 @@ def _arguments(args: dict[str, Any]) -> str:
     return msgspec.json.format(msgspec.json.encode(args), indent=2).decode("utf-8")
 
 
+def _parts(request: ConfirmationRequest) -> tuple[str, ...]:
+    """The parts of a command that it is asked about, where these are not all of it."""
+    return () if request.parts == (request.args.get("command"),) else request.parts
+
+
 def _why(request: ConfirmationRequest) -> list[Line]:
-    lines = [line(f"  why: {one_line(_reason(request))}", "dim")] if request.reason else []
-    lines += _too_long(request)
-    parts = () if request.parts == (request.args.get("command"),) else request.parts
-    lines += (line(f"  part: {_inline(part)}", "dim") for part in parts)
-    if request.problem:
-        lines.append((("warning", "  ! "), *line(one_line(request.problem), "warning")))
-    return lines
+    """The reason of a question in one line; the rest of it is for the details."""
+    if isinstance(request.details, ExecConfirmation) and (parts := _parts(request)):
+        return [line(f"  Asked because of: {one_line(', '.join(parts), MAX_SAID)}", "dim")]
+    return [line(f"  {one_line(_reason(request))}", "dim")] if request.reason else []
+
+
+def _problem(request: ConfirmationRequest) -> tuple[Line, ...]:
+    if not request.problem:
+        return ()
+    return ((("warning", "  ! "), *line(one_line(request.problem), "warning")),)
 
 
 def _reason(request: ConfirmationRequest) -> str:
     """The reason of a question; where the rule is written is for the details."""
-    rule = request.decision.rule
-    if rule is None or not request.reason.startswith(rule_decision(rule).reason):
-        return request.reason
-    asked = _ASKED_ABOUT.get(type(request.details), "this needs")
-    more = request.reason.removeprefix(rule_decision(rule).reason)
-    return f"{asked} approval ({rule.author} policy){more}"
+    rule, asked = request.decision.rule, _ASKED_ABOUT.get(type(request.details), "")
+    if rule is None:
+        return asked or _capital(request.reason)
+    if not request.reason.startswith(known := rule_decision(rule).reason):
+        return _capital(request.reason)
+    more = request.reason.removeprefix(known).lstrip("; ")
+    if unknown := _UNKNOWN.match(more):
+        return f"Not a known read-only command: {unknown[1]}"
+    if more:
+        return _capital(more)
+    author = "" if rule.author == "default" else f" ({rule.author} policy)"
+    return f"{asked or 'This needs approval'}{author}"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 REASON = "What should the model do instead?"
-REASON_HINT = "sent to the model; Enter: cancel everything"
+REASON_HINT = "Enter on an empty line stops"
 
 
 class ApprovalDialog:
@@ -369,10 +381,12 @@ class ApprovalDialog:
         request: ConfirmationRequest,
         show: Callable[[tuple[Block, ...]], None],
         mode: str,
+        place: str = "",
     ) -> Answer:
-        """The person's answer to a call that waits in a mode. Dismissing the question is a no."""
+        """The person's answer to a call that waits in a mode, at its `place` among others.
+        Dismissing the question is a no, and a no without words stops the turn."""
         async with self._turn:
-            show(request_blocks(request))
+            show(request_blocks(request, place=place))
             details = False
             while True:
                 menu, answers = choices(request, details=details)
@@ -381,12 +395,10 @@ class ApprovalDialog:
                     break
                 details = not details
                 show(details_blocks(request, mode) if details else request_blocks(request))
-            if not picked:
-                return Answer(Outcome.CANCEL)
-            answer = answers[min(picked)]
+            answer = answers[min(picked)] if picked else Answer(Outcome.CANCEL)
             if answer.outcome is not Outcome.CANCEL:
                 return answer
-            reason = await self._screen.ask_text(REASON, REASON_HINT)
+            reason = await self._screen.ask_text(REASON, REASON_HINT) if picked else None
             return Answer(Outcome.CANCEL, Payload(reason=reason or None))
 
     async def ask(

@@ -39,15 +39,15 @@ async def ask_trust(
     show(
         [
             line(one_line(f"? Do you trust the files in {place.cwd}?"), "bold"),
-            line("  These say how the agent works, and may have commands run. Until you trust"),
-            line("  the folder they are not read:"),
+            line("  These can change how the agent works and can run commands. They are not read"),
+            line("  until you trust the folder:"),
             *(line(f"    {each}", "dim") for each in waits.lines),
         ]
     )
     parent = one_line(str(place.cwd.parent), MAX_PARENT)
     options = (
-        MenuOption(label="Yes, this folder", key="y", detail="and those in it"),
-        MenuOption(label="Yes, the one it is in", key="p", detail=parent),
+        MenuOption(label="Yes, trust this folder", key="y", detail="and those in it"),
+        MenuOption(label="Yes, trust the parent folder", key="p", detail=parent),
         MenuOption(label="Not now", key="o", detail="the session begins without them"),
         MenuOption(label="No, never", key="n", detail="and do not ask again"),
     )

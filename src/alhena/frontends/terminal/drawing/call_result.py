@@ -20,12 +20,13 @@ from alhena.events import (
 )
 from alhena.frontends.shared.listings import count_noun
 from alhena.frontends.terminal.drawing.lines import TAB, Line, Span, line, plain, spoken
+from alhena.tools.catalogue import plain_name
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
 
-_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _FILE = ("Index: ", "=====")
 _WORDS = re.compile(r"[A-Z][a-z]*|[a-z]+")
 _PIECE = re.compile(r"\w+|\s+|.")
@@ -38,21 +39,23 @@ ALIKE = 0.5
 
 def diff_lines(diff: str, name: str = "") -> list[Line]:
     """The lines of a diff of one file, with the syntax of a file of this name: number in the new
-    file, sign, text. File headers are left out; what cannot be seen in a line is escaped, padding
-    is counted."""
+    file, of a removed line in the old one, sign, text. File headers are left out; what cannot be
+    seen in a line is escaped, padding is counted."""
     lines: list[Line] = []
     number: int | None = None
+    old = 0
     for raw in diff.rstrip("\n").split("\n"):
         hunk = _HUNK.match(raw)
         if hunk:
             if number is not None:
                 lines.append((("dim", "     ⋮"),))
-            number = int(hunk[1])
+            old, number = int(hunk[1]), int(hunk[2])
         elif number is not None:
             sign, text = raw[:1] or " ", exact(raw[1:]).expandtabs(TAB)
             style = {"+": "added", "-": "removed", "\\": "dim"}.get(sign, "")
-            shown = "" if sign in "-\\" else str(number)
+            shown = {"\\": "", "-": str(old)}.get(sign, str(number))
             lines.append((("dim", f"{shown:>6} "), (style, f"{sign} {text}")))
+            old += sign not in "+\\"
             number += sign not in "-\\"
         elif not raw.startswith(_FILE) and not raw.startswith(("--- ", "+++ ")):
             lines.append((("", exact(raw).expandtabs(TAB)),))
@@ -112,13 +115,16 @@ def _mark_changed_words(old: Line, new: Line) -> tuple[Line, Line]:
     return (*old[:-1], *spans[0]), (*new[:-1], *spans[1])
 
 
-TEXT_ROWS = 3
+SLOW_MS = 1_000
+"""Milliseconds from which on a row has the time that a call took."""
+INLINE = 100
+"""Characters of a result or an error that are part of the row."""
 OUTPUT_ROWS = 12
 OWN_ROWS = 2_000
 DIFF_ROWS = 40
 ERROR_ROWS = 6
 COLUMNS = 400
-SEE_ALL = " (Ctrl-O, /show)"
+SEE_ALL = " · Ctrl-O"
 """The way to what is left out."""
 _OMITTED = re.compile(r"\.\.\. \[[\d,]+ characters omitted\] \.\.\.")
 INDENT = ("", "  ")
@@ -133,27 +139,90 @@ _TASKS = {
 
 
 def header(event: ToolCallResponseEvent, title: str, description: str) -> Line:
-    """A finished call: status, title, description and duration."""
+    """A finished call in one line: status, name, object, result."""
     style, mark = _MARKS.get(event.outcome, ("", "·"))
     description = without_title_words(title, description)
-    denied = "  not allowed" if event.denied else ""
+    lasted = f" · {duration(event.duration_ms)}" if event.duration_ms >= SLOW_MS else ""
     return (
         (style, mark),
         ("bold", f" {one_line(title)}"),
         ("", f" {description}" if description else ""),
-        ("dim", f"{_change_counts(event)}{denied}  {duration(event.duration_ms)}"),
+        *_result_spans(event),
+        ("dim", lasted),
     )
+
+
+def _result_spans(event: ToolCallResponseEvent) -> Line:
+    """The result of a call, as far as a few words have it."""
+    if event.outcome == "success":
+        words = _change_counts(event) or short_result(event.display)
+        shown = f" · {words}" if "(" in words else f" ({words})"
+        return (("dim", shown),) if words else ()
+    if failed := event.command_failure:
+        return (("error", f" · {failed.replace('exit code ', 'exit ')}"),)
+    if event.status == "cancelled":
+        return (("warning", f" · {_cancelled_text(event)}"),)
+    text = _error_text(event)
+    return (("error", f" · {text}"),) if is_short(text) else (("error", " · failed"),)
+
+
+def is_short(text: str) -> bool:
+    """True for a text that is part of a row."""
+    return bool(text) and "\n" not in text and len(text) <= INLINE
+
+
+_RESULTS = tuple(
+    (re.compile(pattern), words)
+    for pattern, words in (
+        (r"Read (lines? \S+ of \d+) from .*", r"\1"),
+        (r"Read (\d+ lines?) from .*", r"\1"),
+        (r"Found (\d+ match(?:es)?) for pattern .*?( \(results limited[^)]*\))?", r"\1\2"),
+        (r"Found (\d+ files?) with matches for pattern .*", r"\1"),
+        (r"No (matches|files) found.*", r"no \1"),
+        (r"Found 1 (?:matching )?file\(s\).*", "1 file"),
+        (r"Found (\d+) (?:matching )?file\(s\).*", r"\1 files"),
+        (r"Listed 1 item\(s\)\.(?: (\(\d+ ignored\)))?", r"1 entry \1"),
+        (r"Listed (\d+) item\(s\)\.(?: (\(\d+ ignored\)))?", r"\1 entries \2"),
+        (r"Directory is empty\.", "empty"),
+        (r"Set 1 todo\(s\)(.*)", r"1 task\1"),
+        (r"Set (\d+) todo\(s\)(.*)", r"\1 tasks\2"),
+        (r"(?:Listed|Found) (\d+ [\w ]+)\.?", r"\1"),
+    )
+)
+
+
+def short_result(display: Any) -> str:
+    """A few words for the result of a call: `122 matches`; of a text of several lines their
+    number."""
+    if isinstance(display, dict):
+        todos: Any = cast("dict[str, Any]", display).get("todos")
+        return count_noun(len(cast("list[Any]", todos)), "task") if todos is not None else ""
+    text = without_controls(display or "").strip()
+    if "\n" in text:
+        return count_noun(text.count("\n") + 1, "line")
+    for pattern, words in _RESULTS:
+        if found := pattern.fullmatch(text):
+            return found.expand(words).strip()
+    return escaped(text) if len(text) <= INLINE else count_noun(len(text), "character")
 
 
 def without_title_words(title: str, description: str) -> str:
     """A description without the words at its beginning that the title has already: of `WriteFile`,
     `Writing to a.txt` is `to a.txt`."""
+    description = _LEADING.sub("", description)
     words, said = description.split(" "), _WORDS.findall(title)
     if not words[0][:1].isupper():
         return description
     while len(words) > 1 and said and _is_word_of(words[0], said[0]):
         del words[0], said[0]
     return " ".join(words)
+
+
+_LEADING = re.compile(
+    r"Searching the web for: |Processing URLs and instructions from prompt: |Asking user: |"
+    r"Requesting plan approval$|(?:Set \d+ todo\(s\).*|Cleared the todo list)$"
+)
+"""Words of descriptions that the name of a tool has, or its result."""
 
 
 def _is_word_of(word: str, said: str) -> bool:
@@ -179,31 +248,50 @@ def ended_lines(
     output as it came; `own`: the person made the call, and sees its whole output."""
     display = event.display
     rows = 0 if own and seen else OWN_ROWS if own else OUTPUT_ROWS
+    ran = isinstance(display, dict) and display.get("type") == "terminal_output"
     if event.status != "success":
-        told = display if isinstance(display, str) else ""
-        # Of a tool that may not be called the model hears no more than that there is none.
-        text = told if event.denied and told else event.error or told
-        if event.status == "cancelled":
-            text = _cancelled_text(event.error or "")
-        lines = _first_rows(text, ERROR_ROWS, "error" if event.status == "error" else "dim")
-        if isinstance(display, dict) and display.get("type") == "terminal_output":
-            lines += _last_rows(display, rows)
-        return lines
-    if isinstance(display, dict):
-        lines = _object(display, rows, seen=seen)
-        return (
-            [*lines, (INDENT, ("warning", failed))] if (failed := event.command_failure) else lines
-        )
-    return _first_rows(display or "", TEXT_ROWS, "dim")
+        text = _error_text(event)
+        lines: list[Line] = []
+        if event.status == "error" and not is_short(text):
+            lines = _first_rows(text, ERROR_ROWS, "error")
+        return lines + (_last_rows(display, rows) if ran and isinstance(display, dict) else [])
+    return _object(display, rows, seen=seen) if isinstance(display, dict) else []
 
 
-def _cancelled_text(error: str) -> str:
-    """The word for a cancelled call, with the reason that a person gave."""
+def is_refused(event: ToolCallResponseEvent) -> bool:
+    """True for a call that the person has refused without a reason: the turn ends."""
     from alhena.scheduler.confirmation import NOT_ALLOWED
 
-    _, refused, reason = error.partition(NOT_ALLOWED)
-    reason = reason.removeprefix(". Feedback:").strip()
-    return f"Cancelled: {reason}" if refused and reason else "Cancelled"
+    return event.status == "cancelled" and (event.error or "").endswith(NOT_ALLOWED)
+
+
+def is_more(event: ToolCallResponseEvent, rows: list[Line], *, seen: bool) -> bool:
+    """True where the row and these lines of it are not all that there is to see."""
+    display = event.display
+    if isinstance(display, dict):
+        cut = any(SEE_ALL in text for row in rows for _, text in row)
+        return cut or seen or not rows
+    return event.status == "success" or any(SEE_ALL in text for row in rows for _, text in row)
+
+
+def _error_text(event: ToolCallResponseEvent) -> str:
+    told = event.display if isinstance(event.display, str) else ""
+    # Of a tool that may not be called the model hears no more than that there is none.
+    text = told if event.denied and told else event.error or told
+    return without_controls(text).strip()
+
+
+def _cancelled_text(event: ToolCallResponseEvent) -> str:
+    """The word for a cancelled call: rejected, with the reason that a person gave, or stopped."""
+    from alhena.scheduler.confirmation import NOT_ALLOWED
+
+    _, refused, reason = (event.error or "").partition(NOT_ALLOWED)
+    reason = one_line(reason.removeprefix(". Feedback:").strip(), INLINE)
+    if refused:
+        return f"rejected: {reason}" if reason else "rejected"
+    if isinstance(event.display, dict):
+        return f"Stopped by you after {duration(event.duration_ms)}."
+    return "cancelled"
 
 
 def _object(display: dict[str, Any], rows: int, *, seen: bool) -> list[Line]:
@@ -286,7 +374,7 @@ def _cut(text: str) -> tuple[str, Line]:
 
 
 def _change_counts(event: ToolCallResponseEvent) -> str:
-    """`  +3 -1` for a change of a file."""
+    """`+3 -1` for a change of a file."""
     if event.status != "success" or not isinstance(event.display, dict):
         return ""
     stat = event.display.get("diffStat")
@@ -298,10 +386,10 @@ def _change_counts(event: ToolCallResponseEvent) -> str:
         rows = diff_lines(str(cast("object", event.display.get("fileDiff", ""))))
         styles = [{style for style, _ in row} for row in rows]
         added, removed = (sum(each in row for row in styles) for each in ("added", "removed"))
-        return f"  +{added} -{removed}"
+        return f"+{added} -{removed}"
     added = sum(count for name, count in counts.items() if name.endswith("added_lines"))
     removed = sum(count for name, count in counts.items() if name.endswith("removed_lines"))
-    return f"  +{added} -{removed}"
+    return f"+{added} -{removed}"
 
 
 MAX_PAGES = 200
@@ -334,47 +422,66 @@ class PagerBlock(msgspec.Struct, frozen=True):
 
 
 class PagerBlocks:
-    """Collects the newest blocks of a session from its events."""
+    """Collects the newest blocks of a session from its events, and its `changes`: path -> content
+    before the first (None: no file) and after the last."""
 
     def __init__(self) -> None:
         self.items: deque[PagerBlock] = deque(maxlen=MAX_PAGES)
         self.dropped = 0
+        self.changes: dict[str, tuple[str | None, str]] = {}
         self._thoughts: list[str] = []
         self._described: dict[str, str] = {}
 
     def prompt(self, text: str) -> None:
         """Takes a prompt; only a long one is a block."""
         if text.count("\n") >= LONG_PROMPT or len(text) > LONG_ROW:
-            self._add(PagerBlock("Prompt", text))
+            self.add(PagerBlock("Prompt", text))
 
-    def feed(self, event: Event) -> None:
-        """Takes an event."""
+    def feed(self, event: Event) -> int:
+        """Takes an event; the number of the block that a call's end has become, or 0."""
         if isinstance(event, ThoughtEvent):
             self._thoughts.append(f"{event.subject}\n{event.description}".strip())
         elif isinstance(event, ToolCallUpdateEvent):
             self._described[event.call_id] = event.description
         elif isinstance(event, ToolCallResponseEvent | ApiRequestEvent | RunFinishedEvent):
             if self._thoughts:
-                self._add(PagerBlock("Thoughts", "\n\n".join(self._thoughts)))
+                self.add(PagerBlock("Thoughts", "\n\n".join(self._thoughts)))
                 self._thoughts.clear()
             if isinstance(event, ToolCallResponseEvent):
-                self.call(event, self._described.pop(event.call_id, ""))
+                return self.call(event, self._described.pop(event.call_id, ""))
+        return 0
 
-    def _add(self, page: PagerBlock) -> None:
+    def number_blocks(self) -> list[tuple[int, PagerBlock]]:
+        """The blocks with their numbers, which stay when older ones are dropped."""
+        return list(enumerate(self.items, self.dropped + 1))
+
+    def add(self, page: PagerBlock) -> None:
+        """Takes a block."""
         self.dropped += len(self.items) == MAX_PAGES
         self.items.append(page)
 
-    def call(self, event: ToolCallResponseEvent, described: str) -> None:
-        """Takes a call that has ended."""
+    def call(self, event: ToolCallResponseEvent, described: str) -> int:
+        """Takes a call that has ended; the number of its block, or 0."""
         display = event.display
         text = event.error or ""
         if isinstance(display, dict):
             text = str(display.get("fileDiff") or display.get("text") or text)
+            self._note_change(event, display)
         elif event.status == "success":
             text = _answer_text(event) or display or ""
-        if text.strip() or event.output_file:
-            title = f"{event.name} {one_line(described, 80)}"
-            self._add(PagerBlock(title.strip(), text, event.output_file or ""))
+        if not text.strip() and not event.output_file:
+            return 0
+        title = plain_name(event.name, event.mcp_server_name)
+        described = without_title_words(title, one_line(described, 80))
+        self.add(PagerBlock(f"{title} {described}".strip(), text, event.output_file or ""))
+        return self.dropped + len(self.items)
+
+    def _note_change(self, event: ToolCallResponseEvent, display: dict[str, Any]) -> None:
+        path, now = display.get("filePath"), display.get("newContent")
+        if event.status != "success" or not isinstance(path, str) or not isinstance(now, str):
+            return
+        before: str | None = display.get("originalContent")
+        self.changes[path] = (self.changes[path][0] if path in self.changes else before, now)
 
 
 def _answer_text(event: ToolCallResponseEvent) -> str:

@@ -47,7 +47,8 @@ def live(
     was `drawn`), running calls and the model's activity."""
     if view.busy_since is None and not view.calls:
         return []
-    top = [call for call in view.calls if not call.parent]
+    waiting = ("awaiting_approval",) if asking else ()  # the question is about it
+    top = [call for call in view.calls if not call.parent and call.status not in waiting]
     trees = {call.call_id: list(_tree(call, view, columns, now)) for call in top}
     over = sum(map(len, trees.values())) - TREE_ROWS
     lines: list[Line] = []
@@ -101,8 +102,8 @@ def _call_lines(call: ShownCall, view: View, columns: int, now: float) -> list[L
     took = now - call.since
     running = call.status == "executing"
     mark = SPINNER[int(took * 10) % len(SPINNER)] if running else "·"
-    state = "" if running else f"  {call.status.replace('_', ' ')}" if call.status else ""
-    lasted = f"  {duration(int(took) * 1000)}" if running and took >= 1 else ""
+    state = "" if running else " · waiting" if call.status else ""
+    lasted = f" · {duration(int(took) * 1000)}" if running and took >= 1 else ""
     lines: list[Line] = [
         clip_line((("accent", mark), ("bold", f" {title}")), max(columns - len(lasted + state), 1))
     ]
@@ -166,14 +167,17 @@ def open_task_lines(view: View, columns: int, rows: int) -> list[Line]:
     return [clip_line(each, columns) for each in lines]
 
 
-def queue_lines(queued: Sequence[str], columns: int, *, kept: bool = False) -> list[Line]:
+def queue_lines(
+    queued: Sequence[str], columns: int, *, kept: bool = False, soon: bool = False
+) -> list[Line]:
     """The last of the prompts that wait; the rest are counted."""
     state = "kept" if kept else "queued"
     shown = [line(f"{state}: {one_line(each, 400)}", "dim") for each in queued[-QUEUE_ROWS:]]
     if len(queued) > QUEUE_ROWS:
         shown.insert(0, line(f"{len(queued) - QUEUE_ROWS} more {state}", "dim"))
     if shown:
-        hint = "  (Enter sends, Up edits)" if kept else "  (Up edits)"
+        when = "goes in after the current calls; " if soon else ""
+        hint = "  (Enter sends, Up edits)" if kept else f"  ({when}Up edits)"
         shown[-1] = (*clip_line(shown[-1], max(columns - len(hint), 1)), ("dim", hint))
     return [clip_line(each, columns) for each in shown]
 

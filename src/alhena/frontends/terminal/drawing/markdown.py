@@ -7,14 +7,15 @@ stand behind what links to them; line breaks stay where they are.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from io import StringIO
-from typing import ClassVar
+from typing import ClassVar, Literal, cast
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline, emphasis, escape, strikethrough
 from markdown_it.token import Token
+from pygments.token import Comment, Keyword, Name, Number, String
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.containers import Renderables
@@ -32,7 +33,8 @@ from rich.markdown import (
 from rich.measure import Measurement
 from rich.rule import Rule
 from rich.segment import Segment
-from rich.syntax import Syntax
+from rich.style import Style
+from rich.syntax import ANSISyntaxTheme, Syntax, SyntaxTheme
 from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
@@ -226,18 +228,21 @@ class LabelledCode(CodeBlock):
         known = _is_language(language)
         coloured = known and isinstance(markdown, Document) and markdown.colour
         plain = not coloured or too_costly(token.content)
-        theme = markdown.code_theme if isinstance(markdown, Document) else CODE_THEMES[0]
-        made = cls("text" if plain else language, theme)
-        if not known or info != language:
-            made.label = info
-        elif isinstance(markdown, Document):
-            markdown.implied.append(info)
+        theme = markdown.code_colours if isinstance(markdown, Document) else CODE_THEMES[0]
+        made = cls("text" if plain else language, cast("str", theme))
+        made.label = info
         return made
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if self.label:
             yield Text(self.label, style=console.get_style("markdown.info"))
-        yield from super().__rich_console__(console, options)
+        bar = Segment("│ ", console.get_style("markdown.info"))
+        room = options.update(width=max(options.max_width - bar.cell_length, 1))
+        code = Syntax(str(self.text).rstrip(), self.lexer_name, theme=self.theme, word_wrap=True)
+        for row in console.render_lines(code, room, pad=False):
+            yield bar
+            yield from row
+            yield Segment.line()
 
 
 class Quote(BlockQuote):
@@ -330,8 +335,16 @@ class Document(Markdown):
     }
     inlines: ClassVar[set[str]] = {*Markdown.inlines, "a", ADDRESS}
 
-    def __init__(self, text: str, *, colour: bool = True, light: bool = False) -> None:
+    def __init__(
+        self,
+        text: str,
+        *,
+        colour: bool = True,
+        light: bool = False,
+        code_colours: SyntaxTheme | None = None,
+    ) -> None:
         super().__init__("", code_theme=CODE_THEMES[light], hyperlinks=False)
+        self.code_colours = code_colours or CODE_THEMES[light]
         self.colour = colour
         self.parsed = tokens_of(text)
         self.implied = [each.info for token in self.parsed for each in token.children or ()]
@@ -397,20 +410,73 @@ _THEME = Theme(
 )
 
 
-def render_markdown(text: str, columns: int, *, colour: bool, light: bool = False) -> str:
+def rich_look(look: str) -> str:
+    """A look of a theme, as prompt_toolkit has it, as rich has it."""
+    words = (
+        re.sub("^bright", "bright_", word.removeprefix("ansi")) if word.startswith("ansi") else word
+        for word in look.split()
+    )
+    return " ".join(words) or "none"
+
+
+@lru_cache(maxsize=8)
+def _colours(looks: tuple[tuple[str, str], ...]) -> tuple[Theme, SyntaxTheme]:
+    """The colours of Markdown, and of code in it, by the looks of a theme."""
+    look = {name: rich_look(each) for name, each in looks}
+    accent, code = look["accent"], look["warning"]
+    theme = {
+        **{
+            f"markdown.h{level}": f"bold {accent if level < 3 else 'none'}" for level in range(1, 7)
+        },
+        "markdown.a": f"{accent} underline",
+        "markdown.address": look["dim"],
+        "markdown.block_quote": look["dim"],
+        "markdown.code": code,
+        "markdown.hr": look["dim"],
+        "markdown.info": look["dim"],
+        "markdown.item.bullet": f"bold {accent}",
+        "markdown.item.number": accent,
+        "markdown.table.border": look["dim"],
+        "markdown.table.header": f"bold {accent}",
+    }
+    tokens = (
+        (Comment, "comment"),
+        (Keyword, "keyword"),
+        (String, "string"),
+        (Number, "number"),
+        (Name.Function, "bold"),
+        (Name.Class, "bold"),
+    )
+    styles = {(*kind,): Style.parse(look[name]) for kind, name in tokens}
+    return Theme(
+        {name: each.replace("none", "").strip() or "none" for name, each in theme.items()}
+    ), (ANSISyntaxTheme(styles))
+
+
+def render_markdown(
+    text: str,
+    columns: int,
+    *,
+    colour: bool,
+    light: bool = False,
+    looks: Mapping[str, str] | None = None,
+    depth: Literal["standard", "256", "truecolor"] = "standard",
+) -> str:
     """A piece of Markdown as lines for a terminal, without the blank ones that some elements put
-    around themselves. Every character is on them but Markdown's own marks."""
+    around themselves. Every character is on them but Markdown's own marks. Its colours are those of
+    the `looks` of a theme."""
+    theme, code_colours = _colours(tuple(looks.items())) if looks else (_THEME, None)
     columns = max(columns, MIN_COLUMNS)
     console = Console(
         file=StringIO(),
         force_terminal=True,
         no_color=not colour,
-        color_system="standard" if colour else None,
-        theme=_THEME,
+        color_system=depth if colour else None,
+        theme=theme,
         width=columns,
         legacy_windows=False,
     )
-    document = Document(text, colour=colour, light=light)
+    document = Document(text, colour=colour, light=light, code_colours=code_colours)
     with console.capture() as capture:
         console.print(document)
     shown = capture.get()

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, Literal, assert_never, cast
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import Input
@@ -157,7 +157,16 @@ class Printer:
         from alhena.frontends.terminal.drawing.markdown import render_markdown
 
         columns = columns if self.full_width else min(columns, NARROW)
-        return render_markdown(text, columns, colour=self._colour, light=self._theme.light)
+        depths = {ColorDepth.DEPTH_24_BIT: "truecolor", ColorDepth.DEPTH_8_BIT: "256"}
+        depth = depths.get(self._output.get_default_color_depth(), "standard")
+        return render_markdown(
+            text,
+            columns,
+            colour=self._colour,
+            light=self._theme.light,
+            looks=self._theme.looks,
+            depth=cast('Literal["standard", "256", "truecolor"]', depth),
+        )
 
 
 def warm_up() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from alhena.agent.loop import MEANWHILE
 from alhena.agent.runner import SessionRunner
 from alhena.display_text import one_line, without_controls
 from alhena.events import ToolCallResponseEvent, ToolCallUpdateEvent
@@ -213,7 +214,9 @@ def _user_message(
     lines: list[Line] = []
     beside = 0
     for part in content.parts:
-        if part.text and part.text in prompts:
+        if part.text and part.text.startswith(MEANWHILE):
+            lines += prompt_lines(part.text.removeprefix(MEANWHILE))
+        elif part.text and part.text in prompts:
             lines += prompt_lines(part.text)
             pages.prompt(part.text)
         else:
@@ -229,8 +232,8 @@ def _user_message(
 
 def _show_call(view: View, ended: EarlierCall, pages: PagerBlocks) -> Step:
     blocks: list[Block] = []
-    for each in (*ended.nested, ended):
-        pages.call(each.event, each.description)
+    numbers = [pages.call(each.event, each.description) for each in (*ended.nested, ended)]
+    view = msgspec.structs.replace(view, page=numbers[-1])
     for each in ended.nested:
         view, blocks = _onto(blocks, call_blocks(view, each.event, each.description, nested=True))
     view, blocks = _onto(blocks, call_blocks(view, ended.event, ended.description))

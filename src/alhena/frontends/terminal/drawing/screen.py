@@ -1,12 +1,12 @@
 """Protocols between a conversation and the screen that shows it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from alhena.frontends.terminal.drawing.lines import Block
+from alhena.frontends.terminal.drawing.lines import Block, Line
 from alhena.frontends.terminal.drawing.menu import Menu
 from alhena.frontends.terminal.drawing.view import View
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 class FootStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The line at the foot. `queued`: prompts that wait for their turn, or (`kept`) for the
-    person; `more`: what follows the directory; `context`: the used share of the model's
-    window."""
+    person; `soon`: the last one goes in after the current calls; `more`: what follows the
+    directory; `context`: the used share of the model's window."""
 
     cwd: str = ""
     mode: str = ""
@@ -25,6 +25,7 @@ class FootStatus(msgspec.Struct, frozen=True, kw_only=True):
     more: tuple[str, ...] = ()
     queued: tuple[str, ...] = ()
     kept: bool = False
+    soon: bool = False
     context: float = 0.0
 
 
@@ -56,6 +57,11 @@ class Screen(Protocol):
         self, label: str, placeholder: str = "", *, secret: bool = False
     ) -> str | None:
         """Waits for a line of text, not echoed if `secret`; None when dismissed."""
+        ...
+
+    def themes(self, custom: Mapping[str, Any]) -> Mapping[str, tuple[Line, ...]]:
+        """The names of all themes, `custom` ones too, with a sample of each; none where there are
+        no colours."""
         ...
 
     def draft(self, text: str, /) -> None:

@@ -40,9 +40,13 @@ from alhena.frontends.terminal.drawing.call_result import (
     duration,
     ended_lines,
     header,
+    is_more,
+    is_refused,
 )
 from alhena.frontends.terminal.drawing.lines import BAR, Block, Line, Lines, Markdown, line, spoken
 from alhena.frontends.terminal.drawing.markdown_pieces import split
+from alhena.frontends.terminal.drawing.remedies import sitting_words
+from alhena.tools.catalogue import plain_name
 
 if TYPE_CHECKING:
     from alhena.tools.registry import ToolRegistry
@@ -71,7 +75,7 @@ class ShownSubagent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolTitles(Mapping[str, str]):
-    """Display names of all tools, also of hidden ones and of those registered later."""
+    """Plain names of all tools, also of hidden ones and of those registered later."""
 
     def __init__(self, registry: "ToolRegistry") -> None:
         self._registry = registry
@@ -80,7 +84,7 @@ class ToolTitles(Mapping[str, str]):
         entry = self._registry.find(name, excluded=True)
         if entry is None:
             raise KeyError(name)
-        return entry.tool.display_name
+        return plain_name(entry.tool.name, entry.server)
 
     def __iter__(self) -> Iterator[str]:
         return (tool.name for tool in self._registry.all_tools)
@@ -113,8 +117,10 @@ class RetryPause(msgspec.Struct, frozen=True, kw_only=True):
 class View(msgspec.Struct, frozen=True, kw_only=True):
     """All that is shown. `titles`: names of tools for people. `own` are ids of calls that the
     person made, `shown` those of calls whose change was shown before it is made. `busy_since` is
-    None while nothing runs; `spoken`: something of the answer to the last request was printed.
-    `group` is what the last block was, so that a blank line parts it from others. `context` are
+    None while nothing runs; `spoken`: something of the answer to the last request was printed;
+    `refused`: the person has refused a call of this turn; `page` is the number of the last call's
+    block in the pager. `group` is what the last block was, so that a blank line parts it from
+    others. `context` are
     tokens of the conversation: as the service counted them last, and an estimate of what is new.
     `tasks` are those of the model's list. `phrases` are shown in turn while the model thinks;
     `names_models`, `names_sources`: answers say their model, and what they cite."""
@@ -130,6 +136,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     answering: bool = False
     pause: RetryPause | None = None
     spoken: bool = False
+    refused: bool = False
+    page: int = 0
     totals: Totals = Totals()
     prompt_start: Totals = Totals()
     shown: frozenset[str] = frozenset()
@@ -179,6 +187,7 @@ def end_run(view: View) -> View:
         answering=False,
         pause=None,
         spoken=False,
+        refused=False,
     )
 
 
@@ -235,7 +244,7 @@ def prompt_lines(text: str) -> list[Line]:
 def _content(view: View, event: ContentEvent, _now: float) -> Step:
     text = view.open_text + without_controls(event.text)
     pieces, rest = split(text)
-    view = msgspec.structs.replace(view, open_text=rest, thought="", answering=True)
+    view = msgspec.structs.replace(view, open_text=rest, thought="", answering=True, pause=None)
     blocks: list[Block] = []
     for piece in pieces:
         view, block = _markdown(view, piece)
@@ -353,17 +362,26 @@ def _warning(message: str) -> Line:
 
 def _error(view: View, event: ErrorEvent, _now: float) -> Step:
     if event.exit_code == 130:
-        return _after_text(view, "notice", [line("■ cancelled", "warning")])
-    message = message_line(without_controls(event.message), MAX_MESSAGE)
+        return _after_text(view, "notice", _stopped_lines(view))
+    message = message_line(without_controls(sitting_words(event.message)), MAX_MESSAGE)
     return _after_text(view, "notice", [(("error", "✗ "), *line(message, "error"))])
 
 
 def _finish_run(view: View, event: RunFinishedEvent, _now: float) -> Step:
     made = since(view.totals, view.prompt_start)
     used = f"  {count_noun(event.turns, 'turn')} · {usage_words(made, event.duration_ms)}"
-    cancelled = [line("■ cancelled", "warning")] if event.reason == "cancelled" else []
+    cancelled = _stopped_lines(view) if event.reason == "cancelled" else []
     view, blocks = _after_text(view, "end", [*cancelled, line(used, "dim")])
     return end_run(view), blocks
+
+
+def _stopped_lines(view: View) -> list[Line]:
+    """The words for a turn that the person stopped, below the reason of a retry under way."""
+    why = [_warning(view.pause.why)] if view.pause is not None else []
+    return [*why, line(STOPPED if view.refused else "■ Stopped by you.", "warning")]
+
+
+STOPPED = "■ Stopped. What should be done instead?"
 
 
 def usage_words(used: Totals, milliseconds: float) -> str:
@@ -453,7 +471,10 @@ def _end_call(view: View, call: ShownCall, event: ToolCallResponseEvent) -> Step
     if context and event.parent_call_id is None:
         context += event.content_length // CHARACTERS_PER_TOKEN
     working = tuple(each for each in view.subagents if each.call_id != event.call_id)
-    view = replace(view, calls=rest, subagents=working, totals=totals, context=context)
+    refused = view.refused or is_refused(event)
+    view = replace(
+        view, calls=rest, subagents=working, totals=totals, context=context, refused=refused
+    )
     return call_blocks(view, event, call.description, nested=bool(call.parent))
 
 
@@ -461,20 +482,20 @@ def call_blocks(
     view: View, event: ToolCallResponseEvent, description: str, *, nested: bool = False
 ) -> Step:
     """An ended call as shown in the scrollback."""
-    title = view.titles.get(event.name, event.name)
+    title = view.titles.get(event.name) or plain_name(event.name, event.mcp_server_name)
+    seen, own = event.call_id in view.shown, event.call_id in view.own
     head = header(event, title, one_line(description, 300))
     if nested:  # the call that runs the subagent shows what came of it
         return print_lines(view, "calls", [(("", "  "), *head)], clip=True)
     if isinstance(event.display, dict) and event.display.get("type") == "todo_list":
         listed = cast("list[Mapping[str, str]]", event.display.get("todos", []))
         view = msgspec.structs.replace(view, tasks=tuple(listed))
-    view, heading = print_lines(view, "calls", [head], clip=True)
-    view, body = print_lines(
-        view,
-        "calls",
-        ended_lines(event, seen=event.call_id in view.shown, own=event.call_id in view.own),
-        fold=event.status != "success",
-    )
+    rows = ended_lines(event, seen=seen, own=own)
+    if view.page and is_more(event, rows, seen=seen):
+        head = (*head, ("dim", f"  #{view.page}"))
+    failed = event.outcome == "error"
+    view, heading = print_lines(view, "calls", [head], clip=not failed, fold=failed)
+    view, body = print_lines(view, "calls", rows, fold=event.status != "success")
     return view, (*heading, *body)
 
 

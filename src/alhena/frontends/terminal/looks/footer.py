@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from alhena.config.settings import UiSettings
-from alhena.display_text import one_line
+from alhena.display_text import money, one_line
 from alhena.system.environment import child_environment, shield_memory
 from alhena.system.errors import ProcessStartError
 from alhena.system.own_programs import OwnCommand, repository_command
@@ -157,9 +157,9 @@ def shown_items(
     footer = ui.footer
     branch = f"({facts.branch})" if facts.branch and not footer.hide_cwd else ""
     place = "" if footer.hide_sandbox_status else sandbox or "no sandbox"
-    money = f"${cost:.2f}" if cost else ""
+    spent = money(cost) if cost else ""
     memory = _memory_use() if ui.show_memory_usage else ""
-    return tuple(each for each in (branch, place, money, memory, facts.custom) if each)
+    return tuple(each for each in (branch, place, spent, memory, facts.custom) if each)
 
 
 def _memory_use() -> str:

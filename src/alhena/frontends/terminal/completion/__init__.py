@@ -1,0 +1,1 @@
+"""Completion of commands, their values and paths in the input line."""

@@ -1,0 +1,153 @@
+"""/diff, /tasks and /trace: the work of a session, done and under way."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alhena.display_text import escaped, one_line
+from alhena.frontends.shared.listings import count_noun
+from alhena.frontends.terminal.drawing.call_result import SEE_ALL, PagerBlock, diff_lines
+from alhena.frontends.terminal.drawing.lines import Line, line, plain
+from alhena.frontends.terminal.drawing.menu import Menu, MenuOption
+
+if TYPE_CHECKING:
+    from alhena.frontends.terminal.conversation import Conversation, ShownSession
+    from alhena.system.processes import BackgroundCommand
+
+DIFF_ROWS = 200
+"""Lines of changes that are printed; the pager has all of them."""
+TASK_ROWS = 40
+_USAGE = "Usage: /tasks, /tasks show NUMBER, or /tasks stop NUMBER"
+
+
+async def diff(context: "Conversation", _rest: str) -> list[Line]:
+    """/diff: all that this session has written, by file."""
+    from alhena.tools.edit.splicing import unified_diff
+
+    changed = context.pages.changes
+    lines: list[Line] = []
+    for path, (before, now) in changed.items():
+        if before == now:
+            continue
+        name = _relative(path, context.toolset.workspace.cwd)
+        text, stat = unified_diff(before or "", now, Path(path).name)
+        counts = f"+{stat.ai_added_lines} -{stat.ai_removed_lines}"
+        new = "  new file" if before is None else ""
+        lines.append((*line(name, "bold"), ("dim", f"  {counts}{new}")))
+        lines += [(("", "  "), *each) for each in diff_lines(text, Path(path).name)]
+    if not lines:
+        return [line("No changes by this session. Edits it makes are listed here.")]
+    context.pages.add(PagerBlock("Changes of this session", plain(lines)))
+    if len(lines) > DIFF_ROWS:
+        more = count_noun(len(lines) - DIFF_ROWS, "more line")
+        lines = [*lines[:DIFF_ROWS], line(f"… {more}{SEE_ALL}", "dim")]
+    return lines
+
+
+def _relative(path: str, cwd: Path) -> str:
+    return escaped(path.removeprefix(f"{cwd}/"))
+
+
+async def trace(context: "Conversation", _rest: str) -> list[Line]:
+    """/trace: writes the page of this session and opens it. Raises AlhenaError."""
+    journal = await context.agent.checkpoints.conversations.record()
+    if journal is None:
+        return [line("Nothing to trace yet.")]
+    path = await asyncio.to_thread(_write_trace, context, Path(journal))
+    from alhena.models.auth.authorization import open_browser
+    from alhena.system.own_programs import begin_browser
+
+    opened = await open_browser(path.as_uri(), begin_browser)
+    how = "" if opened else " Open it in a browser."
+    return [line(f"Written to {escaped(str(path))}.{how}")]
+
+
+def _write_trace(context: "Conversation", journal: Path) -> Path:
+    from alhena.config.home import claimed_project_temp
+    from alhena.frontends.shared.files import write_document
+    from alhena.models.prices import Prices
+    from alhena.telemetry.records import Redaction
+    from alhena.tracing.page import MARK, as_page
+    from alhena.tracing.timeline import read_timeline
+
+    place = context.folder.place
+    timeline = read_timeline(journal, Prices(place.settings.model.prices))
+    page = as_page(timeline, Redaction(place.environ), journal_size=journal.stat().st_size)
+    folder = claimed_project_temp(os.environ, context.toolset.workspace.cwd)
+    path = folder / f"trace-{context.agent.session_id}.html"
+    write_document(str(path), page, replaces=MARK)
+    return path
+
+
+def running_commands(context: "ShownSession") -> "list[BackgroundCommand]":
+    """The background commands of the session that run."""
+    groups = context.toolset.host.groups
+    return [] if groups is None else [each for each in groups.background if each.running]
+
+
+async def tasks(context: "Conversation", rest: str) -> list[Line]:
+    """/tasks: what runs, by number; `show` and `stop` take one."""
+    found = running_commands(context)
+    agents = context.view.subagents
+    what, _, number = rest.strip().partition(" ")
+    if not what:
+        if not found and not agents:
+            return [line("No tasks running. Commands in the background and subagents are listed.")]
+        rows = [
+            line(f"  {at} Shell {one_line(each.command, 200)}  PID {each.pid}")
+            for at, each in enumerate(found, 1)
+        ]
+        names = {each.call_id: each for each in context.view.calls}
+        for at, agent in enumerate(agents, len(found) + 1):
+            call = names.get(agent.call_id)
+            what = "" if call is None else one_line(call.description, 200)
+            rows.append(line(f"  {at} Agent {what}  {count_noun(agent.turns, 'turn')}"))
+        count = len(found) + len(agents)
+        return [line(f"{count} running; /tasks show NUMBER, /tasks stop NUMBER", "bold"), *rows]
+    at = int(number) if number.strip().isdecimal() else 0
+    if what not in ("show", "stop") or not number.strip():
+        return [line(_USAGE, "error")]
+    if len(found) < at <= len(found) + len(agents):
+        stop = "Esc stops the turn, and its subagents with it." if what == "stop" else ""
+        return [line(stop or "Its calls are shown while it runs; Ctrl-O has what they gave.")]
+    if not 0 < at <= len(found):
+        return [line(f"No task {one_line(number, 20)}. /tasks lists them.", "error")]
+    return await (_stop if what == "stop" else _show)(context, found[at - 1])
+
+
+async def _stop(context: "Conversation", command: "BackgroundCommand") -> list[Line]:
+    groups = context.toolset.host.groups
+    ended = groups is not None and await groups.end(command.pid)
+    context.show_status()
+    words = "Stopped" if ended else "Not stopped, or ended already"
+    return [line(f"{words}: {one_line(command.command, 200)}")]
+
+
+async def _show(context: "Conversation", command: "BackgroundCommand") -> list[Line]:
+    command.child.read_available()
+    captured = command.output.capture.so_far()
+    text = captured.text if captured.binary else captured.head + captured.tail
+    context.pages.add(PagerBlock(f"Shell {one_line(command.command, 80)}", text))
+    rows = text.rstrip("\n").split("\n") if text.strip() else []
+    above = len(rows) - TASK_ROWS
+    head = [line(f"Shell {one_line(command.command, 200)}", "bold")]
+    if above > 0:
+        head.append(line(f"… {count_noun(above, 'line')} above{SEE_ALL}", "dim"))
+    return [*head, *(line(f"  {each}") for each in rows[-TASK_ROWS:] or ["No output yet."])]
+
+
+async def asks_to_leave(context: "Conversation") -> bool:
+    """Asks whether running commands are to be ended; True when nothing keeps the person."""
+    found = running_commands(context)
+    if not found:
+        return True
+    names = ", ".join(one_line(each.command, 60) for each in found)
+    context.print([line(f"? Still running: {names}", "bold")])
+    options = (
+        MenuOption(label="Yes, end them and leave", key="y"),
+        MenuOption(label="No, stay", key="n"),
+    )
+    title = f"End {count_noun(len(found), 'command')} and leave?"
+    picked = await context.screen.choose(Menu(title=title, options=options, escape="stay"))
+    return bool(picked) and 0 in picked
