@@ -25,6 +25,8 @@ from scripts.public_api import (
     public_names,
 )
 
+from alhena.frontends.shared.arguments import Parser
+
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 FOLDER = DOCS / "reference"
@@ -36,6 +38,8 @@ MODULES = {
     "api-events": ("alhena.events", "The events of a run, in the order of the source."),
     "api-shell": ("alhena.shell", "What a shell line would do, without running it."),
     "api-testing": ("alhena.testing", "Tests of programs without a model."),
+    "api-evals": ("alhena.evals", "Evaluations of many tasks."),
+    "api-native": ("alhena.native", "Model services' own forms of tool calls."),
     "api-otel": ("alhena.otel", "OpenTelemetry for programs."),
     "api-errors": ("alhena.errors", "The root of every error."),
 }
@@ -116,21 +120,34 @@ def api(module: str, lead: str) -> str:
 def commands() -> str:
     """The command line: flags of a run, and the help of every command."""
     from alhena.frontends.cli.completion import help_of
+    from alhena.frontends.cli.tools import make_parsers
     from alhena.frontends.main import COMMANDS
     from alhena.frontends.shared.arguments import run_parser
 
-    rows: list[tuple[str, str, str]] = []
-    for action in run_parser().actions:
-        names = ", ".join(code(name) for name in action.option_strings) or code(action.metavar)
-        value = "\\|".join(action.choices) if action.choices else str(action.metavar or "")
-        rows.append((names, value.replace("\\|", "|"), action.help or ""))
     parts = [
         "# Command line\n",
         "    alhena [options] [PROMPT …]\n    alhena COMMAND [arguments]\n",
     ]
-    parts.append("## Flags of a run\n\n" + table(("flag", "value", "effect"), rows))
-    parts += [f"## alhena {name}\n\n```text\n{help_of(name).strip()}\n```\n" for name in COMMANDS]
+    parts.append(f"## Flags of a run\n\n{flags_of(run_parser())}")
+    for name in COMMANDS:
+        parts.append(f"## alhena {name}\n")
+        if name != "tools":  # that of argparse, which differs from Python to Python
+            parts.append(f"```text\n{help_of(name).strip()}\n```\n")
+            continue
+        for word, parser in make_parsers()[1].items():
+            parts.append(f"### alhena {name} {word}\n\n{flags_of(parser)}")
     return "\n".join(parts)
+
+
+def flags_of(parser: Parser) -> str:
+    """The flags of a command in a table."""
+    rows: list[tuple[str, str, str]] = []
+    for action in parser.actions:
+        names = ", ".join(map(code, action.option_strings)) or code(action.metavar)
+        takes = action.nargs != 0
+        value = "|".join(action.choices) if action.choices else str(action.metavar or "")
+        rows.append((names, value if takes else "", action.help or ""))
+    return table(("flag", "value", "effect"), rows)
 
 
 def exit_codes() -> str:
@@ -464,7 +481,7 @@ def files() -> str:
     """The journal of a session and the directory of a batch run."""
     from alhena.batch import queue
     from alhena.batch.results import TaskResult
-    from alhena.batch.tasks import Task
+    from alhena.batch.tasks import QueuedTask
     from alhena.session import records
 
     def about(module: str) -> str:
@@ -488,7 +505,7 @@ def files() -> str:
         f"### `{queue.FILE}`\n\n{about('alhena.batch.queue')}\n\nVersion {queue.VERSION}.\n",
         f"```sql\n{queue._SCHEMA.strip()}\n```\n",
         f"### On a cluster\n\n{about('alhena.batch.stored_queue')}\n",
-        f"### A task\n\nA line of the task file, and `spec`.\n\n{fields_of(Task)}",
+        f"### A task\n\nA line of the task file, and `spec`.\n\n{fields_of(QueuedTask)}",
         f"### A result\n\nA line of the results file, and `result`.\n\n{fields_of(TaskResult)}",
     ]
     return "\n".join(lines)
