@@ -12,7 +12,7 @@ JOBS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
 
-.PHONY: help demo test test-fast coverage mutate lint format bench soak soak-batch soak-kills soak-turns requirements docs reference sbom lock smoke beside try-local clean
+.PHONY: help demo test test-fast coverage mutate lint format bench bench-scale soak soak-batch soak-kills soak-turns requirements docs reference sbom lock smoke beside try-local clean
 
 demo: $(VENV)/.base ## set up and try the agent on this repository, without a key
 	@$(BIN)/python scripts/demo.py
@@ -45,6 +45,9 @@ format: $(VENV)/.dev ## format and mend what can be mended
 
 bench: $(VENV)/.dev ## measure speed and memory
 	$(BIN)/python -m bench
+
+bench-scale: $(VENV)/.dev ## queue and report 1,000,000 tasks, run some on 200 Ray workers (TASKS=N RAY_WORKERS=N)
+	$(BIN)/python -m bench.scale
 
 HISTORIES ?= 20000
 soak: $(VENV)/.dev ## check 20,000 generated conversations (HISTORIES=N SEED=N)

@@ -1,17 +1,19 @@
 """Tests of a program with an agent; pytest runs them, and so does this file."""
 
-from alhena import Agent
+from alhena import Agent, Model, ToolError
 from alhena.testing import Call, TestModel, no_real_requests
 
 
 def price(item: str) -> float:
     """The price of an item."""
-    return {"tea": 2.5}[item]
+    if item != "tea":
+        raise ToolError(f"There is no {item}.")
+    return 2.5
 
 
-def shop(model: object = "gemini-3.8-flash") -> Agent:
+def shop(model: Model | str = "gemini-3.8-flash") -> Agent:
     """The program."""
-    return Agent(model, tools=[price], isolated=True)  # pyright: ignore[reportArgumentType]
+    return Agent(model, tools=[price], isolated=True)
 
 
 def test_the_price_comes_from_the_tool() -> None:
@@ -24,7 +26,7 @@ def test_the_price_comes_from_the_tool() -> None:
 def test_an_unknown_item_is_an_error_for_the_model() -> None:
     model = TestModel(Call("price", item="gold"), "We have no gold.")
     assert shop(model).ask_sync("How much is gold?") == "We have no gold."
-    assert "KeyError" in str(model.requests[1]["contents"][-1])
+    assert "There is no gold." in str(model.requests[1]["contents"][-1])
 
 
 if __name__ == "__main__":

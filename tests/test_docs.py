@@ -76,6 +76,7 @@ PAGES = (
     "sessions",
     "settings",
     "shell",
+    "start",
     "telemetry",
     "terminal",
     "tools",

@@ -26,8 +26,9 @@ INSIDE = tuple(
         *("chat", "config", "frontends", "gateway", "mcp", "memory", "models", "session", "system"),
         *(
             "agent.toolset.toolset",
-            "batch.ray_driver",
-            "batch.ray_nodes",
+            "batch.control",
+            "batch.ray",
+            "batch.reports",
             "shell",
             "tracing",
         ),

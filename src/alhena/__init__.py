@@ -12,13 +12,14 @@ DISTRIBUTION = "alhena-agent"
 
 TYPE_CHECKING = False  # type checkers read it as true; importing typing would cost `--version` 5 ms
 if TYPE_CHECKING:
-    from alhena import evals, events, models, native, otel, testing
+    from alhena import evals, events, hooks, models, native, otel, testing
     from alhena.agent.final_answer import OutputError
     from alhena.agent.limits import BusyError, LimitError, Usage
     from alhena.agent.subagents.remote import RemoteAgent
     from alhena.batch.many import Outcome, Task, run_many
-    from alhena.errors import AlhenaError, ConfigError
+    from alhena.errors import AlhenaError, ConfigError, ToolError
     from alhena.library.agent import Agent
+    from alhena.library.context import RunContext
     from alhena.library.options import (
         AgentOptions,
         Hook,
@@ -29,16 +30,16 @@ if TYPE_CHECKING:
         Subagent,
     )
     from alhena.library.result import DeniedCall, Result, Run
-    from alhena.models.generator import ContentGenerator as Model
+    from alhena.models.generator import Model
     from alhena.models.settings import ModelSettings
-    from alhena.policy.model import ApprovalMode
-    from alhena.policy.model import PolicyRule as Rule
+    from alhena.policy.model import ApprovalMode, Rule
     from alhena.scheduler.question import Answer, Approver, ConfirmationRequest
     from alhena.session.stored import Store
     from alhena.session.stores import FileStore, SQLiteStore
     from alhena.tools.contract import Deferred, Kind, Tool, ToolResult
-    from alhena.tools.function import Image, ToolContext, call_tool, tool
-    from alhena.values import Limits
+    from alhena.tools.function import ToolContext, call_tool, tool
+    from alhena.tools.media import Audio, Document, Image, Video
+    from alhena.values import FailedCall, Limits
     from alhena.wire.content import Content, Part
 
 __all__ = [
@@ -48,12 +49,15 @@ __all__ = [
     "Answer",
     "ApprovalMode",
     "Approver",
+    "Audio",
     "BusyError",
     "ConfigError",
     "ConfirmationRequest",
     "Content",
     "Deferred",
     "DeniedCall",
+    "Document",
+    "FailedCall",
     "FileStore",
     "Hook",
     "HttpServer",
@@ -71,6 +75,7 @@ __all__ = [
     "Result",
     "Rule",
     "Run",
+    "RunContext",
     "SQLiteStore",
     "Server",
     "StdioServer",
@@ -79,12 +84,15 @@ __all__ = [
     "Task",
     "Tool",
     "ToolContext",
+    "ToolError",
     "ToolResult",
     "Usage",
+    "Video",
     "__version__",
     "call_tool",
     "evals",
     "events",
+    "hooks",
     "models",
     "native",
     "otel",
@@ -100,16 +108,19 @@ _HOMES = {
     "Answer": "alhena.scheduler.question",
     "ApprovalMode": "alhena.policy.model",
     "Approver": "alhena.scheduler.question",
+    "Audio": "alhena.tools.media",
     "BusyError": "alhena.agent.limits",
     "ConfigError": "alhena.errors",
     "ConfirmationRequest": "alhena.scheduler.question",
     "Content": "alhena.wire.content",
     "Deferred": "alhena.tools.contract",
     "DeniedCall": "alhena.library.result",
+    "Document": "alhena.tools.media",
+    "FailedCall": "alhena.values",
     "FileStore": "alhena.session.stores",
     "Hook": "alhena.library.options",
     "HttpServer": "alhena.library.options",
-    "Image": "alhena.tools.function",
+    "Image": "alhena.tools.media",
     "InProcessServer": "alhena.library.options",
     "Kind": "alhena.tools.contract",
     "LimitError": "alhena.agent.limits",
@@ -123,6 +134,7 @@ _HOMES = {
     "Result": "alhena.library.result",
     "Rule": "alhena.policy.model",
     "Run": "alhena.library.result",
+    "RunContext": "alhena.library.context",
     "SQLiteStore": "alhena.session.stores",
     "Server": "alhena.library.options",
     "StdioServer": "alhena.library.options",
@@ -131,15 +143,15 @@ _HOMES = {
     "Task": "alhena.batch.many",
     "Tool": "alhena.tools.contract",
     "ToolContext": "alhena.tools.function",
+    "ToolError": "alhena.errors",
     "ToolResult": "alhena.tools.contract",
     "Usage": "alhena.agent.limits",
+    "Video": "alhena.tools.media",
     "call_tool": "alhena.tools.function",
     "run_many": "alhena.batch.many",
     "tool": "alhena.tools.function",
 }
-_OWN_NAMES = {"Model": "ContentGenerator", "Rule": "PolicyRule"}
-"""Names of the classes that are called otherwise where they are defined."""
-_MODULES = ("evals", "events", "models", "native", "otel", "testing")
+_MODULES = ("evals", "events", "hooks", "models", "native", "otel", "testing")
 
 
 def __getattr__(name: str) -> object:
@@ -150,7 +162,7 @@ def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'alhena' has no attribute {name!r}")
-    return getattr(import_module(home), _OWN_NAMES.get(name, name))
+    return getattr(import_module(home), name)
 
 
 def __dir__() -> list[str]:

@@ -81,14 +81,11 @@
         ├── TimeLimitError               the time of a run
         └── CostLimitError               the price of a session
 
-A tool failure is a value (`tools.contract.ToolFailure`), never an exception.
+A tool failure is a value (`tools.contract.ToolFailure`), never an exception. Tools of a program may
+raise `ToolError`, which the model reads.
 """
 
-from typing import ClassVar
-
-TYPE_CHECKING = False  # importing typing would cost `import alhena.errors` 5 ms
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any, ClassVar
 
 
 class AlhenaError(Exception):
@@ -101,7 +98,7 @@ class AlhenaError(Exception):
 
     exit_code: ClassVar[int] = 1
     kind: ClassVar[str] = "error"
-    result: "Any" = None
+    result: Any = None
 
     def __init__(self, message: str, *, remedy: str | None = None) -> None:
         super().__init__(message)
@@ -110,6 +107,40 @@ class AlhenaError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message} {self.remedy}" if self.remedy else self.message
+
+    def __reduce__(self) -> "tuple[Any, ...]":
+        """Pickles the error with its attributes, without those that cannot be pickled."""
+        return _rebuild_error, (type(self), self.args, _pickle_values(self.__dict__))
+
+
+def _rebuild_error(
+    kind: "type[AlhenaError]", args: "tuple[Any, ...]", state: "dict[str, bytes]"
+) -> AlhenaError:
+    import pickle
+
+    error = kind.__new__(kind, *args)
+    error.__dict__.update({name: pickle.loads(value) for name, value in state.items()})  # noqa: S301
+    return error
+
+
+def _pickle_values(state: "dict[str, Any]") -> "dict[str, bytes]":
+    import pickle
+
+    found: dict[str, bytes] = {}
+    for name, value in state.items():
+        try:
+            found[name] = pickle.dumps(value)
+        except (pickle.PicklingError, TypeError, AttributeError, ValueError):
+            continue
+    return found
+
+
+class ToolError(Exception):
+    """An error that a tool raises for the model, which reads its text as it is. It is not logged
+    and no failure of the program:
+
+        raise ToolError("There is no such order. Ask for its number.")
+    """
 
 
 class UsageError(AlhenaError):

@@ -11,7 +11,6 @@ print(report.compare(earlier)["correct"])
 
 import html
 import inspect
-import random
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from os import PathLike
@@ -22,6 +21,7 @@ import msgspec
 
 from alhena.agent.limits import Usage
 from alhena.batch.many import Factory, GivenTask, Outcome, Task, number_tasks, run_many
+from alhena.batch.reports.comparison import mean_bounds
 from alhena.values import Value
 
 __all__ = ["Comparison", "Difference", "Report", "ScoredCase", "Scorer", "evaluate"]
@@ -29,8 +29,6 @@ __all__ = ["Comparison", "Difference", "Report", "ScoredCase", "Scorer", "evalua
 Scorer = Callable[[Outcome[Any]], float | Awaitable[float]]
 """A function, async or not, of an outcome that is done; it returns a bool or a number. Its name is
 the name of its column."""
-_SAMPLES = 2000
-_LOW, _HIGH = 0.025, 0.975
 _REPEAT = "#"
 
 
@@ -249,12 +247,11 @@ async def _score(name: str, scorer: Scorer, outcome: Outcome[Any]) -> float:
 def _difference(paired: Mapping[str, float]) -> Difference:
     values = list(paired.values())
     count = len(values)
-    chance = random.Random(count)  # noqa: S311  the same for the same reports
-    means = sorted(sum(chance.choices(values, k=count)) / count for _ in range(_SAMPLES))
+    low, high = mean_bounds(values)
     return Difference(
         difference=sum(values) / count,
-        low=means[int(_LOW * (_SAMPLES - 1))],
-        high=means[round(_HIGH * (_SAMPLES - 1))],
+        low=low,
+        high=high,
         cases=count,
         better=tuple(case for case, value in paired.items() if value > 0),
         worse=tuple(case for case, value in paired.items() if value < 0),

@@ -13,6 +13,39 @@ import msgspec
 
 from alhena.values import Value
 
+__all__ = [
+    "ApiErrorEvent",
+    "ApiRequestEvent",
+    "ApiResponseEvent",
+    "CallExceptionEvent",
+    "CheckpointEvent",
+    "CompressedEvent",
+    "ConfirmationRequestEvent",
+    "ContentEvent",
+    "ContextWindowWillOverflowEvent",
+    "ErrorEvent",
+    "Event",
+    "FinishedEvent",
+    "HookCallEvent",
+    "LoopCheckEvent",
+    "LoopDetectedEvent",
+    "ModelFallbackEvent",
+    "OutputTruncatedEvent",
+    "OutputsMaskedEvent",
+    "RetryEvent",
+    "RunFinishedEvent",
+    "RunStartedEvent",
+    "ThoughtEvent",
+    "ToolCallRequestEvent",
+    "ToolCallResponseEvent",
+    "ToolCallState",
+    "ToolCallUpdateEvent",
+    "ToolCallsUpdateEvent",
+    "ToolOutputEvent",
+    "UserMessageEvent",
+    "WarningEvent",
+]
+
 
 def timestamp(time_ns: int) -> str:
     """Formats a time since 1970 for records of events: 2026-01-31T12:34:56.789Z."""
@@ -47,7 +80,7 @@ class UserMessageEvent(EventBase, frozen=True, kw_only=True, tag="user_message")
 
 
 class ThoughtEvent(EventBase, frozen=True, kw_only=True, tag="thought"):
-    """A summary of the model's thinking; never part of the history (CHAT-01, CHAT-02)."""
+    """A summary of the model's thinking; never part of the history."""
 
     subject: str
     description: str
@@ -91,6 +124,18 @@ class ToolCallState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     description: str = ""
     parent_call_id: str | None = None
     scheduler_id: str | None = None
+
+
+class CallExceptionEvent(EventBase, frozen=True, kw_only=True, tag="call_exception"):
+    """A function of the program raised: a tool, its `confirm`, a rule's `when`, or a hook. `name`
+    is the tool's, or the event's of a hook that is about no call (`call_id` "")."""
+
+    call_id: str
+    name: str
+    error_type: str
+    message: str
+    traceback: str
+    parent_call_id: str | None = None
 
 
 class ToolCallsUpdateEvent(EventBase, Value, frozen=True, kw_only=True, tag="tool_calls_update"):
@@ -205,7 +250,7 @@ class CheckpointEvent(EventBase, frozen=True, kw_only=True, tag="checkpoint"):
 
 
 class OutputTruncatedEvent(EventBase, frozen=True, kw_only=True, tag="output_truncated"):
-    """A result was truncated to its two ends for the model (TOOLS-22). Lengths and the threshold
+    """A result was truncated to its two ends for the model. Lengths and the threshold
     are characters; `problem` is the reason why `output_file` is missing or incomplete."""
 
     call_id: str
@@ -219,7 +264,7 @@ class OutputTruncatedEvent(EventBase, frozen=True, kw_only=True, tag="output_tru
 
 
 class FinishedEvent(EventBase, frozen=True, kw_only=True, tag="finished"):
-    """A model turn ended with this reason (CHAT-01). `citations` are addresses of what it cites."""
+    """A model turn ended with this reason. `citations` are addresses of what it cites."""
 
     finish_reason: str
     citations: list[str] = msgspec.field(default_factory=list[str])
@@ -452,6 +497,7 @@ Event = (
     | LoopDetectedEvent
     | LoopCheckEvent
     | HookCallEvent
+    | CallExceptionEvent
     | WarningEvent
     | ErrorEvent
     | RunFinishedEvent

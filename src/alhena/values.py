@@ -56,7 +56,7 @@ class Value(msgspec.Struct, frozen=True):
 
 _PASSING_ON = (
     *("alhena.library.", "alhena.models.providers.objects", "alhena.policy.model"),
-    "alhena.tools.function",
+    *("alhena.tools.function", "alhena.tools.media"),
 )
 """Modules of alhena that make values of what programs give them."""
 
@@ -171,6 +171,17 @@ def meant_names(name: str) -> tuple[str, ...] | None:
         server, _, tool = name.removeprefix("mcp__").partition("__")
         return (f"{server}__{tool or '*'}",) if server else None
     return None if "*" in name else _OTHER_PROGRAMS.get(fold_name(name))
+
+
+class FailedCall(Value, frozen=True, kw_only=True):
+    """A call whose function raised: a tool, its `confirm`, a rule's `when`, or a hook, which has
+    the name of its event and no `call_id` where it is not about a call. `exception` is what it
+    raised."""
+
+    call_id: str
+    name: str
+    args: dict[str, Any]
+    exception: Exception
 
 
 class Limits(Value, frozen=True, kw_only=True):

@@ -60,6 +60,7 @@ async def test_the_window_is_what_settings_say(window: int, status: list[str]):
 
 
 @pytest.mark.requirement("CHAT-06")
+@pytest.mark.requirement("COST-02")
 async def test_past_the_threshold_a_summary_and_the_tail_go_on_behind_the_environment_context():
     generator = ScriptedGenerator(
         used(1_000, "one"),

@@ -1,6 +1,7 @@
 """Models of servers on this machine: window, prompt size, results, structured answers, overflow."""
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,14 @@ import msgspec
 import pytest
 
 from alhena import Agent
+from alhena.agent import prompt_size
 from alhena.config.settings import ModelSection, Settings
 from alhena.library.options import AgentOptions
+from alhena.models import OpenAICompatible
+from alhena.models.providers.openai_compatible import openai_from
 from alhena.wire.schema.grammar import grammar_schema
 from tests.support.command import alhena
+from tests.support.patience import PATIENCE_S
 from tests.support.ports import reserved_port
 from tests.support.server import Received, Reply, ScriptedServer, json_reply, sse
 
@@ -51,8 +56,14 @@ class LocalServer(ScriptedServer):
         self.told: dict[str, Any] = {}
         self.answers: list[Callable[[dict[str, Any]], Reply]] = [said("Hello.")]
         self.asked: list[dict[str, Any]] = []
+        self.questions: list[str] = []
+        self.held: threading.Event | None = None
 
     def take(self, received: Received) -> Reply:
+        if not received.path.endswith("/chat/completions"):
+            self.questions.append(received.path)
+            if self.held is not None:
+                assert self.held.wait(PATIENCE_S)
         if received.path in self.told:
             return json_reply(self.told[received.path])
         if not received.path.endswith("/chat/completions"):
@@ -114,6 +125,46 @@ def test_a_small_window_that_the_server_tells_makes_the_prompt_small(
     assert tools_of(body) <= SIX
     assert prompt_bytes(body) / 3 < MOST_TOKENS
     assert len(json.dumps(body)) / 3 < MOST_TOKENS + 400  # with the environment and the prompt
+
+
+@pytest.mark.parametrize(
+    ("host", "tells"),
+    [
+        ("api.openai.com", False),
+        ("eu.api.openai.com", False),
+        ("me.openai.azure.com", False),
+        ("openrouter.ai", False),
+        ("api.groq.com", False),
+        ("notopenai.com", True),
+        ("models.example.com", True),
+        ("10.0.0.7", True),
+    ],
+)
+def test_public_services_are_not_asked_for_windows(host: str, tells: bool) -> None:
+    server = openai_from({"OPENAI_API_KEY": "k"}, f"https://{host}/v1")
+    assert server.tells_windows is tells
+
+
+@pytest.mark.parametrize("window", [8192, None])
+async def test_agents_that_share_a_model_ask_for_its_window_once(
+    local: LocalServer, window: int | None
+) -> None:
+    local.told = {"/v1/models": {"data": [{"id": "m", "max_model_len": window}]}}
+    model = OpenAICompatible("m", base_url=f"{local.url}/v1")
+    for _ in range(2):
+        assert await Agent(model, isolated=True).ask("hi") == "Hello."
+    assert local.questions == ["/v1/models"] + ["/props", "/api/show"] * (window is None)
+
+
+async def test_a_server_that_leaves_the_question_open_holds_up_no_session(
+    monkeypatch: pytest.MonkeyPatch, local: LocalServer
+) -> None:
+    """An answer that never comes is given up, and the prompt goes out."""
+    monkeypatch.setattr(prompt_size, "PATIENCE_S", 0.05)
+    local.held = threading.Event()
+    model = OpenAICompatible("m", base_url=f"{local.url}/v1")
+    assert await Agent(model, isolated=True).ask("hi") == "Hello."
+    local.held.set()
 
 
 def test_ollama_is_asked_at_its_own_address(local: LocalServer) -> None:

@@ -47,6 +47,7 @@ def prefix(generator: ScriptedGenerator, index: int) -> bytes:
 WRITE = call("write_file", {"file_path": "x", "content": "y"}, id="w")
 
 
+@pytest.mark.requirement("COST-02")
 @pytest.mark.parametrize("mode", [ApprovalMode.DEFAULT, ApprovalMode.AUTO_EDIT, ApprovalMode.YOLO])
 async def test_a_session_plans_and_then_works_in_the_mode_it_came_from(
     project: Path, home: Path, mode: ApprovalMode
@@ -179,6 +180,7 @@ def last_texts(generator: ScriptedGenerator, index: int) -> list[str]:
     return [part.text or "" for part in content.parts]
 
 
+@pytest.mark.requirement("COST-02")
 @pytest.mark.parametrize("mode", [ApprovalMode.DEFAULT, ApprovalMode.YOLO])
 async def test_a_person_who_switches_the_mode_changes_nothing_before_the_conversation(
     project: Path, mode: ApprovalMode

@@ -43,6 +43,31 @@ def refusal_script(used: int, most: int) -> list[Any]:
             TooLarge(181_488, 168_000),
         ),
         ("the request exceeds the available context size (4096 tokens)", TooLarge(None, 4_096)),
+        (
+            (
+                "You passed 9,001 input tokens and requested 100 output tokens. However, the model's "
+                "context length is only 4096 tokens."
+            ),
+            TooLarge(9_001, 4_096),
+        ),
+        ("Requested tokens (9000) exceed context window of 4096", TooLarge(9_000, 4_096)),
+        (
+            (
+                "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. "
+                "Given: 9000 `inputs` tokens and 100 `max_new_tokens`"
+            ),
+            TooLarge(9_000, 4_096),
+        ),
+        (
+            (
+                "The number of tokens to keep from the initial prompt is greater than the context "
+                "length (n_keep: 9000>= n_ctx: 4096)."
+            ),
+            TooLarge(9_000, 4_096),
+        ),
+        ("Reached context length of 4096 tokens with model (arch: x)", TooLarge(None, 4_096)),
+        ("Your messages exceed the context window of this model.", TooLarge(None, None)),
+        ("context length must be positive", None),
         ("Invalid argument: temperature", None),
         ("max_tokens is too large: 4096", None),
     ],

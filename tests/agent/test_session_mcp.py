@@ -360,3 +360,76 @@ def test_only_the_servers_that_are_named_are_started(home: Path, project: Path) 
     assert ran.code == 0, ran.err
     assert marks["t"].exists()
     assert not marks["s"].exists()
+
+
+def told_late(project: Path) -> dict[str, Any]:
+    """A server that connects when its gate is opened, with a tool and instructions."""
+    os.mkfifo(project / "gate")
+    script = {
+        "tools": [tool("late")],
+        "gate": str(project / "gate"),
+        "initialize": {"instructions": "Ask late twice."},
+        "does": {"late": {"do": "echo"}},
+    }
+    return {"late": odd(project, script, "late")}
+
+
+@pytest.mark.requirement("COST-02")
+async def test_what_connects_late_changes_nothing_of_a_request_and_is_found_by_search(
+    project: Path,
+) -> None:
+    generator = ScriptedGenerator(
+        [text("one")],
+        [chunk(call("search_tools", {"query": "late"}, id="s"), finish="STOP")],
+        [chunk(call("call_tool", {"name": "late", "args": {"a": "b"}}, id="c"), finish="STOP")],
+        [text("two")],
+    )
+    made = settings(told_late(project), mcp={"startupWait": 0})
+    running = agent(generator, cwd=project, settings=made, policy=ALLOW_ALL)
+    async with running:
+        await running.ask("go")
+        await asyncio.to_thread((project / "gate").write_bytes, b"")
+        while running.toolset.registry.find("late") is None:
+            await asyncio.sleep(0.01)
+        await running.ask("again")
+        control = running.toolset.server_control
+        assert control is not None
+        await control.turn("late", enabled=False, lasting=False)  # a person's change shows
+    assert "late: may bring more" in instruction(generator)
+    assert "Ask late twice." not in instruction(generator)
+    first, *later = generator.requests
+    assert all(each.config == first.config for each in later)
+    found = generator.seen(2)[-1]["parts"][0]["functionResponse"]["response"]["output"]
+    assert "## late" in found
+    assert "Ask late twice." in found
+    assert "output" in generator.seen(3)[-1]["parts"][0]["functionResponse"]["response"]
+    assert conforming(generator)
+
+
+@pytest.mark.requirement("COST-02")
+async def test_a_server_that_changes_its_tools_changes_nothing_of_a_request(project: Path) -> None:
+    lists = project / "lists.json"
+    lists.write_text(json.dumps([tool("become"), tool("old")]), encoding="utf-8")
+    script = {
+        "list_from": str(lists),
+        "does": {"become": {"do": "become", "tools": [tool("become"), tool("new")]}},
+        "initialize": {"capabilities": {"tools": {"listChanged": True}}},
+    }
+    generator = ScriptedGenerator(
+        [chunk(call("become", {}, id="b"), finish="STOP")],
+        [text("one")],
+        [chunk(call("search_tools", {"query": "new"}, id="s"), finish="STOP")],
+        [text("two")],
+    )
+    entries = {"k": odd(project, script)}
+    running = agent(generator, cwd=project, settings=settings(entries), policy=ALLOW_ALL)
+    async with running:
+        await running.ask("go")
+        while running.toolset.registry.find("new") is None:
+            await asyncio.sleep(0.01)
+        await running.ask("again")
+    first, *later = generator.requests
+    assert all(each.config == first.config for each in later)
+    assert {"become", "old", "search_tools"} <= set(declared(generator))
+    found = generator.seen(3)[-1]["parts"][0]["functionResponse"]["response"]["output"]
+    assert "## new" in found

@@ -6,10 +6,14 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +151,52 @@ def own_cluster(run: Run) -> dict[str, Any]:
     return run.ended(run.batch(3, *money))
 
 
+def refusals(run: Run, head: Any) -> dict[str, Any]:
+    """Commands that cannot use the cluster, each for another reason, all at once."""
+    tasks = write_tasks(run.project / "tasks.jsonl", 1)
+    closed = socket.create_server(("127.0.0.1", 0))
+    metadata = (b"CLUSTER_METADATA", b"cluster")
+    client = import_module("ray._raylet").GcsClient(address=head.address)
+    kept = client.internal_kv_get(*metadata)
+    home = {"HOME": str(run.project), "RAY_AUTH_TOKEN": ""}
+    asked: dict[str, tuple[dict[str, str], str]] = {
+        "wrong token": ({"RAY_AUTH_TOKEN": "x" * 64}, head.address),
+        "no token": (home, head.address),
+        "no cluster": ({}, "127.0.0.1:1"),
+        "silence": ({}, f"127.0.0.1:{closed.getsockname()[1]}"),
+        "client": ({}, f"ray://{head.address}"),
+    }
+
+    def start(name: str, environ: dict[str, str], address: str) -> "subprocess.Popen[str]":
+        out = f"{name.replace(' ', '-')}.jsonl"
+        with other_variables(environ):
+            return run.start(str(tasks), "--out", out, *FLAGS, "--address", address)
+
+    started = {name: start(name, *each) for name, each in asked.items()}
+    found = {
+        name: (process.communicate()[1], process.returncode) for name, process in started.items()
+    }
+    other = json.dumps({"ray_version": "1.0.0", "python_version": "3.0.0"}).encode()
+    client.internal_kv_put(metadata[0], other, True, metadata[1])
+    process = start("versions", {}, head.address)
+    found["versions"] = (process.communicate()[1], process.returncode)
+    client.internal_kv_put(metadata[0], kept, True, metadata[1])
+    closed.close()
+    return found
+
+
+@contextmanager
+def other_variables(environ: dict[str, str]) -> Generator[None]:
+    """Other variables for the processes that a block starts."""
+    before = dict(os.environ)
+    os.environ.update(environ)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
 def lost_trees(run: Run, head: Any) -> dict[str, Any]:
     """The process of the first task is killed, then its node is lost, each with work in its
     worktree; the second task kills its process in each attempt."""
@@ -211,8 +261,9 @@ def resumes(run: Run) -> list[dict[str, Any]]:
 def losses(run: Run) -> list[dict[str, Any]]:
     """A cluster without processors of its own loses nodes and processes, in two runs."""
     head = run.start_cluster(0)
+    refused = refusals(run.beside("refused"), head)
     found = lost_trees(run, head)
-    return [found, lost_workers(run.beside("workers"), head)]
+    return [found, lost_workers(run.beside("workers"), head), refused]
 
 
 def random_kills(run: Run) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from alhena.batch.errors import QueueError
 from alhena.batch.limits import Limiter
 from alhena.batch.overview import counts, retry_failed
 from alhena.batch.queue import Claim
-from alhena.batch.ray_engine import AttemptCalls
-from alhena.batch.ray_nodes import RemoteCall
+from alhena.batch.ray.engine import AttemptCalls
+from alhena.batch.ray.nodes import RemoteCall
 from alhena.batch.results import TaskResult
 from alhena.batch.run import config_of
 from alhena.batch.store import open_store
@@ -312,8 +312,20 @@ def once(found: Any) -> bool:
 @pytest.mark.timeout(300)
 @pytest.mark.requirement("RUN-04")
 def test_whatever_a_cluster_loses_each_task_ends_once(project: Path):
-    """A worktree outlives its worker but not its node."""
-    found, workers = on_ray("losses", project)
+    """A worktree outlives its worker but not its node. Before, commands that cannot use the cluster
+    say why."""
+    found, workers, refused = on_ray("losses", project)
+    words = {
+        "wrong token": "refuses the token",
+        "no token": "no token",
+        "no cluster": "no Ray cluster answers at 127.0.0.1:1",
+        "silence": "is no Ray cluster",
+        "client": "--address cannot be ray://",
+        "versions": "has Ray 1.0.0 with Python 3.0.0",
+    }
+    assert {
+        name: (words[name] in err, code) for name, (err, code) in refused.items()
+    } == dict.fromkeys(words, (True, 52)), refused
     assert found["code"] == 1, found["err"]
     assert found["calls"] == {"task 0": [0, 1, 1, 2, 0, 1, 2], "task 1": [0, 1, 2, 3, 4]}
     patches = {each["id"]: added(each["patch"]) for each in found["results"]}

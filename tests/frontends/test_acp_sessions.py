@@ -122,6 +122,10 @@ async def test_models_that_there_are_not_and_those_for_vectors_are_not_offered(
         for name in ("no-such-model", "gemini-9-pro"):
             with pytest.raises(RequestError, match=r"no model.*gemini-9-flash"):
                 await conn.set_config_option(session_id=own, config_id="model", value=name)
+        with pytest.raises(RequestError, match="answers no prompts"):
+            await conn.set_config_option(
+                session_id=own, config_id="model", value="gemini-embedding-001"
+            )
         await conn.set_config_option(session_id=own, config_id="model", value="gemini-9-flash")
 
 

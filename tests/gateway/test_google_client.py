@@ -1,6 +1,7 @@
 """The google-genai package, pointed at the gateway."""
 
 import base64
+from io import BytesIO
 from typing import Any
 
 import pytest
@@ -194,3 +195,16 @@ async def test_an_answer_that_breaks_off_raises_in_the_middle_of_the_stream():
         with pytest.raises(errors.APIError, match="finish reason"):
             await answered(client, [PROMPT], stream=True)
         await client.aio.aclose()
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta"])
+async def test_what_is_not_there_is_told_in_the_clients_form(version: str):
+    async with gateway(ScriptedGenerator(), model=MODEL) as running:
+        options = types.HttpOptions(base_url=running.url, api_version=version)
+        async with genai.Client(api_key="unused", http_options=options).aio as client:
+            with pytest.raises(errors.ClientError) as refused:
+                await client.caches.create(model=MODEL)
+            assert refused.value.status == "NOT_FOUND"
+            with pytest.raises(errors.ClientError) as refused:
+                await client.files.upload(file=BytesIO(b"x"), config={"mime_type": "text/plain"})
+            assert refused.value.status == "NOT_FOUND"

@@ -79,6 +79,36 @@ async def test_no_arguments_of_an_old_call_end_a_conversation(
     assert told["parts"][0]["functionResponse"]["response"] == {"output": "snow"}
 
 
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "thinking", "thinking": "Oslo.", "signature": "abc"},
+        {"type": "reasoning", "reasoning": "Oslo."},
+        {"type": "reasoning_content", "reasoning_content": {"text": "Oslo."}},
+        {"type": "redacted_thinking", "data": "abc"},
+        {"type": "tool_use", "id": "c1", "name": "weather", "input": {"city": "Oslo"}},
+        "Oslo.",
+    ],
+)
+async def test_parts_that_other_services_left_in_an_answer_end_no_conversation(part: Any):
+    function = {"name": "weather", "arguments": '{"city": "Oslo"}'}
+    tool_call = {"id": "c1", "type": "function", "function": function}
+    messages = [
+        {"role": "user", "content": ["How is", "the weather?"]},
+        {"role": "assistant", "content": [part], "tool_calls": [tool_call]},
+        {"role": "tool", "tool_call_id": "c1", "content": ["snow"]},
+    ]
+    generator = ScriptedGenerator([text("ok")])
+    async with gateway(generator, model=MODEL) as running:
+        got = await post(running, "/v1/chat/completions", messages=messages)
+    assert got.status_code == 200, got.text
+    asked, said, told = generator.seen(0)
+    assert asked["parts"] == [{"text": "How is"}, {"text": "the weather?"}]
+    (made,) = [each["functionCall"] for each in said["parts"] if "functionCall" in each]
+    assert made == {"id": "c1", "name": "weather", "args": {"city": "Oslo"}}
+    assert told["parts"][0]["functionResponse"]["response"] == {"output": "snow"}
+
+
 @pytest.mark.requirement("GATE-03")
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/responses"])
 async def test_half_a_character_is_replaced(path: str):

@@ -1,5 +1,6 @@
 """The openai package's Responses API, pointed at the gateway."""
 
+import gzip
 import json
 from typing import Any
 
@@ -349,6 +350,7 @@ async def test_a_stored_answer_is_continued_read_and_removed():
         with pytest.raises(openai.BadRequestError) as refused:
             await answered(client, "more", stream=False, previous_response_id=first.id)
     assert refused.value.param == "previous_response_id"
+    assert refused.value.code == "previous_response_not_found"
     calls_seen(generator.seen(1))
     assert len(generator.requests) == 2
 
@@ -528,6 +530,13 @@ CODEX: dict[str, Any] = {
         },
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "fix it"}]},
         {
+            "type": "local_shell_call",
+            "call_id": "c0",
+            "status": "completed",
+            "action": {"type": "exec", "command": ["ls"]},
+        },
+        {"type": "function_call_output", "call_id": "c0", "output": "of a tool that is left out"},
+        {
             "type": "reasoning",
             "summary": [{"type": "summary_text", "text": "**Look**"}],
             "content": None,
@@ -586,3 +595,13 @@ async def test_a_request_of_codex_is_understood():
     assert [part["functionResponse"]["id"] for part in results["parts"]] == ["c1", "c2"]
     instruction = generator.requests[0].config.system_instruction
     assert [part.text for part in instruction.parts] == ["You are Codex.", "<permissions>"]
+
+
+@pytest.mark.parametrize("coding", ["gzip", "zstd"])
+async def test_a_compressed_body_is_refused_in_words_about_it(coding: str):
+    body = gzip.compress(b'{"model": "gpt-5", "input": "hi"}')
+    headers = {"content-type": "application/json", "content-encoding": coding}
+    async with gateway(ScriptedGenerator()) as running, client(running) as http:
+        got = await http.post("/v1/responses", content=body, headers=headers)
+    assert got.status_code == 400
+    assert f"content-encoding '{coding}'" in got.json()["error"]["message"]

@@ -50,12 +50,12 @@ class Counter:
 @pytest.mark.requirement("LIB-01")
 def test_the_public_names_are_these_and_load_by_themselves():
     names = """
-        Agent AgentOptions AlhenaError Answer ApprovalMode Approver BusyError ConfigError
-        ConfirmationRequest Content Deferred DeniedCall FileStore Hook HttpServer Image
-        InProcessServer Kind LimitError Limits Model ModelSettings Outcome OutputError Part
-        RemoteAgent Result Rule Run SQLiteStore Server StdioServer Store Subagent Task Tool
-        ToolContext ToolResult Usage __version__ call_tool evals events models native otel run_many
-        testing tool
+        Agent AgentOptions AlhenaError Answer ApprovalMode Approver Audio BusyError ConfigError
+        ConfirmationRequest Content Deferred DeniedCall Document FailedCall FileStore Hook
+        HttpServer Image InProcessServer Kind LimitError Limits Model ModelSettings Outcome
+        OutputError Part RemoteAgent Result Rule Run RunContext SQLiteStore Server StdioServer
+        Store Subagent Task Tool ToolContext ToolError ToolResult Usage Video __version__
+        call_tool evals events hooks models native otel run_many testing tool
     """
     assert dir(alhena) == names.split()
     for name in alhena.__all__:

@@ -3,10 +3,10 @@
 import logging
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypedDict, assert_type
+from typing import Annotated, Any, Literal, TypedDict, assert_type, cast
 
 import pytest
 
@@ -18,11 +18,14 @@ from alhena import (
     Answer,
     ApprovalMode,
     Approver,
+    Audio,
     BusyError,
     ConfigError,
     ConfirmationRequest,
     Content,
     DeniedCall,
+    Document,
+    FailedCall,
     Hook,
     HttpServer,
     Image,
@@ -37,15 +40,19 @@ from alhena import (
     Result,
     Rule,
     Run,
+    RunContext,
     Server,
     StdioServer,
     Subagent,
     Tool,
     ToolContext,
+    ToolError,
     ToolResult,
     Usage,
+    Video,
     call_tool,
     events,
+    hooks,
     models,
     otel,
     run_many,
@@ -118,19 +125,38 @@ class Mine:
         """Nothing to close."""
 
 
+def after_tool(call: hooks.AfterTool) -> hooks.AfterTool | None:
+    assert_type(call.args, dict[str, Any])
+    return call.replace(call.text.upper()) if call.tool_name == "find" else None
+
+
+def before_model(request: hooks.BeforeModel) -> hooks.BeforeModel:
+    return request.replace(contents=assert_type(request.contents, tuple[Content, ...])[-1:])
+
+
+def instructions(context: RunContext[Database]) -> str:
+    return f"{len(assert_type(context.deps, Database).cities)} cities, {context.prompt}"
+
+
+def on_tool_error(call: FailedCall) -> str | None:
+    return None if isinstance(call.exception, ToolError) else call.name
+
+
 def every_argument(folder: Path) -> Agent[Database]:
     """An agent with every argument; it is not opened."""
     model: Model = Mine()
     approver: Approver = approve
     hook: Hook = before_tool
     servers: dict[str, Server] = {
-        "files": StdioServer("npx", ("server",), {"KEY": "x"}, str(folder)),
+        "files": StdioServer("npx", ["server"], {"KEY": "x"}, str(folder)),
         "web": HttpServer("https://example.com/mcp", {"X-Key": "x"}),
     }
     found: Tool = find
     return Agent(
         model,
-        instructions="Be brief.",
+        instructions=instructions,
+        environment=False,
+        on_tool_error=on_tool_error,
         tools=[found, draw],
         builtin_tools=["read_file"],
         approve=approver,
@@ -152,7 +178,7 @@ def every_argument(folder: Path) -> Agent[Database]:
             )
         ],
         servers=servers,
-        hooks={"BeforeTool": hook, "AfterTool": [hook, "echo"]},
+        hooks={"BeforeTool": hook, "AfterTool": [after_tool, "echo"], "BeforeModel": before_model},
         limits=Limits(turns=5, tokens=1000, seconds=1.5, cost=0.1),
         cwd=folder,
         isolated=True,
@@ -179,11 +205,17 @@ async def test_what_a_run_gives_has_the_type_of_its_output(project: Path):
         result = await run
         assert_type(result, Result[str])
         assert_type(result.denied, tuple[DeniedCall, ...])
+        assert_type(result.failed, tuple[FailedCall, ...])
         assert_type(result.usage + agent.usage, Usage)
         assert_type(await agent.ask("Hi."), str)
     assert result.text == "hello"
     assert agent.session_id
     assert_type(agent.history_json(), bytes)
+
+
+def farewell(word: str) -> int:
+    """Says goodbye."""
+    return len(word)
 
 
 def outputs(agent: Agent) -> None:
@@ -195,6 +227,14 @@ def outputs(agent: Agent) -> None:
     named: Literal["a", "b"] | None = agent.ask_sync("x", output=Literal["a", "b"])
     assert named
     assert_type(agent.ask_sync([Part(text="x"), "y"]), str)
+    assert_type(agent.ask_sync(Image.from_path("a.png")), str)
+    media = [Document(b"x", "text/plain"), Audio.from_url("https://a.b/c.mp3"), Video(b"x")]
+    assert_type(agent.ask_sync([*media, "y"]), str)
+    assert_type(agent.run_sync("x", output=[City, farewell]), Result[City | int])
+    assert_type(agent.ask_sync("x", output={"type": "object"}), Any)
+    assert_type(agent.run("x", output=City).partial(), AsyncIterator[City])
+    assert_type(agent.stream_sync("x", output=City), Iterator[events.Event])
+    assert_type(find({"city": "Bern"}, cast("ToolContext[Database]", None)), City)
 
 
 async def test_tools_models_servers_and_many_runs(project: Path):

@@ -1,6 +1,9 @@
 """MCP servers that a program gives to an agent."""
 
+import asyncio
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -47,6 +50,30 @@ async def test_tools_of_servers_run_as_rules_say(
         result = await agent.run("go")
     assert said in str(model.requests[1]["contents"][-1])
     assert result.denied == ()
+
+
+async def test_the_names_of_tools_do_not_depend_on_which_server_is_there_first(project: Path):
+    for slow in ("a", "b"):
+        first_is_there = asyncio.Event()
+
+        def serve(name: str, slow: str = slow, ready: asyncio.Event = first_is_there) -> MCPServer:
+            @asynccontextmanager
+            async def life(_server: object) -> AsyncIterator[None]:
+                if name == slow:
+                    await ready.wait()
+                ready.set()
+                yield
+
+            made = MCPServer(name, lifespan=life)
+            made.tool(description=f"Of {name}.")(shout)
+            return made
+
+        model = TestModel("done")
+        servers = {name: InProcessServer(serve(name)) for name in ("a", "b")}
+        await Agent(model, servers=servers, approve="never", cwd=project).ask("go")
+        (declared,) = model.requests[0]["tools"]
+        told = {each["name"]: each["description"] for each in declared["functionDeclarations"]}
+        assert (told["shout"], told["b__shout"]) == ("Of a.", "Of b.")
 
 
 @pytest.mark.requirement("LIB-07")

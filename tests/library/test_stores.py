@@ -20,7 +20,7 @@ from tests.support.each import for_each
 
 pytestmark = pytest.mark.requirement("LIB-13")
 
-ALONE: dict[str, Any] = {"isolated": True, "builtin_tools": ()}
+ALONE: dict[str, Any] = {"isolated": True, "builtin_tools": (), "environment": True}
 
 
 class Memory:
@@ -170,7 +170,7 @@ def write(n: int) -> str:
 
 store = (SQLiteStore if sys.argv[1] == "sqlite" else FileStore)(sys.argv[2])
 agent = Agent(TestModel("one", Call("write", n=1)), tools=[write], store=store,
-              conversation="ada", isolated=True, builtin_tools=())
+              conversation="ada", isolated=True, builtin_tools=(), environment=True)
 with agent:
     agent.ask_sync("a")
     agent.ask_sync("b")

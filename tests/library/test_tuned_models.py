@@ -210,7 +210,7 @@ async def test_a_run_may_have_another_model_and_the_next_one_has_not():
         assert result.output == '{"value": 2}'
         assert await agent.ask("c") == "three"
     assert [len(usual.requests), len(other.requests)] == [2, 1]
-    assert len(usual.requests[1]["contents"]) == 7
+    assert len(usual.requests[1]["contents"]) == 5
     assert other.requests[0]["generationConfig"]["topK"] == 5
 
 

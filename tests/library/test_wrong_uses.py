@@ -22,12 +22,15 @@ from alhena import (
     StdioServer,
     Subagent,
     call_tool,
+    run_many,
     tool,
 )
-from alhena.errors import InputError
+from alhena.errors import InputError, ProgramError
+from alhena.models import Gemini
 from alhena.models.errors import CredentialsError
 from alhena.testing import TestModel
 from tests.support.each import for_each
+from tests.support.server import ScriptedServer
 
 
 def half(number: int) -> int:
@@ -56,6 +59,10 @@ def subagent(**given: Any) -> Callable[[], object]:
     return lambda: Agent("demo", agents=[Subagent(**whole)])
 
 
+async def many(tasks: Any) -> list[Any]:
+    return [each async for each in run_many(tasks, agent=lambda: Agent("demo"))]
+
+
 def call(*given: Any) -> Callable[[], object]:
     return lambda: asyncio.run(call_tool(*given))
 
@@ -69,6 +76,10 @@ USES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (agent(tools=[None]), TypeError, "tools: None is neither a tool nor a function"),
     (agent(tools=[Counter]), TypeError, "is neither a tool nor a function"),
     (agent(tools=[lambda x: x]), TypeError, "a tool cannot be named"),
+    (agent(tools=[half, half]), ConfigError, "tools: there are two of the name 'half'"),
+    (agent(model=""), TypeError, "model is empty"),
+    (agent(on_tool_error=5), TypeError, "on_tool_error has to be a function, not 5"),
+    (agent(environment="no"), TypeError, "environment cannot be 'no'"),
     (agent(tools=[no_words]), TypeError, "no_words() has no docstring"),
     (agent(builtin_tools=["reed_file"]), ConfigError, "there is no built-in tool 'reed_file'"),
     (agent(builtin_tools="read_file"), TypeError, "builtin_tools has to be a sequence"),
@@ -117,11 +128,11 @@ USES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: Limits(cost="1"), TypeError, "Limits.cost cannot be '1'"),
     (lambda: Rule.allow(""), TypeError, "is empty"),
     (lambda: Rule.allow("x", prio=5), TypeError, "'prio'"),
-    (lambda: Rule.allow("x", priority=5000), TypeError, "PolicyRule.priority cannot be 5000"),
+    (lambda: Rule.allow("x", priority=5000), TypeError, "Rule.priority cannot be 5000"),
     (lambda: Rule.allow("x", command_regex="("), TypeError, "is not a regular expression"),
-    (lambda: Rule.allow("x", modes=["nope"]), TypeError, "PolicyRule.modes cannot be"),
-    (lambda: Rule.deny("x", when=5), TypeError, "PolicyRule.when has to be a function"),
-    (lambda: Rule.deny("x", message=5), TypeError, "PolicyRule.deny_message cannot be 5"),
+    (lambda: Rule.allow("x", modes=["nope"]), TypeError, "Rule.modes cannot be"),
+    (lambda: Rule.deny("x", when=5), TypeError, "Rule.when has to be a function"),
+    (lambda: Rule.deny("x", message=5), TypeError, "Rule.deny_message cannot be 5"),
     (lambda: StdioServer(" "), ConfigError, "StdioServer.command is empty"),
     (lambda: StdioServer("x", "y"), TypeError, "StdioServer.args cannot be 'y'"),
     (lambda: StdioServer("x", env={"A": 5}), TypeError, "StdioServer.env has to be a mapping"),
@@ -140,9 +151,9 @@ USES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (subagent(model=5), TypeError, "Subagent.model cannot be"),
     (subagent(output=complex), TypeError, "complex"),
     (subagent(limits=Limits(cost=1)), ConfigError, "limits of tokens and cost"),
-    (run(5), TypeError, "prompt has to be text, Parts and Images, not 5"),
+    (run(5), TypeError, "prompt has to be text, Parts and media, not 5"),
     (run(None), TypeError, "prompt has to be text"),
-    (run(["x", 5]), TypeError, "prompt has to be text, Parts and Images, not int"),
+    (run(["x", 5]), TypeError, "prompt has to be text, Parts and media, not int"),
     (run(" "), InputError, "the prompt is empty"),
     (run([]), InputError, "the prompt is empty"),
     (run("x", output=5), TypeError, "output cannot be 5"),
@@ -153,9 +164,11 @@ USES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (run("x", out=int), TypeError, "unexpected keyword argument 'out'"),
     (lambda: tool(half, name="a b"), TypeError, "a tool cannot be named 'a b'"),
     (lambda: tool(nmae="x")(half), TypeError, "nmae"),
-    (lambda: tool(timeout=0)(half), TypeError, "timeout has to be more than 0 seconds"),
+    (lambda: tool(timeout=0)(half), TypeError, "timeout has to be a number of seconds above 0"),
+    (lambda: tool(timeout="x")(half), TypeError, "timeout has to be a number of seconds above 0"),
     (lambda: tool(confirm="yes")(half), TypeError, "confirm has to be True, False or a function"),
     (lambda: tool(kind="nonsense")(half), ValueError, "nonsense"),
+    (lambda: asyncio.run(many("hey")), TypeError, "tasks has to be a sequence of prompts"),
     (call(5, {}), TypeError, "tool: 5 is neither a tool nor a function"),
     (call(half, 5), TypeError, "args has to be a mapping of arguments, not 5"),
 ]
@@ -176,10 +189,11 @@ def test_a_wrong_use_is_refused_by_name(
     ("given", "said"),
     [
         ({"cwd": "/no/such/folder"}, "the directory /no/such/folder does not exist"),
+        ({"cwd": __file__}, "test_wrong_uses.py is no directory"),
         ({"resume": "no such"}, "there are no sessions of this project"),
         ({"policy": ["/no/such/rules.toml"]}, "/no/such/rules.toml"),
     ],
-    ids=["cwd", "resume", "policy"],
+    ids=["cwd", "file", "resume", "policy"],
 )
 async def test_what_is_not_there_is_an_error_when_the_agent_is_opened(
     given: dict[str, Any], said: str, project: Path
@@ -188,6 +202,23 @@ async def test_what_is_not_there_is_an_error_when_the_agent_is_opened(
         async with Agent("demo", **{"cwd": project} | given):
             pass
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("empty", [b"", None, "", ()])
+async def test_an_empty_history_is_an_empty_conversation(empty: Any):
+    opened = Agent(TestModel("yes"), history=empty, isolated=True, builtin_tools=())
+    assert await opened.ask("Is it?") == "yes"
+    assert len(opened.history) == 2
+
+
+async def test_a_closed_model_refuses(server: ScriptedServer):
+    async with Gemini("gemini-2.5-flash", api_key="x", base_url=server.url) as model:
+        pass
+    with pytest.raises(
+        ProgramError, match=r"are closed\. Use the model inside of its `async with`"
+    ):
+        await Agent(model, isolated=True).ask("Hi.")
+    assert server.requests == []
 
 
 async def test_the_remedy_for_absent_credentials_is_one_for_programs(project: Path):

@@ -243,7 +243,7 @@ def test_a_call_without_a_command_is_asked_about_and_says_so(
 @pytest.mark.parametrize("text", ["", " ", "("])
 @pytest.mark.parametrize("field", ["command_regex", "args_pattern"])
 def test_a_rule_with_a_broken_pattern_is_refused(field: str, text: str) -> None:
-    with pytest.raises(FieldError, match="PolicyRule"):
+    with pytest.raises(FieldError, match="Rule"):
         PolicyRule(decision=ALLOW, priority=1, **cast("dict[str, Any]", {field: text}))
 
 
@@ -251,5 +251,5 @@ def test_names_of_a_rule_are_trimmed_and_not_empty() -> None:
     assert (
         ask((PolicyRule(decision=DENY, priority=1, tool_names=(" pay ",)),), "pay").outcome is DENY
     )
-    with pytest.raises(FieldError, match="PolicyRule"):
+    with pytest.raises(FieldError, match="Rule"):
         PolicyRule(decision=DENY, priority=1, tool_names=("pay", " "))

@@ -102,7 +102,7 @@ OWN = "command.argv"
 PLACES = {
     "agent/subagents/worktree.py": OWN,
     "batch/local.py": OWN,
-    "batch/ray_engine.py": OWN,
+    "batch/ray/engine.py": OWN,
     "extensions/installation.py": OWN,
     "session/checkpoints/git.py": OWN,
     "system/own_programs.py": OWN,

@@ -166,8 +166,10 @@ def open_chat(
         ),
     )
 
-    def follow() -> None:
+    def follow(declares: bool = True) -> None:
         bench.hide_denied()
+        if not declares and chat.last_request is not None:
+            return
         chat.configure(request_config(bench, prompt, models.config(chat.model.name)))
 
     bench.sources.watch(follow)
@@ -240,6 +242,14 @@ def request_config(
         system_instruction=prompt.instruction(bench),
         tools=(ToolDeclarations(function_declarations=declarations),) if declarations else None,
     ).with_settings(settings)
+
+
+def instruct(
+    chat: Chat, bench: Toolset, models: SessionModels, prompt: SessionPrompt, text: str
+) -> None:
+    """Gives the conversation another system instruction from now on."""
+    prompt.replace(text)
+    chat.configure(request_config(bench, prompt, models.config(chat.model.name)))
 
 
 def switch(chat: Chat, models: SessionModels, chosen: ChosenGenerator, name: str) -> None:

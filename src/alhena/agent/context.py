@@ -92,6 +92,10 @@ class SessionPrompt:
         self.facts = facts
         self.own = own
 
+    def replace(self, text: str) -> None:
+        """Puts another text in place of the composed prompt."""
+        self.own = text
+
     def compose(self, bench: Toolset) -> str:
         """The prompt that is composed for the tools. In a session with a person it is the same in
         every approval mode."""
@@ -100,15 +104,17 @@ class SessionPrompt:
         )
         return compose_prompt(bench.registry.function_declarations(), facts)
 
-    def instruction(self, bench: Toolset) -> Content:
-        """The system instruction of now, with what the user wants every session to know."""
+    def instruction(self, bench: Toolset) -> Content | None:
+        """The system instruction of now, with what the user wants every session to know; None for
+        an empty one."""
         memory = "" if bench.memory is None else bench.memory.user_text
         servers = "\n\n".join(filter(None, (_of_servers(bench), bench.registry.search.note)))
         if self.own is None:
             prompt = f"{self.compose(bench)}\n\n{_of_skills(bench)}"
         else:
             prompt = told_of_tools(self.own, bench.registry, _of_skills(bench))
-        return system_instruction(prompt, memory, servers)
+        made = system_instruction(prompt, memory, servers)
+        return made if made.parts[0].text else None
 
 
 def _of_skills(bench: Toolset) -> str:
@@ -146,7 +152,8 @@ def open_prompt(
         small=bench.settings.model.is_small,
         sandbox=bench.sandbox,
         contained=printable(environ.get("SANDBOX", ""))[:_MOST_NAMED],
-        repository=any(os.path.lexists(each / ".git") for each in (cwd, *cwd.parents)),
+        repository=bench.spec.model.environment
+        and any(os.path.lexists(each / ".git") for each in (cwd, *cwd.parents)),
         without=omitted_sections(environ),
     )
     if not (environ.get("GEMINI_SYSTEM_MD") or environ.get("GEMINI_WRITE_SYSTEM_MD")):

@@ -275,7 +275,7 @@ class Delegation:
             async with self._clock.start(GRACE_S):
                 await self._turns.check()
                 turn = await self._guard.send(self._chat, (*pending, note))
-                self._guard.read_finals(turn.calls)
+                await self._guard.read_finals(turn.calls)
         except LimitError:
             raise
         except (TimeoutError, AlhenaError):

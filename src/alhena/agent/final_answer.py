@@ -2,9 +2,10 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from alhena.chat.chat import Chat
@@ -52,21 +53,33 @@ class OutputError(AlhenaError):
         self.reasons = reasons
 
 
+class FinalFunction(msgspec.Struct, frozen=True, kw_only=True):
+    """A function of the program that ends a run when the model calls it; `call` takes its arguments
+    and returns the output, or raises ValueError with a correction."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+    call: Callable[[dict[str, Any]], Awaitable[Any]]
+
+
 class FinalAnswer:
     """`read` makes the value of the JSON that the model gives for `schema`, or raises ValueError
     with the reason, which the model gets at most `corrections` times. `name` and `description` are
     those of the tool by which it gives the value. With `only_by_tool` it has to be a call,
-    and an answer as text ends the prompt without a value.
+    and an answer as text ends the prompt without a value. `functions` end it too; with them the
+    value is given by a tool, and without a `schema` only they do.
 
     With `by_form` the value is text in the form of the schema, also where there are tools: the
     first text that is no value has the model asked for it once more, then without the tools."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  each has its own default
         self,
-        schema: dict[str, Any],
+        schema: dict[str, Any] | None,
         read: Callable[[Any], Any],
         corrections: int,
         *,
+        functions: tuple[FinalFunction, ...] = (),
         name: str = FINAL,
         description: str = "Ends the work with its result. Call it once, when everything is done.",
         only_by_tool: bool = False,
@@ -74,9 +87,10 @@ class FinalAnswer:
         self.name = name
         self._description = description
         self._asks_again = not only_by_tool
-        self._wrapped = schema.get("type") != "object"
-        self._words = _fixed_words(schema) if self._wrapped else False
-        if self._wrapped:
+        self._functions = {each.name: each for each in functions}
+        self._wrapped = schema is not None and schema.get("type") != "object"
+        self._words = _fixed_words(schema) if schema is not None and self._wrapped else False
+        if schema is not None and self._wrapped:
             rest = {key: value for key, value in schema.items() if key != "$defs"}
             named = {"$defs": schema["$defs"]} if "$defs" in schema else {}
             schema = {"type": "object", "properties": {"value": rest}, "required": ["value"]}
@@ -86,7 +100,7 @@ class FinalAnswer:
         self._left = corrections
         self._reasons: list[str] = []
         self._text = ""
-        self.by_tool = only_by_tool
+        self.by_tool = self._always_by_tool = only_by_tool or bool(functions)
         self.by_form = self._formal = False
         self.value: Any = None
         self.given = False
@@ -100,28 +114,39 @@ class FinalAnswer:
             self._formal = True
             config = replace(config, tools=None, tool_config=None)
         self.by_tool = not self.by_form and (self.by_tool or bool(config.tools))
-        if not self.by_tool:
+        if not self.by_tool and self._schema is not None:
             wanted = replace(
                 config.generation_config or GenerationConfig(),
                 response_mime_type="application/json",
                 response_json_schema=self._schema,
             )
             return replace(config, generation_config=wanted)
-        declaration = FunctionDeclaration(
-            name=self.name,
-            description=self._description,
-            parameters_json_schema=self._schema,
-        )
         *others, last = config.tools or (ToolDeclarations(),)
-        kept = (each for each in last.function_declarations or () if each.name != self.name)
-        declared = (*kept, declaration)
+        kept = (each for each in last.function_declarations or () if not self.takes(each.name))
+        declared = (*kept, *self._declarations())
         return replace(config, tools=(*others, replace(last, function_declarations=declared)))
+
+    def _declarations(self) -> Iterator[FunctionDeclaration]:
+        if self._schema is not None:
+            yield FunctionDeclaration(
+                name=self.name,
+                description=self._description,
+                parameters_json_schema=self._schema,
+            )
+        for each in self._functions.values():
+            yield FunctionDeclaration(
+                name=each.name, description=each.description, parameters_json_schema=each.schema
+            )
+
+    def takes(self, name: str) -> bool:
+        """True for a call that may give the value."""
+        return name in self._functions or (name == self.name and self._schema is not None)
 
     def ask_by_tool(self, *, always: bool, by_form: bool = False) -> None:
         """Asks for the value by a tool: `always`, or where there are tools; or never, where
         `by_form` is set and the value may be text."""
-        self.by_form = by_form and self._asks_again
-        self.by_tool = always and not self.by_form
+        self.by_form = by_form and self._asks_again and not self._always_by_tool
+        self.by_tool = (always or self._always_by_tool) and not self.by_form
 
     @property
     def over(self) -> bool:
@@ -146,16 +171,23 @@ class FinalAnswer:
             self._formal = True
             return Part(text="Now give the answer as one JSON value of the form that is asked for.")
         if self.by_tool and reason != _SEVERAL:
-            reason = f"Give the answer by calling {self.name}, not as text."
+            names = " or ".join(each.name for each in self._declarations())
+            reason = f"Give the answer by calling {names}, not as text."
         self._refuse(text, reason)
         if self.error is not None:
             raise self.error
         return Part(text=f"The answer is not valid. {reason} Answer again.")
 
-    def read_call(self, call: ToolCallRequestInfo) -> tuple[Part, ToolCallResponseEvent]:
-        """Takes a call of the tool; returns its response and its event. Sets `error` when no
-        further correction is allowed."""
-        reason = "An answer was given already." if self.given else self._read_value(call.args)
+    async def read_call(self, call: ToolCallRequestInfo) -> tuple[Part, ToolCallResponseEvent]:
+        """Takes a call of the tool, or of a function; returns its response and its event. Sets
+        `error` when no further correction is allowed."""
+        function = self._functions.get(call.name)
+        if self.given:
+            reason = "An answer was given already."
+        elif function is None:
+            reason = self._read_value(call.args)
+        else:
+            reason = await self._call_function(function, call.args)
         text = json.dumps(call.args, ensure_ascii=False)
         if not reason:
             self._text = text
@@ -214,6 +246,15 @@ class FinalAnswer:
     def _try_value(self, data: Any) -> str:
         try:
             self.value = self._read(data)
+        except ValueError as error:
+            return f"{str(error).rstrip('.')}."
+        self.given = True
+        return ""
+
+    async def _call_function(self, function: FinalFunction, args: dict[str, Any]) -> str:
+        """Calls a function for the value; returns the reason why there is none."""
+        try:
+            self.value = await function.call(args)
         except ValueError as error:
             return f"{str(error).rstrip('.')}."
         self.given = True

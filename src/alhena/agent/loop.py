@@ -16,7 +16,7 @@ from alhena.agent.toolset.toolset import SessionLinks, at_once
 from alhena.chat.chat import Chat
 from alhena.chat.turn import AnswerCollector, ChantingError
 from alhena.config.settings import Settings
-from alhena.events import ContentEvent, Event
+from alhena.events import ContentEvent, Event, ToolCallResponseEvent
 from alhena.models.providers.select import ChosenGenerator
 from alhena.tools.contract import ToolErrorType
 from alhena.values import Value
@@ -161,7 +161,7 @@ class TurnGuard:
         self.turns = 0
         self._settings: ModelSettings | None = None
         self._limits = tuple(limits)
-        self._emit = emit
+        self.emit = emit
         self._session_id = session_id
         self._step = step
         self._numbered = numbered
@@ -232,14 +232,14 @@ class TurnGuard:
         OutputError."""
         return None if self.final is None else self.final.read_text(text)
 
-    def read_finals(self, calls: Sequence[ToolCallRequestInfo]) -> dict[str, Part]:
+    async def read_finals(self, calls: Sequence[ToolCallRequestInfo]) -> dict[str, Part]:
         """The responses, by call id, to the calls that give the value the prompt asks for."""
         found: dict[str, Part] = {}
         if self.final is not None:
             for call in calls:
-                if call.name == self.final.name:
-                    found[call.call_id], event = self.final.read_call(call)
-                    self._emit(event)
+                if self.final.takes(call.name):
+                    found[call.call_id], event = await self.final.read_call(call)
+                    self.emit(event)
         return found
 
     def must_wait(self, done: "Sequence[CompletedToolCall]", batch: "Batch") -> bool:
@@ -274,7 +274,7 @@ class TurnGuard:
         if self.handed is not None:
             text = str(self.handed.response.result_display or "")
             chat.history.add_model(text_content(MODEL, text))
-            self._emit(ContentEvent(text=text))
+            self.emit(ContentEvent(text=text))
             return
         if self.final is not None and self.final.over:
             self.final.finish(chat)
@@ -406,10 +406,14 @@ async def answer_calls(
     prompt is over, or waits for answers. Raises what `TurnGuard.check_calls` and `finish` raise;
     every call has its response then."""
     waiting = [call for call in batch.calls if call.call_id not in batch.known]
-    finals = guard.read_finals(waiting)
+    known = [batch.known[each.call_id] for each in batch.calls if each.call_id in batch.known]
+    try:
+        finals = await guard.read_finals(waiting)
+    except BaseException:  # a function of the program, which was asked for the value
+        chat.record_responses((*join_parts(known), *cancel_calls(waiting, guard.emit)))
+        raise
     others = [call for call in waiting if call.call_id not in finals]
     ends = tuple(finals.values())
-    known = [batch.known[each.call_id] for each in batch.calls if each.call_id in batch.known]
     done: Sequence[CompletedToolCall] = ()
     if others:
         told = (*join_parts(known), *ends)
@@ -428,6 +432,28 @@ async def answer_calls(
     except BaseException:
         chat.record_responses(parts)
         raise
+
+
+def cancel_calls(
+    calls: Sequence[ToolCallRequestInfo], emit: Callable[[Event], None]
+) -> tuple[Part, ...]:
+    """Ends the calls of a turn none of which has its response; returns their responses."""
+    from alhena.tools.response import error_parts
+
+    for call in calls:
+        emit(
+            ToolCallResponseEvent(
+                call_id=call.call_id, name=call.name, status="cancelled", error=CANCELLED
+            )
+        )
+    return tuple(part for c in calls for part in error_parts(c.answered_name, c.call_id, CANCELLED))
+
+
+def read_stop(ended_by: "CompletedToolCall | None") -> str:
+    """The words of a hook that stopped the prompt at this call; "" if none did."""
+    response = None if ended_by is None else ended_by.response
+    stops = response is not None and response.error_type == ToolErrorType.STOP_EXECUTION
+    return response.error or "" if response is not None and stops else ""
 
 
 def find_end(done: "Sequence[CompletedToolCall]") -> "CompletedToolCall | None":

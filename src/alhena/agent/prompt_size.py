@@ -18,7 +18,7 @@ from alhena.models.providers.select import (
 )
 from alhena.models.served import unwrap
 
-PATIENCE_S = 4.0
+PATIENCE_S = 2.0
 """Seconds that a server may take to tell a window."""
 RESULT_SHARE = 0.15
 """The share of the window that one result of a tool may fill, with the small prompt."""
@@ -74,7 +74,7 @@ async def _ask_window(chosen: ChosenGenerator, name: str) -> int | None:
     a server that does not answer."""
     server = unwrap(chosen.generator, "window")
     found: int | None = None
-    if server is not None:
+    if server is not None and server.tells_windows:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 found = await server.window(name)

@@ -1,4 +1,4 @@
-"""The events of a run, as an iteration that can be left at any time."""
+"""The events of a run, as an iteration that can be left at any time; its last text."""
 
 import asyncio
 from collections import deque
@@ -6,7 +6,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Self
 
 from alhena.errors import InterruptedRunError
-from alhena.events import Event
+from alhena.events import (
+    ApiRequestEvent,
+    ApiResponseEvent,
+    ContentEvent,
+    Event,
+    ModelFallbackEvent,
+    RetryEvent,
+)
 
 if TYPE_CHECKING:
     from alhena.scheduler.states import CompletedToolCall
@@ -179,3 +186,25 @@ async def cancel_driver(driver: "asyncio.Task[None]") -> None:
     finally:
         if driver.done() and not driver.cancelled():
             driver.exception()
+
+
+class LastTurn:
+    """Collects from the events the text of a run's last model turn and its finish reason. Retracted
+    text is left out."""
+
+    def __init__(self) -> None:
+        self.text = self.finish_reason = ""
+
+    def feed(self, event: Event) -> None:
+        """Processes an event; a request of the session's own model begins a new turn."""
+        match event:
+            case ContentEvent():
+                self.text += event.text
+            case ApiRequestEvent() if event.role == "main" and not event.continues:
+                self.text = self.finish_reason = ""
+            case ApiResponseEvent() if event.role == "main":
+                self.finish_reason = event.finish_reason
+            case RetryEvent() | ModelFallbackEvent() if event.retract:
+                self.text = ""
+            case _:
+                pass

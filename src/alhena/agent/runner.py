@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 from weakref import ref
 
@@ -10,10 +10,11 @@ import msgspec
 
 from alhena.agent.chat import SessionModels
 from alhena.agent.limits import REASONS, BusyError
-from alhena.agent.loop import run_prompt
+from alhena.agent.loop import read_stop, run_prompt
 from alhena.agent.run import (
     EventChannel,
     EventStream,
+    LastTurn,
     ToolRun,
     Work,
     cancel_driver,
@@ -27,13 +28,9 @@ from alhena.chat.prompt import memory_change_part, plan_mode_part
 from alhena.chat.turn import AnswerCollector
 from alhena.errors import AlhenaError, InputError, InterruptedRunError
 from alhena.events import (
-    ApiRequestEvent,
-    ApiResponseEvent,
     ContentEvent,
     ErrorEvent,
     Event,
-    ModelFallbackEvent,
-    RetryEvent,
     RunFinishedEvent,
     RunStartedEvent,
     ToolCallRequestEvent,
@@ -57,7 +54,8 @@ if TYPE_CHECKING:
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     """A prompt: its text, the parts sent before and after it, and the value it asks for, if any;
     one that `resumes` continues a run that waited. `within` are parts that stand in the text, each
-    with the number of characters before it. `model` answers it, with `settings`."""
+    with the number of characters before it. `model` answers it, with `settings`; `instruct` makes
+    the system instruction of its run, if the program has a function for it."""
 
     text: str
     within: tuple[tuple[int, Part], ...] = ()
@@ -67,28 +65,11 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     resumes: "WaitingRun | None" = None
     model: "str | ContentGenerator | None" = None
     settings: "ModelSettings | None" = None
+    instruct: "Instruct | None" = None
 
 
-class LastTurn:
-    """Collects from the events the text of a run's last model turn and its finish reason. Retracted
-    text is left out."""
-
-    def __init__(self) -> None:
-        self.text = self.finish_reason = ""
-
-    def feed(self, event: Event) -> None:
-        """Processes an event; a request of the session's own model begins a new turn."""
-        match event:
-            case ContentEvent():
-                self.text += event.text
-            case ApiRequestEvent() if event.role == "main" and not event.continues:
-                self.text = self.finish_reason = ""
-            case ApiResponseEvent() if event.role == "main":
-                self.finish_reason = event.finish_reason
-            case RetryEvent() | ModelFallbackEvent() if event.retract:
-                self.text = ""
-            case _:
-                pass
+Instruct = Callable[[str], Awaitable[str]]
+"""Makes the system instruction of a run for its prompt."""
 
 
 def watch_time(session: Session, resumes: "WaitingRun | None" = None) -> "TimeWatch | None":
@@ -123,6 +104,8 @@ async def drive_prompt(
     try:
         proceeds = await _start(session, channel, prompt_id, prompt)
         await session.ready()
+        if prompt is not None and prompt.instruct is not None:
+            session.instruct(await prompt.instruct(prompt.text))
         if prompt is None:
             from alhena.agent.restoring import propose
 
@@ -137,7 +120,7 @@ async def drive_prompt(
             watch.stop()
         await session.checkpoints.turn_over()
         await session.settle()
-        reason = session.guard.reason
+        reason = _find_reason(session, channel)
     except asyncio.CancelledError:
         error = watch and watch.error
         error = error or InterruptedRunError("the run was interrupted.")
@@ -177,6 +160,15 @@ async def _first_parts(
     if proceeds:
         return _find_unanswered(session, channel, prompt_id, prompt)
     return await _build_parts(session, prompt_id, prompt)
+
+
+def _find_reason(session: Session, channel: EventChannel) -> str:
+    """The reason why a prompt ended without an error."""
+    stop = read_stop(session.guard.ended_by)
+    if not stop or session.guard.reason != "done":
+        return session.guard.reason
+    channel.emit(WarningEvent(message=stop))
+    return "stopped"
 
 
 async def _start(
@@ -254,7 +246,8 @@ async def _build_parts(session: Session, prompt_id: str, prompt: Prompt) -> tupl
     if prompt.within:
         first, *rest = parts
         parts = (*_split_text(first.text or "", prompt.within), *rest)
-    return (*before, *parts, *prompt.attached)
+    said = (part for part in parts if part.text != "")  # none with media alone
+    return (*before, *said, *prompt.attached)
 
 
 def _split_text(text: str, within: tuple[tuple[int, Part], ...]) -> list[Part]:
@@ -452,7 +445,7 @@ class SessionRunner:
                 attached=tuple(attached),
                 final=final,
             )
-        elif prompt.resumes is None:
+        elif prompt.resumes is None and (prompt.text or not (prompt.before or prompt.attached)):
             require_text(prompt.text)
         given = msgspec.structs.replace(prompt, text=scrub(prompt.text))
 

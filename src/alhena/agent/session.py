@@ -296,6 +296,7 @@ class Session(msgspec.Struct, kw_only=True):
     conversations: "Callable[[], SavedConversations]"
     notices: SessionNotices
     first_prompt: FirstPrompt
+    instruct: Callable[[str], None]
     prompt_hooks: "PromptHooks | None" = None
     telemetry: "tuple[Telemetry, ...]" = ()
     recording: Recording | None = None

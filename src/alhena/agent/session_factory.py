@@ -6,8 +6,14 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
-from alhena.agent.chat import ConversationRoom, SessionModels, open_chat
-from alhena.agent.context import conversation, first_contents, open_prompt, tell_files
+from alhena.agent.chat import ConversationRoom, SessionModels, instruct, open_chat
+from alhena.agent.context import (
+    SessionPrompt,
+    conversation,
+    first_contents,
+    open_prompt,
+    tell_files,
+)
 from alhena.agent.limits import TurnLimits
 from alhena.agent.loop import open_guard, within_budget
 from alhena.agent.run import EventChannel
@@ -253,7 +259,11 @@ def open_contents(
     first = (
         begun.opening_contents
         or given
-        or first_contents(workspace, spec.place, memory.project_text)
+        or (
+            first_contents(workspace, spec.place, memory.project_text)
+            if spec.model.environment
+            else ()
+        )
     )
     memory.began_with([entry.content for entry in begun.contents] or first)
     length = 0 if spec.record.history else len(first)
@@ -318,7 +328,7 @@ def _open(
     _heed_bus(spec, bench, channel)
     channel.subscribe(processes.feed)
     channel.subscribe(bench.spending.feed)
-    room, chat = _open_conversation(spec, access, opening, bench)
+    room, chat, prompt = _open_conversation(spec, access, opening, bench)
     run_models = RunModels(partial(_open_run_model, spec, channel, access, chat))
     late.join(chat, bench, run_models)
     at_once = bench.hooks is not None  # hooks may read the record
@@ -347,6 +357,7 @@ def _open(
         prompt_ids=PromptIds(links.session_id, begun.prompts, resumed=begun.resumed),
         notices=SessionNotices(bench.warnings, chosen.notices),
         first_prompt=_open_first_prompt(spec, begun, links, hooks, late),
+        instruct=partial(instruct, chat, bench, access.models, prompt),
     )
 
 
@@ -396,8 +407,8 @@ def _find_notices(
 
 def _open_conversation(
     spec: SessionSpec, access: SessionAccess, opening: Opening, bench: Toolset
-) -> tuple[ConversationRoom, Chat]:
-    """The conversation, and the room in the window of its model."""
+) -> tuple[ConversationRoom, Chat, SessionPrompt]:
+    """The conversation, the room in the window of its model, and its system prompt."""
     links, chosen = bench.links, access.chosen
     trust = opening.memory.request.trust
     prompt = open_prompt(
@@ -405,7 +416,8 @@ def _open_conversation(
     )
     outlets = Outlets(links.emit, links.pace, texts=links.texts)
     room = ConversationRoom(bench, chosen.generator, outlets, opening.length)
-    return room, open_chat(bench, chosen, access.models, opening.contents, prompt, room)
+    chat = open_chat(bench, chosen, access.models, opening.contents, prompt, room)
+    return room, chat, prompt
 
 
 def _open_first_prompt(

@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
 import msgspec
 
-from alhena.batch.queue import Claim, EndedTask
+from alhena.batch.queue import Claim, EndedTask, Queue
 from alhena.batch.store import Place
 from alhena.values import Limits, Value
 from alhena.wire.response import UsageMetadata
@@ -14,13 +14,14 @@ from alhena.wire.response import UsageMetadata
 
 class SharedLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Limits shared by all tasks of a run: tasks at a time, requests and tokens a minute, US
-    dollars, seconds."""
+    dollars, seconds. While it is `paused` no further task starts."""
 
-    concurrency: int = 8
-    rpm: int | None = None
-    tpm: int | None = None
-    total_cost: float | None = None
-    total_seconds: float | None = None
+    concurrency: Annotated[int, msgspec.Meta(ge=1)] = 8
+    rpm: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    tpm: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    total_cost: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    total_seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    paused: bool = False
 
 
 class RunConfig(Value, frozen=True, kw_only=True, omit_defaults=True):
@@ -46,6 +47,23 @@ class RunConfig(Value, frozen=True, kw_only=True, omit_defaults=True):
     skip_trust: bool = False
     sandbox: bool | None = None
     fake_responses: str | None = None
+
+
+class LiveLimits:
+    """The shared limits of a run: `first`, until its queue gets others while it runs."""
+
+    def __init__(self, queue: Queue, first: SharedLimits) -> None:
+        self._queue = queue
+        self._current = first
+        self._data: bytes | None = queue.fact("config")
+
+    def __call__(self) -> SharedLimits:
+        """The limits as they are now. Raises QueueError."""
+        data = self._queue.fact("config")
+        if data != self._data:
+            self._data = data
+            self._current = msgspec.json.decode(data, type=RunConfig).shared
+        return self._current
 
 
 class TaskQueue(Protocol):
@@ -110,4 +128,8 @@ class Engine(Protocol):
 
     def cancel(self, *, running: bool) -> None:
         """Starts no further task; with `running` also ends those that run, without a result."""
+        ...
+
+    def end_attempts(self, tokens: Sequence[int]) -> None:
+        """Ends what runs under tokens that hold no task any more, at once."""
         ...

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 import msgspec
 
 from alhena.agent.limits.budget import MeteredGenerator, tokens_of
-from alhena.batch.engine import Admission, SharedLimits
+from alhena.batch.engine import Admission, LiveLimits, SharedLimits
 from alhena.batch.errors import SharedLimitError
 from alhena.batch.queue import Queue, boot_id
 from alhena.display_text import money
@@ -45,8 +45,12 @@ class Limiter:
         self._clock = clock
         self._sleep = sleep
         self._queue = queue
-        self._shared = shared
+        self._live = LiveLimits(queue, shared)
         self._prices = prices
+
+    @property
+    def _shared(self) -> SharedLimits:
+        return self._live()
 
     async def admit(self, model: str, tokens: int) -> int:
         """Returns when a request of about so many tokens may start; its number. Raises

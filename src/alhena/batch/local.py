@@ -5,18 +5,17 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import ExitStack, suppress
-from math import ceil
 from pathlib import Path
 
 import msgspec
 
-from alhena.batch.engine import RunConfig
+from alhena.batch.engine import LiveLimits, RunConfig
 from alhena.batch.errors import RunDirectoryError
 from alhena.batch.overview import counts, holders, release_dead
 from alhena.batch.queue import EndedTask, Queue
-from alhena.batch.run import held_lock
+from alhena.batch.store import held_lock
 from alhena.batch.worker import FATAL, AgentRuns, MakeAgent, Worker, worker_of
 from alhena.errors import AlhenaError
 from alhena.system.environment import shield_memory
@@ -80,7 +79,7 @@ class LocalEngine:
         holder = self._name()
         self._hold.enter_context(held_lock(self._lock(holder)))
         self._worker = worker_of(self._queue, self._config, holder, self._make)
-        work = self._worker.work(self._config.shared.concurrency)
+        work = self._worker.work(LiveLimits(self._queue, self._config.shared))
         self._inside = asyncio.ensure_future(work)
 
     async def events(self, after: int = 0) -> AsyncGenerator[tuple[EndedTask, ...], None]:
@@ -106,10 +105,20 @@ class LocalEngine:
         self._stopping = True
         if self._worker is not None:
             self._worker.stop(running=running)
+        self._tell_processes(b"c" if running else b"s")
+
+    def end_attempts(self, tokens: Sequence[int]) -> None:
+        """Ends what runs under tokens that hold no task any more, at once."""
+        del tokens  # the workers ask the queue
+        if self._worker is not None:
+            self._worker.look_again()
+        self._tell_processes(b"r")
+
+    def _tell_processes(self, word: bytes) -> None:
         for process in self._processes.values():
             if process.stdin is not None:
                 with suppress(OSError):
-                    process.stdin.write(b"c" if running else b"s")
+                    process.stdin.write(word)
 
     def _kill_stopped(self) -> None:
         """Kills workers that are stopped for longer than their lease: they may lock the queue."""
@@ -174,9 +183,9 @@ class LocalEngine:
 
     def _start_process(self) -> None:
         holder = self._name()
-        share = ceil(self._config.shared.concurrency / max(1, self._config.workers))
+        workers = max(1, self._config.workers)
         log = (self._directory / "workers" / f"{holder}.log").open("ab")
-        command = python_command("alhena.batch.worker", str(self._directory), holder, str(share))
+        command = python_command("alhena.batch.worker", str(self._directory), holder, str(workers))
         shield_memory()
         with log:
             self._processes[holder] = subprocess.Popen(

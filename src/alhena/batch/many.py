@@ -184,7 +184,7 @@ async def run_many(  # noqa: PLR0913  a library's front door
     tasks, and InputError for answers that do not fit.
     """
     if isinstance(tasks, str | bytes | Mapping) or not isinstance(cast("object", tasks), Iterable):
-        raise TypeError(f"tasks has to be a sequence, such as [{tasks!r:.60}]")
+        raise TypeError(f"tasks has to be a sequence of prompts, such as [{tasks!r:.60}]")
     if concurrency < 1:
         raise ValueError(f"concurrency has to be at least 1, not {concurrency}")
     make = factory_of(agent)

@@ -1,7 +1,7 @@
 """The tasks of a run as a whole: counted, taken back from dead workers, cancelled, run again."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -27,13 +27,14 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     done: int = 0
     failed: int = 0
     cancelled: int = 0
+    pending: int = 0
     tokens: int = 0
     cost: float | None = 0.0
 
     @property
     def ended(self) -> int:
         """Tasks with a result."""
-        return self.done + self.failed + self.cancelled
+        return self.done + self.failed + self.cancelled + self.pending
 
     @property
     def total(self) -> int:
@@ -65,20 +66,39 @@ def holders(queue: Queue) -> list[str]:
     return [row[0] for row in found]
 
 
-def cancel_rest(queue: Queue, made: Callable[[str, int], bytes]) -> int:
-    """Ends all tasks that have no result as cancelled, each with what `made` makes of its id
-    and attempts; returns their number."""
+def cancel_tasks(
+    queue: Queue, ids: Iterable[str] | None, made: Callable[[str, Mapping[str, Any]], bytes]
+) -> list[int]:
+    """Ends those tasks of these ids (None: all) that have no result as cancelled, each with what
+    `made` makes of its id and usage; returns the tokens of those that were running."""
+    names = ("attempts", "requests", *TOKENS, "cost", "duration")
+    query = (
+        f"SELECT n, id, state, token, {', '.join(names[:-1])},"  # noqa: S608
+        " elapsed + CASE state WHEN 'running' THEN ? - began ELSE 0 END"
+        " FROM tasks WHERE state != 'ended'"
+    )
+    now = time.monotonic()
+    tokens: list[int] = []
     with queue.transaction(durable=True) as db:
         (place,) = db.execute("SELECT coalesce(max(place), 0) FROM tasks").fetchone()
-        query = "SELECT n, id, attempts FROM tasks WHERE state != 'ended' ORDER BY n"
-        found = db.execute(query).fetchall()
-        for number, (n, task_id, attempts) in enumerate(found, place + 1):
+        if ids is None:
+            found = db.execute(f"{query} ORDER BY n", (now,)).fetchall()
+        else:
+            each = (
+                db.execute(f"{query} AND id = ?", (now, name)).fetchone()
+                for name in dict.fromkeys(ids)
+            )
+            found = [row for row in each if row is not None]
+        for number, (n, task_id, state, token, *taken) in enumerate(found, place + 1):
+            result = made(task_id, dict(zip(names, taken, strict=True)))
             db.execute(
                 "UPDATE tasks SET state = 'ended', status = 'cancelled', kind = 'cancelled',"
                 " holder = NULL, token = 0, place = ?, result = ? WHERE n = ?",
-                (number, made(task_id, attempts), n),
+                (number, result, n),
             )
-    return len(found)
+            if state == "running":
+                tokens.append(token)
+    return tokens
 
 
 def retry_failed(queue: Queue) -> int:

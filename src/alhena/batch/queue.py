@@ -170,9 +170,7 @@ class Queue:
     ) -> list[Claim]:
         """Claims up to `most` waiting tasks, and those whose lease is over, while fewer than
         `concurrency` run. Only an `idle` worker gets a task that has to run alone."""
-        if most < 1 or not self.rows(
-            "SELECT 1 FROM tasks WHERE state IN ('waiting', 'running') LIMIT 1"
-        ):
+        if most < 1 or self.is_over():
             return []
         now, boot = time.monotonic(), boot_id()
         with self.transaction() as db:

@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -44,6 +44,11 @@ def lost_task(task: QueuedTask) -> TaskResult:
     return TaskResult(id=task.id, status="failed", kind="worker_lost", error=error)
 
 
+def cancelled_result(task_id: str, taken: Mapping[str, Any]) -> bytes:
+    """The line of a cancelled task that took this."""
+    return msgspec.json.encode(with_usage(TaskResult(id=task_id, status="cancelled"), taken, 0))
+
+
 def result_of(data: bytes | msgspec.Raw) -> TaskResult:
     """The result in a line."""
     return msgspec.json.decode(data, type=TaskResult)
@@ -62,6 +67,14 @@ def with_usage(result: TaskResult, taken: Mapping[str, Any], tool_calls: int) ->
     )
 
 
+def all_results(queue: Queue) -> Iterator[EndedTask]:
+    """All results in order of completion, some at a time in memory. Raises QueueError."""
+    place = 0
+    while ended := queue.results_after(place):
+        yield from ended
+        place = ended[-1].place
+
+
 class ResultsFile:
     """The results file of a run; only the process that holds the run directory writes it."""
 
@@ -75,13 +88,7 @@ class ResultsFile:
         """Makes the file agree with the queue: cuts a torn last line, and writes the file again if
         it has others than the first results. Raises QueueError."""
         with self._writing():
-            ids = [self._id(line) for line in self._whole_lines()]
-            query = "SELECT id FROM tasks WHERE place NOT NULL ORDER BY place"
-            known = [row[0] for row in queue.rows(query)]
-            if ids != known[: len(ids)]:
-                self._replace(())
-                ids = []
-            self._place = len(ids)
+            self._place = self._agree(queue)
             self._file = self.path.open("ab")
 
     @property
@@ -106,7 +113,7 @@ class ResultsFile:
     def rewrite(self, queue: Queue) -> None:
         """Replaces the file by the results in the queue, all at once. Raises QueueError."""
         with self._writing():
-            self._replace(queue.results_after(0, -1))
+            self._replace(all_results(queue))
 
     def _replace(self, ended: Iterable[EndedTask]) -> None:
         made = path_within(self.path.parent, f"{self.path.name}.new")
@@ -116,20 +123,28 @@ class ResultsFile:
             os.fsync(file.fileno())
         made.replace(self.path)
 
-    def _whole_lines(self) -> list[bytes]:
-        """The lines of the file, which ends with the last whole one then. Raises OSError."""
+    def _agree(self, queue: Queue) -> int:
+        """Cuts a torn last line, and empties a file that has others than the first results of the
+        queue; returns the number of lines then. Raises OSError, QueueError."""
         if self.path.exists() and not self.path.is_file():
             raise OSError(errno.EINVAL, "not a regular file")
         try:
-            with self.path.open("r+b") as file:
-                lines = file.readlines()
-                if lines and not lines[-1].endswith(b"\n"):
-                    file.truncate(sum(map(len, lines[:-1])))
-                    lines.pop()
-                return lines
+            file = self.path.open("r+b")
         except FileNotFoundError:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            return []
+            return 0
+        number = size = 0
+        with file:
+            known = (ended.id for ended in all_results(queue))
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                if self._id(line) != next(known, None):
+                    number = size = 0
+                    break
+                number, size = number + 1, size + len(line)
+            file.truncate(size)
+        return number
 
     def _line(self, result: bytes) -> bytes:
         if self._form == "full":
@@ -137,7 +152,7 @@ class ResultsFile:
         found = result_of(result)
         line = {
             "instance_id": found.id,
-            "model_name_or_path": found.model or "",
+            "model_name_or_path": found.model or "unknown",  # a folder of the evaluation
             "model_patch": found.patch or "",
         }
         return msgspec.json.encode(line) + b"\n"

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.batch.engine import Engine, RunConfig
+from alhena.batch.control import Order, carry_out, take_orders
+from alhena.batch.engine import Engine, LiveLimits, RunConfig
 from alhena.batch.errors import RunDirectoryError, SharedLimitError
 from alhena.batch.overview import Counts, add_tasks, counts
 from alhena.batch.queue import FILE, EndedTask, Queue
 from alhena.batch.results import ResultsFile
-from alhena.batch.store import Epoch, Place, open_store, usable
+from alhena.batch.store import LOCK, Epoch, Place, held_lock, open_store, usable
 from alhena.batch.tasks import QueuedTask
 from alhena.errors import InputError, InterruptedRunError
 
@@ -24,28 +25,10 @@ if TYPE_CHECKING:
 
 _ELAPSED_S = 1.0
 """Seconds between two notes of the time a run has taken."""
-
-
-@contextmanager
-def held_lock(path: Path) -> Generator[None]:
-    """Holds a lock file for a block; it is released with the process. Raises RunDirectoryError
-    when another process holds it."""
-    import fcntl
-
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise RunDirectoryError(
-                f"the run in {path.parent} is in use by another process.",
-                remedy="Wait for its end, or interrupt it.",
-            ) from error
-        os.truncate(descriptor, 0)
-        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-        yield
-    finally:
-        os.close(descriptor)
+_PROBE_S = 0.2
+"""Seconds in which those who only look whether a lock is held have let go of it."""
+_CONTROL_S, _CONTROL_OBJECTS_S = 0.2, 2.0
+"""Seconds between two looks for orders: in a folder, in an object store."""
 
 
 def end_orphans(directory: Path) -> None:
@@ -72,11 +55,7 @@ def new_run(directory: Place, tasks: Iterable[QueuedTask], config: RunConfig) ->
             remedy="Name another by --run-dir.",
         ) from error
     with _hold_directory(directory):
-        if has_run(directory):
-            raise RunDirectoryError(
-                f"{directory} has a run already.",
-                remedy=f"alhena batch resume {directory}, or name another by --run-dir.",
-            )
+        require_new(directory)
         if config.engine == "ray" or isinstance(directory, str):
             from alhena.batch.stored_queue import create_files, open_stored_queue
 
@@ -90,12 +69,21 @@ def new_run(directory: Place, tasks: Iterable[QueuedTask], config: RunConfig) ->
             queue.close()
 
 
+def require_new(directory: Place) -> None:
+    """Raises RunDirectoryError when a run was begun in the directory."""
+    if has_run(directory):
+        raise RunDirectoryError(
+            f"{directory} has a run already.",
+            remedy=f"alhena batch resume {directory}, or name another by --run-dir.",
+        )
+
+
 @contextmanager
 def _hold_directory(place: Place) -> Generator[None]:
     """Holds a run directory for a block: a folder by its lock. An object store has none, so who
     comes last takes the run from the others, whose workers are refused then."""
     if isinstance(place, Path):
-        with held_lock(place / "lock"):
+        with held_lock(place / LOCK, patience_s=_PROBE_S):
             yield
         return
     store = open_store(place)
@@ -190,6 +178,9 @@ class RunDriver:
         self._noted = time.monotonic()
         self._limit: str | None = None
         self._late = False
+        self._shared = LiveLimits(queue, config.shared)
+        self._store = open_store(queue.place)
+        self._looked = 0.0
 
     def interrupt(self, *, at_once: bool = False) -> None:
         """The first call stops starting tasks, the second (or `at_once`) gives back what runs."""
@@ -210,6 +201,7 @@ class RunDriver:
             self._engine.resume()
             async for found in self._engine.events(results.place):
                 results.append(found)
+                self._take_orders()
                 self._note_time()
                 self._keep_limits(limiter)
                 self._tell(counts(self._queue), found)
@@ -237,9 +229,26 @@ class RunDriver:
             self._engine.cancel(running=late)
             self._limit, self._late = reached, late
 
-    def _note_time(self) -> None:
+    def _take_orders(self) -> None:
+        """Does what other processes ordered. Raises QueueError, InputError."""
+        every = _CONTROL_S if isinstance(self._store.place, Path) else _CONTROL_OBJECTS_S
         now = time.monotonic()
-        if now - self._noted >= _ELAPSED_S or self._config.shared.total_seconds is not None:
-            elapsed = float(self._queue.fact("elapsed") or 0.0) + now - self._noted
-            self._queue.note("elapsed", elapsed)
+        if now - self._looked >= every:
+            self._looked = now
+            with usable(self._store.place):
+                take_orders(self._store, self._obey)
+
+    def _obey(self, order: Order) -> None:
+        tokens = carry_out(order, self._queue)
+        if tokens:
+            self._engine.end_attempts(tokens)
+
+    def _note_time(self) -> None:
+        """Adds to the time that the run has taken; while it is paused and nothing runs, none."""
+        now = time.monotonic()
+        shared = self._shared()
+        if now - self._noted >= _ELAPSED_S or shared.total_seconds is not None:
+            if not shared.paused or counts(self._queue).running:
+                elapsed = float(self._queue.fact("elapsed") or 0.0) + now - self._noted
+                self._queue.note("elapsed", elapsed)
             self._noted = now

@@ -3,6 +3,7 @@ changed."""
 
 import os
 import secrets
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -12,8 +13,11 @@ from typing import Any
 from alhena.batch.errors import QueueError, RunDirectoryError
 from alhena.errors import ConfigError
 
+LOCK = "lock"
+"""The file in a run directory that the process which carries out the run has locked."""
 Place = Path | str
 """A run directory: a folder, or the URL of a place in an object store."""
+_RETRY_S = 0.02
 _PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}
 """Object stores whose fsspec packages create an object only if there is none, by a condition that
 the service checks. Others look first, which two nodes may do at once."""
@@ -43,6 +47,52 @@ def newest(store: "Store", folder: str) -> bytes | None:
     """The content of the file with the last name. Raises OSError."""
     names = store.names(folder)
     return store.read(f"{folder}/{names[-1]}") if names else None
+
+
+@contextmanager
+def held_lock(path: Path, *, patience_s: float = 0.0) -> Generator[None]:
+    """Holds a lock file for a block; it is released with the process. Raises RunDirectoryError
+    when another process holds it for longer than `patience_s`."""
+    import fcntl
+
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    end = time.monotonic() + patience_s
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() < end:
+                    time.sleep(_RETRY_S)
+                    continue
+                raise RunDirectoryError(
+                    f"the run in {path.parent} is in use by another process.",
+                    remedy="Wait for its end, or interrupt it.",
+                ) from error
+        os.truncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def lock_holder(directory: Path) -> int | None:
+    """The id of the process that carries out the run in a folder; None if there is none."""
+    import fcntl
+
+    try:
+        descriptor = os.open(directory / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        found = os.pread(descriptor, 20, 0)
+        return int(found) if found.isdigit() else 0
+    finally:
+        os.close(descriptor)
+    return None
 
 
 class FolderStore:

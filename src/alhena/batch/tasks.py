@@ -6,22 +6,32 @@ import hashlib
 import io
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal, cast
 
 import msgspec
 
 from alhena.batch.errors import TaskFileError
+from alhena.errors import InputError
+from alhena.models.catalogue import model_name_problem
+from alhena.tools.params import schema_problem
 from alhena.values import Limits
 
-MAX_PROBLEMS = 20
-"""Most problems that one message lists."""
+MAX_PROBLEMS = 1_000
+"""Most problems that are listed; the rest is counted."""
 _JSON_COLUMNS = ("limits", "output_schema", "env")
 _OTHER_NAMES = {"serviceTier": "service_tier"}
 
 
 class QueuedTask(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    gc=False,
 ):
     """A task. `repo` is a git repository (`PATH` or `PATH#COMMIT`) of which the task gets a
     worktree; `cwd` is its directory, in the worktree if there is one. `env` are further variables.
@@ -49,8 +59,10 @@ def key_of(task_id: str) -> str:
     return hashlib.sha256(task_id.encode("utf-8", "surrogatepass")).hexdigest()[:20]
 
 
-Numbered = tuple[str, object]
-"""A place, such as `tasks.jsonl:3`, and the fields of a task there."""
+Numbered = tuple[str | int, object]
+"""A place, such as `tasks.csv:3` or the number of a line, and the fields of a task there."""
+_FIELDS = frozenset(QueuedTask.__struct_fields__)
+_PLAIN = {"id", "prompt"}
 
 
 def read_tasks(source: str, stdin: BinaryIO | None, cwd: Path) -> list[QueuedTask]:
@@ -60,14 +72,14 @@ def read_tasks(source: str, stdin: BinaryIO | None, cwd: Path) -> list[QueuedTas
         if source == "-":
             if stdin is None:
                 raise TaskFileError("standard input is closed.", remedy="Pipe the tasks in.")
-            return check_tasks(_json_lines("-", stdin), cwd)
+            return check_tasks(_json_lines(stdin), cwd, "-")
         path = cwd / source
         if path.is_dir():
             return check_tasks(_folder(path), cwd)
         with path.open("rb") as file:
             if path.suffix.lower() == ".csv":
                 return check_tasks(_csv(source, file), cwd)
-            return check_tasks(_json_lines(source, file), cwd)
+            return check_tasks(_json_lines(file), cwd, source)
     except OSError as error:
         raise TaskFileError(
             f"cannot read the tasks of {source}: {error.strerror or error}.",
@@ -102,78 +114,165 @@ def check_given_tasks(tasks: Iterable[str | Mapping[str, Any]], cwd: Path) -> li
     return check_tasks(given, cwd)
 
 
-def check_tasks(numbered: Iterable[Numbered], cwd: Path) -> list[QueuedTask]:
-    """The tasks, directories absolute, ids unique. Raises TaskFileError with all problems."""
+def check_tasks(numbered: Iterable[Numbered], cwd: Path, source: str = "") -> list[QueuedTask]:
+    """The tasks, directories absolute, ids unique. `source` is the file whose lines have numbers.
+    Raises TaskFileError with all problems."""
+
+    def describe(place: str | int) -> str:
+        return place if isinstance(place, str) else f"{source}:{place}"
+
     tasks: list[QueuedTask] = []
     problems: list[str] = []
-    places: dict[str, str] = {}
+    places: dict[str, str | int] = {}
+    check = TaskCheck(cwd)
+    unusable = 0
     for place, fields in numbered:
-        problem, task = _task(fields, cwd, places)
-        if problem is None and task is not None:
+        found, task = check.read(fields, places)
+        if task is not None:
             earlier = places.setdefault(task.id, place)
-            if earlier is place:
+            if earlier is not place:
+                found = [*found, f"id: {task.id!r} is the id of {describe(earlier)} already"]
+            elif not found:
                 tasks.append(task)
-                continue
-            problem = f"id: {task.id!r} is the id of {earlier} already"
-        problems.append(f"{place}: {problem}")
-        if len(problems) > MAX_PROBLEMS:
-            problems[-1] = "more problems follow"
-            break
+        unusable += bool(found)
+        if found:
+            problems += (f"{describe(place)}: {each}" for each in found)
     if problems:
         error = TaskFileError(
-            f"{len(problems)} unusable task(s), the first: {problems[0]}.",
+            f"{unusable} unusable task(s), the first: {problems[0]}.",
             remedy="Nothing was started.",
         )
-        error.problems = tuple(problems)
+        more = len(problems) - MAX_PROBLEMS
+        last = (f"{more:,} more problems follow",) if more > 0 else ()
+        error.problems = (*problems[:MAX_PROBLEMS], *last)
         raise error
     if not tasks:
         raise TaskFileError("there are no tasks.", remedy="Give one JSON object a line.")
     return tasks
 
 
-def _task(
-    fields: object, cwd: Path, places: Mapping[str, str]
-) -> tuple[str | None, QueuedTask | None]:
-    """A task, or the problem with it."""
-    if isinstance(fields, str):
-        return fields, None
-    if not isinstance(fields, Mapping):
-        return f"expected an object, got {type(fields).__name__}", None
-    given = {
-        _OTHER_NAMES.get(str(name), str(name)): value
-        for name, value in cast("Mapping[Any, Any]", fields).items()
-        if value is not None
-    }
+class TaskCheck:
+    """Reads tasks, and finds everything that would make them fail before their first request. Equal
+    schemas and repositories are looked at once."""
+
+    def __init__(self, cwd: Path) -> None:
+        self._cwd = cwd
+        self._schemas: dict[bytes, str | None] = {}
+        self._repositories: dict[str, str | None] = {}
+
+    def read(
+        self, fields: object, places: Mapping[str, object]
+    ) -> tuple[list[str], QueuedTask | None]:
+        """The problems of a task, each beginning with its field, and the task, if it is one.
+        `places` has the ids so far."""
+        if isinstance(fields, dict) and fields.keys() == _PLAIN:  # most of a long file
+            with suppress(msgspec.ValidationError):
+                return [], msgspec.convert(fields, QueuedTask)
+        if isinstance(fields, str):
+            return [fields], None
+        if not isinstance(fields, Mapping):
+            return [f"expected an object, got {type(fields).__name__}"], None
+        named = {
+            _OTHER_NAMES.get(str(name), str(name)): value
+            for name, value in cast("Mapping[Any, Any]", fields).items()
+            if value is not None
+        }
+        problems: list[str] = []
+        given = named
+        if not named.keys() <= _FIELDS:
+            problems += _unknown_fields(named, QueuedTask.__struct_fields__)
+            given = {name: named[name] for name in named if name in _FIELDS}
+        if isinstance(limits := given.get("limits"), Mapping):
+            limits = cast("Mapping[str, Any]", limits)
+            known = Limits.__struct_fields__
+            problems += _unknown_fields(limits, known, "limits.")
+            given["limits"] = {name: limits[name] for name in limits if name in known}
+        if "id" not in given:
+            given["id"] = content_id(given, places)
+        for name in ("cwd", "repo"):
+            if isinstance(given.get(name), str):
+                given[name] = os.path.normpath(self._cwd / os.path.expanduser(given[name]))
+        try:
+            task = msgspec.convert(given, QueuedTask)
+        except msgspec.ValidationError:
+            problems += _take_invalid_fields(given)
+            rest = msgspec.convert({"id": "-", "prompt": "-", **given}, QueuedTask)
+            return [*problems, *self._find_unusable(rest)], None
+        return [*problems, *self._find_unusable(task)], task
+
+    def _find_unusable(self, task: QueuedTask) -> Iterator[str]:
+        """Values of the right type that cannot be used."""
+        if task.repo is not None:
+            if task.repo not in self._repositories:
+                self._repositories[task.repo] = _repository_problem(task.repo)
+            problem = self._repositories[task.repo]
+            if problem is not None:
+                yield f"repo: {problem}"
+        elif task.cwd is not None and not os.path.isdir(task.cwd):
+            yield f"cwd: there is no directory {task.cwd}"
+        problem = None if task.model is None else model_name_problem(task.model)
+        if problem is not None:
+            yield f"model: {problem}"
+        if task.output_schema is not None:
+            key = msgspec.json.encode(task.output_schema)
+            if key not in self._schemas:
+                self._schemas[key] = schema_problem(task.output_schema)
+            problem = self._schemas[key]
+            if problem is not None:
+                yield f"output_schema: {problem}"
+        for name, value in (task.env or {}).items():
+            if not name or "=" in name or "\0" in name + value:
+                yield f"env: {name!r} cannot be an environment variable with that value"
+
+
+def _unknown_fields(
+    given: Mapping[str, Any], known: tuple[str, ...], before: str = ""
+) -> Iterator[str]:
     for name in given:
-        if name not in QueuedTask.__struct_fields__:
-            return f"{name}: unknown field", None
-    if "id" not in given:
-        given["id"] = content_id(given, places)
-    for name in ("cwd", "repo"):
-        if isinstance(given.get(name), str):
-            given[name] = os.path.normpath(cwd / os.path.expanduser(given[name]))
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            meant = f" (did you mean {near[0]}?)" if near else ""
+            yield f"{before}{name}: unknown field{meant}"
+
+
+def _take_invalid_fields(given: dict[str, Any]) -> Iterator[str]:
+    """Removes the fields whose values have the wrong type or form, each looked at alone."""
+    if "prompt" not in given:
+        yield "prompt: missing"
+    for name, value in tuple(given.items()):
+        split = name in ("limits", "env") and isinstance(value, Mapping)
+        parts = cast("Mapping[str, Any]", value if split else {"": value})
+        for inner, each in parts.items():
+            try:
+                tried = {"id": "-", "prompt": "-", name: {inner: each} if split else each}
+                msgspec.convert(tried, QueuedTask)
+            except msgspec.ValidationError as error:
+                text = str(error).partition(" - at `$")[0]
+                field = f"{name}.{inner}" if split else name
+                yield f"{field}: {text[:1].lower()}{text[1:]}"
+                given.pop(name, None)
+
+
+def _repository_problem(repo: str) -> str | None:
+    """The reason why no worktree can be made of `PATH` or `PATH#COMMIT`."""
+    from alhena.agent.subagents.worktree import run_git
+
+    path, _, commit = repo.partition("#")
+    if not os.path.isdir(path):
+        return f"there is no directory {path}"
     try:
-        task = msgspec.convert(given, QueuedTask)
-    except msgspec.ValidationError as error:
-        text, _, path = str(error).partition(" - at `$")
-        path = path.rstrip("`").lstrip(".")
-        if "missing required field" in text:
-            return f"{text.split('`')[1]}: missing", None
-        return f"{path or 'task'}: {text[:1].lower()}{text[1:]}", None
-    return _unusable(task), task
-
-
-def _unusable(task: QueuedTask) -> str | None:
-    """The problem with the directories of a task."""
-    if task.repo is not None:
-        path = task.repo.partition("#")[0]
-        return None if os.path.isdir(path) else f"repo: there is no directory {path}"
-    if task.cwd is not None and not os.path.isdir(task.cwd):
-        return f"cwd: there is no directory {task.cwd}"
+        run_git(Path(path), os.environ, "rev-parse", "--git-dir")
+    except InputError:
+        return f"{path} is no git repository, or git is not installed"
+    try:
+        wanted = f"{commit or 'HEAD'}^{{commit}}"
+        run_git(Path(path), os.environ, "rev-parse", "--quiet", "--verify", wanted)
+    except InputError:
+        return f"{path} has no commit {commit}" if commit else f"{path} has no commit yet"
     return None
 
 
-def content_id(given: Mapping[str, Any], places: Mapping[str, str]) -> str:
+def content_id(given: Mapping[str, Any], places: Mapping[str, object]) -> str:
     """An id made of the content; equal tasks are numbered."""
     data = msgspec.json.encode(given, order="sorted")
     made = base = hashlib.sha256(data).hexdigest()[:12]
@@ -183,15 +282,14 @@ def content_id(given: Mapping[str, Any], places: Mapping[str, str]) -> str:
     return made
 
 
-def _json_lines(name: str, file: BinaryIO) -> Iterator[Numbered]:
+def _json_lines(file: BinaryIO) -> Iterator[Numbered]:
     for number, line in enumerate(file, 1):
         if not line.strip():
             continue
-        place = f"{name}:{number}"
         try:
-            yield place, msgspec.json.decode(line.removeprefix(b"\xef\xbb\xbf"))
+            yield number, msgspec.json.decode(line.removeprefix(b"\xef\xbb\xbf"))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            yield place, f"not JSON: {error}"
+            yield number, f"not JSON: {error}"
 
 
 def _csv(name: str, file: BinaryIO) -> Iterator[Numbered]:

@@ -1,7 +1,8 @@
 """Runs tasks of the queue, each attempt in a session whose journal is in the run directory.
 
-As a program (`python -m alhena.batch.worker DIRECTORY NAME MOST`) it is a worker process: `s` on
-its standard input stops it when its tasks have ended, `c` at once, as does the end of the input.
+As a program (`python -m alhena.batch.worker DIRECTORY NAME WORKERS`) it is one of so many worker
+processes: `s` on its standard input stops it when its tasks have ended, `c` at once, as does the
+end of the input; at `r` it ends what holds its task no more.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ import msgspec
 
 from alhena.agent.limits.budget import Spent
 from alhena.agent.toolset.options import RecordOptions, SessionSpec
-from alhena.batch.engine import Admission, RunConfig, TaskQueue
+from alhena.batch.engine import Admission, LiveLimits, RunConfig, SharedLimits, TaskQueue
 from alhena.batch.errors import LostLeaseError, QueueError, SharedLimitError
 from alhena.batch.limits import GatedGenerator, Limiter
 from alhena.batch.overview import usage_of_task
@@ -134,12 +136,13 @@ class Worker:
         self._stopping = False
         self._renewed = time.monotonic()
 
-    async def work(self, most: int) -> None:
-        """Runs up to `most` tasks at a time until all have a result or `stop` was called. Raises
-        CredentialsError, QueueError, and what a program's agent raises."""
+    async def work(self, shared: Callable[[], SharedLimits], workers: int = 1) -> None:
+        """Runs its part of the tasks, as one of so many `workers`, until all have a result or
+        `stop` was called. Raises CredentialsError, QueueError, and what a program's agent
+        raises."""
         try:
             while True:
-                self._claim(most)
+                self._claim(shared(), workers)
                 if not self._running and (self._stopping or self._queue.is_over()):
                     return
                 if not self._running:
@@ -170,16 +173,18 @@ class Worker:
         for lease in self._running.values():
             lease.end()
 
-    def _claim(self, most: int) -> None:
-        room = most - len(self._running)
+    def look_again(self) -> None:
+        """Renews all leases soon, and ends what holds its task no more."""
+        self._renewed = float("-inf")
+
+    def _claim(self, shared: SharedLimits, workers: int) -> None:
+        room = 0 if shared.paused else ceil(shared.concurrency / workers) - len(self._running)
         alone = any(lease.claim.alone for lease in self._running.values())
         if self._stopping or room < 1 or alone:
             return
         config, idle = self._config, not self._running
         end = time.monotonic() + config.lease
-        claims = self._queue.claim(
-            self._holder, room, config.shared.concurrency, config.lease, idle=idle
-        )
+        claims = self._queue.claim(self._holder, room, shared.concurrency, config.lease, idle=idle)
         for claim in claims:
             lease = Lease(claim, end)
             self._running[asyncio.ensure_future(self._carry(lease))] = lease
@@ -437,16 +442,18 @@ def _set_aside(folder: Path) -> None:
     (folder / "sessions").rename(aside)
 
 
-def main(directory: str, holder: str, most: str) -> int:
+def main(directory: str, holder: str, workers: str) -> int:
     """A worker process; returns its exit code."""
-    from alhena.batch.run import config_of, held_lock
+    from alhena.batch.run import config_of
+    from alhena.batch.store import held_lock
 
     path = Path(directory)
     with held_lock(path / "workers" / f"{holder}.lock"):
         queue = Queue(path)
         config = config_of(queue)
         try:
-            asyncio.run(_work(worker_of(queue, config, holder), int(most)))
+            live = LiveLimits(queue, config.shared)
+            asyncio.run(_work(worker_of(queue, config, holder), live, int(workers)))
         except AlhenaError as error:
             queue.note("fatal", msgspec.json.encode((error.exit_code, error.message, error.remedy)))
             return FATAL
@@ -455,16 +462,19 @@ def main(directory: str, holder: str, most: str) -> int:
     return 0
 
 
-async def _work(worker: Worker, most: int) -> None:
+async def _work(worker: Worker, shared: LiveLimits, workers: int) -> None:
     def hear() -> None:
         said = os.read(0, 1)
         if said == b"":  # the command has died
             worker.kill()
             os._exit(1)
-        worker.stop(running=said == b"c")
+        if said == b"r":
+            worker.look_again()
+        else:
+            worker.stop(running=said == b"c")
 
     asyncio.get_running_loop().add_reader(0, hear)
-    await worker.work(most)
+    await worker.work(shared, workers)
 
 
 if __name__ == "__main__":

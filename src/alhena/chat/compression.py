@@ -107,10 +107,21 @@ _FORMS = (
     r"prompt \(length (?P<used>\d+)\) is longer than the maximum model length of (?P<most>\d+)",
     # SGLang: The input (5000 tokens) is longer than the model's context length (4096 tokens).
     r"input \((?P<used>\d+) tokens\) is longer than the model's context length \((?P<most>\d+)",
+    # vLLM: You passed 9001 input tokens … the model's context length is only 4096 tokens.
+    r"passed (?P<used>\d+) input tokens.{0,80}?context length is only (?P<most>\d+)",
+    # llama-cpp-python: Requested tokens (9000) exceed context window of 4096
+    r"tokens \((?P<used>\d+)\) exceed context window of (?P<most>\d+)",
+    # TGI: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 9000 `inputs` tokens …
+    r"must (?:be <=|have less than) (?P<most>\d+)(?: tokens)?\. Given: (?P<used>\d+)",
     # LM Studio: … the model is loaded with context length of only 4096 tokens, …
     r"loaded with context length of only (?P<most>\d+) tokens",
+    # LM Studio: … is greater than the context length (n_keep: 9000>= n_ctx: 4096).
+    r"context length \(n_keep: (?P<used>\d+)\s*>=\s*n_ctx: (?P<most>\d+)",
+    r"reached context length of (?P<most>\d+) tokens",
     # Ollama: the input length exceeds the context length
     r"(?:input|prompt)(?: length)? (?:exceeds|is too long for) (?:the |its |maximum )*context",
+    # Others, without numbers.
+    r"(?:exceed\w*|longer than|greater than|larger than)\b.{0,60}?\bcontext (?:length|window|size)",
     # By the name of the error alone (`models.status`).
     r"\b(?:exceed_context_size_error|context_length_exceeded)\b",
 )

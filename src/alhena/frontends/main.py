@@ -21,7 +21,10 @@ from alhena.frontends.shared.streams import (
 )
 
 COMMANDS = {
-    "batch": ("status", "resume", "cancel", "retry-failed", "show", "report"),
+    "batch": (
+        *("status", "resume", "pause", "limits", "cancel", "retry-failed"),
+        *("show", "tail", "report", "diff"),
+    ),
     "agents": ("list", "show", "validate", "new", "auth"),
     "commands": ("list",),
     "skills": ("list", "enable", "disable", "install", "link", "uninstall"),

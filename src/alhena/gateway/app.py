@@ -186,6 +186,7 @@ def _is_local(url: str) -> bool:
 
 
 _GOOGLE_VERSIONS = ("/v1beta", "/v1alpha")
+_NAMED_PATHS = ("/v1/messages", "/v1/chat/", "/v1/embeddings", "/v1/responses")
 _GONE = 499
 _LARGE = 256 * 1024
 """Bytes of a body above which it is read in a thread."""
@@ -413,10 +414,10 @@ def gateway_app(
 
 def dialect_for(request: Request, store: ResponseStore | None = None) -> ClientDialect:
     """The dialect of a request: determined by its path, or by its headers for a path shared by
-    several dialects (the list of models)."""
+    several dialects (the list of models) or by none."""
     path, headers = request.url.path, request.headers
     asks_google = request.method == "POST" and path.startswith("/v1/models/")
-    shared = path.startswith("/v1/models")
+    shared = not path.startswith(_NAMED_PATHS)
     if asks_google or path.startswith(_GOOGLE_VERSIONS) or (shared and _is_google(request)):
         return GoogleDialect(sse=request.query_params.get("alt") == "sse")
     if path.startswith("/v1/messages") or (shared and "anthropic-version" in headers):

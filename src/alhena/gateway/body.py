@@ -123,9 +123,17 @@ async def read_body(
     request: Request, limits: GatewayLimits, take: Callable[[int], None], closing: Closing
 ) -> bytes:
     """Reads the whole body; `take` receives the size of each piece. Raises GatewayRefusalError for
-    a body that is too large or too slow, ClientGoneError when the client disconnects."""
+    a body that is too large, too slow or compressed, ClientGoneError when the client disconnects.
+    """
     async with closing.limit_time(limits.body_s, _too_slow):
-        return await _read(request, limits, take)
+        body = await _read(request, limits, take)
+    coding = request.headers.get("content-encoding", "").strip().lower()
+    if coding not in {"", "identity"}:
+        message = (
+            f"bodies with content-encoding {coding[:40]!r} are not read; send it uncompressed."
+        )
+        raise refusal_error(FaultKind.INVALID, message)
+    return body
 
 
 async def _read(request: Request, limits: GatewayLimits, take: Callable[[int], None]) -> bytes:

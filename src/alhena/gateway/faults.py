@@ -35,6 +35,7 @@ class FaultKind(StrEnum):
     BUSY = "busy"
     STOPPING = "stopping"
     NO_MODEL = "no_model"
+    NO_ANSWER = "no_answer"
     RATE_LIMIT = "rate_limit"
     QUOTA = "quota"
     OVERLOADED = "overloaded"

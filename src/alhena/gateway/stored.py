@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from alhena.gateway.faults import Fault, FaultKind, GatewayRefusalError
 from alhena.wire.content import encode_value
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.fields import DialectError, Fields
@@ -84,7 +85,8 @@ class ResponseStore:
 
     def insert_conversation(self, body: Any) -> Any:
         """The body of a request with the whole conversation in place of `previous_response_id`, and
-        items in place of references. Raises DialectError for what is not kept."""
+        items in place of references. Raises GatewayRefusalError and DialectError for what is not
+        kept."""
         if as_object(body) is None:
             return body
         fields = Fields(body)
@@ -95,11 +97,13 @@ class ResponseStore:
         if previous:
             stored = self._kept.get(previous)
             if stored is None:
-                raise fields.fail(
-                    "previous_response_id",
-                    f'there is no answer "{previous[:100]}" here (any more); '
-                    "send the whole conversation.",
+                place = fields.place("previous_response_id")
+                message = (
+                    f'{place}: there is no answer "{previous[:100]}" here (any more); '
+                    "send the whole conversation."
                 )
+                fault = Fault(kind=FaultKind.NO_ANSWER, message=message, place=place)
+                raise GatewayRefusalError(fault)
             earlier = msgspec.json.decode(stored.conversation)
         given = enumerate(input_items(fields))
         items = [*earlier, *(self._resolve_item(item, f"input[{at}].id") for at, item in given)]

@@ -97,7 +97,8 @@ class HookGroup(Value, frozen=True, kw_only=True):
 class HookRun(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a hook's command. `problem` is the reason for a missing exit code: it could not
     start, timed out, or was killed by a signal. `stdout` and `stderr` may be shorter than what it
-    wrote (`stdout_bytes`, `stderr_bytes`)."""
+    wrote (`stdout_bytes`, `stderr_bytes`). `exception` is what a function raised,
+    `contents` what it put in place of those of a request."""
 
     exit_code: int | None = None
     stdout: bytes = b""
@@ -106,6 +107,8 @@ class HookRun(msgspec.Struct, frozen=True, kw_only=True):
     stderr_bytes: int = 0
     duration_ms: float = 0.0
     problem: str = ""
+    exception: Exception | None = None
+    contents: tuple[Any, ...] | None = None
 
     @property
     def is_cut(self) -> bool:
@@ -121,12 +124,13 @@ class TailCall(msgspec.Struct, frozen=True):
 
 
 class InputForms(msgspec.Struct, frozen=True):
-    """Converts a tool's parameters for hooks: `shown` lists parameters under all names hooks may
-    know, `changes` compares the input of a hook with its output and returns changes under the
-    tool's own names."""
+    """Converts a tool's parameters for the hooks of the call `call_id`: `shown` lists parameters
+    under all names hooks may know, `changes` compares the input of a hook with its output and
+    returns changes under the tool's own names."""
 
     shown: Callable[[dict[str, Any]], dict[str, Any]]
     changes: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]
+    call_id: str = ""
 
 
 class HookVerdict(Value, frozen=True, kw_only=True):
@@ -139,7 +143,9 @@ class HookVerdict(Value, frozen=True, kw_only=True):
     `additional_context` is for the model, with `<` and `>` already escaped; the caller encloses it
     in `<hook_context>` and `</hook_context>`. `tool_input` has the parameters set by a BeforeTool
     hook, which override those of the call. `tail_call` belongs to AfterTool, `clear_context` to
-    AfterAgent. `llm_request`, `llm_response` and `tool_config` are in the form of `hooks.inputs`.
+    AfterAgent, `tool_result` (as `llmContent`) to AfterTool, `contents`, and the whole changed
+    `request`, to BeforeModel functions. `llm_request`, `llm_response` and `tool_config` are in the
+    form of `hooks.inputs`.
     """
 
     stop: str | None = None
@@ -150,6 +156,9 @@ class HookVerdict(Value, frozen=True, kw_only=True):
     additional_context: str | None = None
     tool_input: dict[str, Any] | None = None
     tail_call: TailCall | None = None
+    tool_result: Any = None
+    contents: tuple[Any, ...] | None = None
+    request: Any = None
     llm_request: dict[str, Any] | None = None
     llm_response: dict[str, Any] | None = None
     tool_config: dict[str, Any] | None = None

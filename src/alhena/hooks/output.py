@@ -8,7 +8,7 @@ blocks whatever the JSON says, unless that blocks or stops itself.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeVar, assert_never
+from typing import Any, Literal, TypeVar, assert_never, cast
 
 import msgspec
 
@@ -50,11 +50,16 @@ class _TailCall(msgspec.Struct, frozen=True):
     args: dict[str, Any] = {}
 
 
+class _ToolResponse(msgspec.Struct, frozen=True, rename="camel"):
+    llm_content: str | dict[str, Any] | list[Any]
+
+
 class _Specific(msgspec.Struct, frozen=True):
     """`hookSpecificOutput`. The permission fields are those of Claude's hooks."""
 
     additional_context: str | None = msgspec.field(default=None, name="additionalContext")
     tool_input: dict[str, Any] | None = None
+    tool_response: _ToolResponse | None = None
     llm_request: LlmRequest | None = None
     llm_response: LlmResponse | None = None
     tool_config: _ToolConfig | None = msgspec.field(default=None, name="toolConfig")
@@ -377,7 +382,11 @@ def _for_event(event: HookEvent, specific: _Specific) -> dict[str, Any]:
             return {"tool_input": specific.tool_input}
         case HookEvent.AFTER_TOOL:
             tail = specific.tail_call
-            return {"tail_call": None if tail is None else TailCall(tail.name, tail.args)}
+            given = specific.tool_response
+            return {
+                "tail_call": None if tail is None else TailCall(tail.name, tail.args),
+                "tool_result": None if given is None else given.llm_content,
+            }
         case HookEvent.AFTER_AGENT:
             return {"clear_context": specific.clear_context or False}
         case HookEvent.BEFORE_MODEL:
@@ -437,6 +446,9 @@ def aggregate(verdicts: Sequence[HookVerdict]) -> HookVerdict:
         additional_context="\n".join(contexts) if contexts else None,
         tool_input=_overlaid(each.tool_input for each in verdicts),
         tail_call=_last_value(each.tail_call for each in verdicts),
+        tool_result=_last_value(each.tool_result for each in verdicts),
+        contents=_last_value(each.contents for each in verdicts),
+        request=_last_value(each.request for each in verdicts),
         llm_request=_overlaid(each.llm_request for each in verdicts),
         llm_response=_last_value(each.llm_response for each in verdicts),
         tool_config=_tool_config([each.tool_config for each in verdicts if each.tool_config]),
@@ -454,7 +466,30 @@ def next_input(event: HookEvent, fields: Mapping[str, Any], said: HookVerdict) -
         following["prompt"] = f"{fields.get('prompt', '')}\n\n{said.additional_context}"
     elif event is HookEvent.BEFORE_MODEL and said.llm_request is not None:
         following["llm_request"] = {**fields.get("llm_request", {}), **said.llm_request}
+    elif event is HookEvent.AFTER_TOOL and said.tool_result is not None:
+        response: dict[str, Any] = {**fields["tool_response"], "llmContent": said.tool_result}
+        if response["error"] is not None:
+            response["error"] = {**response["error"], "message": said.tool_result}
+        following["tool_response"] = response
+    elif event is HookEvent.AFTER_MODEL and said.llm_response is not None:
+        following["llm_response"] = {**fields["llm_response"], **said.llm_response}
     return following
+
+
+def unknown_keys(answer: Mapping[Any, Any]) -> list[str]:
+    """The keys of a function's answer that mean nothing."""
+    keys = {field.encode_name for field in msgspec.structs.fields(_Output)}
+    found = [str(key) for key in answer if key not in keys and _letters(str(key)) not in _FIELDS]
+    specific = answer.get("hookSpecificOutput")
+    inner = {field.encode_name for field in msgspec.structs.fields(_Specific)} | {"hookEventName"}
+    if isinstance(specific, dict):
+        names = cast("dict[Any, Any]", specific)
+        found += [
+            f"hookSpecificOutput.{key}"
+            for key in names
+            if key not in inner and _letters(str(key)) not in _FIELDS
+        ]
+    return found
 
 
 def _overlaid(values: Iterable[dict[str, Any] | None]) -> dict[str, Any] | None:

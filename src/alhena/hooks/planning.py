@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from alhena.events import Event
     from alhena.hooks.running import HookSurroundings
+    from alhena.wire.request import GenerateContentRequest
 
 
 class Hooks:
@@ -61,14 +62,16 @@ class Hooks:
         *,
         match: str | tuple[str, ...] | None = None,
         forms: InputForms | None = None,
+        request: "GenerateContentRequest | None" = None,
     ) -> HookVerdict:
         """Runs the hooks of `event` that `match` selects and returns their combined verdict.
 
         `fields` is the event's input (built by `hooks.inputs`), plain JSON values. For BeforeTool
         and AfterTool `match` is every name of the tool, that in `tool_name` first: a hook whose
         matcher selects others gets the first of those. `forms` converts parameter names for
-        BeforeTool hooks. For SessionStart, SessionEnd and PreCompress `match` is the trigger; for
-        other events it is ignored. Cancellation kills running hooks and their processes before
+        BeforeTool hooks; `request` is that of a BeforeModel event. For SessionStart, SessionEnd and
+        PreCompress `match` is the trigger; for other events it is ignored. Cancellation kills
+        running hooks and their processes before
         CancelledError is raised. Never raises otherwise: a failure of a hook is a warning, or a
         `block` with `"onFailure": "block"`.
         """
@@ -79,7 +82,7 @@ class Hooks:
 
         names = (match,) if isinstance(match, str) else match or ()
         chosen = plan(event, names, self.groups, self._is_tool)
-        firing = HookFiring(event, self.groups, self._surroundings, self._emit, forms)
+        firing = HookFiring(event, self.groups, self._surroundings, self._emit, forms, request)
         return aggregate([each.said for each in await firing.run(chosen, dict(fields))])
 
     def run_in_background(self, firing: Coroutine[Any, Any, None]) -> None:

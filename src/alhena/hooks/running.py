@@ -10,12 +10,13 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from inspect import isawaitable, iscoroutinefunction
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from alhena.config.settings import EnvironmentRedaction
 from alhena.events import Event, HookCallEvent, WarningEvent, timestamp
+from alhena.hooks.inputs import apply_request_changes, request_for_hooks
 from alhena.hooks.model import (
     ANSWER_LIMIT,
     OUTPUT_LIMIT,
@@ -29,7 +30,14 @@ from alhena.hooks.model import (
     InputForms,
     OnFailure,
 )
-from alhena.hooks.output import MESSAGE_LIMIT, HookAnswer, clip_text, interpret, next_input
+from alhena.hooks.output import (
+    MESSAGE_LIMIT,
+    HookAnswer,
+    clip_text,
+    interpret,
+    next_input,
+    unknown_keys,
+)
 from alhena.hooks.trust import fingerprint
 from alhena.system.environment import child_environment
 from alhena.system.errors import ProcessStartError
@@ -41,8 +49,13 @@ from alhena.system.processes import (
     run_process,
     shell_path,
 )
-from alhena.wire.content import encode_value, mend
+from alhena.values import FailedCall
+from alhena.wire.content import Content, EncodedContent, encode_value, mend
 from alhena.wire.errors import EncodeError
+from alhena.wire.request import GenerateContentRequest
+
+if TYPE_CHECKING:
+    from alhena.hooks.functions import HookInput
 
 
 def iso_now() -> str:
@@ -52,7 +65,9 @@ def iso_now() -> str:
 
 class HookSurroundings(msgspec.Struct, kw_only=True):
     """The common environment of a session's hooks. `groups` guards their processes while they run,
-    `running` has their ids, `now` returns the timestamp of an event."""
+    `running` has their ids, `now` returns the timestamp of an event. `failed`
+    takes what a function raised and returns what the model reads of it; "" for the usual text;
+    `refuse` ends the run because of what the program did wrong."""
 
     session_id: str
     cwd: str
@@ -64,6 +79,8 @@ class HookSurroundings(msgspec.Struct, kw_only=True):
     groups: ProcessGroups | None = None
     running: set[int] = msgspec.field(default_factory=set[int])
     now: Callable[[], str] = iso_now
+    failed: Callable[[FailedCall], str] | None = None
+    refuse: Callable[[str], object] = str
 
     def base_input(self, event: str) -> dict[str, Any]:
         """The input common to all hooks."""
@@ -151,33 +168,61 @@ async def run_hook(hook: HookDefinition, document: bytes, around: HookSurroundin
 
 
 async def call_hook(
-    function: Callable[[dict[str, Any]], Any], told: dict[str, Any], timeout_ms: int
+    function: Callable[[Any], Any],
+    told: dict[str, Any],
+    timeout_ms: int,
+    contents: tuple[Content, ...] = (),
 ) -> HookRun:
     """Calls a hook of a program, in a thread if it is not async; what it returns counts as the
-    output of a command."""
+    output of a command. `contents` are those of the request, for a hook that takes an object."""
+    kind: type[HookInput] | None = getattr(function, "kind", None)
+    function = getattr(function, "function", function) if kind is not None else function
+    given: Any = told
+    changed: tuple[Content, ...] | None = None
     started = time.perf_counter()
-    output, problem = b"", ""
+    output, problem, raised = b"", "", None
     try:
+        if kind is not None:
+            from alhena.hooks import functions
+
+            given = functions.make_input(kind, told, contents)
         async with asyncio.timeout(timeout_ms / 1000):
             if iscoroutinefunction(function):
-                said = await function(told)
+                said = await function(given)
             else:
-                said = await asyncio.to_thread(function, told)
+                said = await asyncio.to_thread(function, given)
                 said = await said if isawaitable(said) else said
+        if kind is not None:
+            from alhena.hooks import functions
+
+            said, changed = functions.output_of(said)
         if isinstance(said, dict):
+            _require_known_keys(cast("dict[Any, Any]", said))
             output = repr(cast("object", said)).encode("utf-8", "replace")  # its answer can be read
             output = msgspec.json.encode(said)
         elif said is not None:
             problem = f"it returned {type(said).__name__} instead of a dict or None"
     except Exception as error:  # noqa: BLE001  a function of the program may raise anything
-        problem = f"it raised {type(error).__name__}: {error}"
+        problem, raised = f"it raised {type(error).__name__}: {error}", error
     return HookRun(
         exit_code=None if problem else 0,
         stdout=output,
         stdout_bytes=len(output),
         duration_ms=round((time.perf_counter() - started) * 1000, 3),
         problem=problem,
+        exception=raised,
+        contents=changed,
     )
+
+
+class UnknownKeyError(TypeError):
+    """A hook of the program returned a key that means nothing."""
+
+
+def _require_known_keys(said: dict[Any, Any]) -> None:
+    unknown = unknown_keys(said)
+    if unknown:
+        raise UnknownKeyError(f"it returned the unknown key {unknown[0]!r:.60}")
 
 
 def _command(hook: HookDefinition, document: bytes, around: HookSurroundings) -> ProcessCommand:
@@ -257,8 +302,11 @@ class HookFiring:
         around: HookSurroundings,
         emit: Callable[[Event], None],
         forms: InputForms | None = None,
+        request: GenerateContentRequest | None = None,
     ) -> None:
         self._forms = forms
+        self._request = request
+        self._changed = False
         self._event = event
         self._groups = groups
         self._around = around
@@ -271,8 +319,11 @@ class HookFiring:
             heard: list[HookResult] = []
             for hook, names in plan.heard:
                 hearing = await self._hear(hook, _rename_tool(told, names))
-                heard.append(hearing)
                 told = self._next_input(told, hearing.said)
+                if self._changed:
+                    said = msgspec.structs.replace(hearing.said, request=self._request)
+                    hearing = msgspec.structs.replace(hearing, said=said)
+                heard.append(hearing)
             return heard
         room = asyncio.Semaphore(MAX_AT_ONCE)
 
@@ -287,15 +338,25 @@ class HookFiring:
     def _next_input(self, told: dict[str, Any], said: HookVerdict) -> dict[str, Any]:
         """The input of the next hook; changed parameters appear under all their names."""
         following = next_input(self._event, told, said)
+        if self._request is not None and (said.llm_request or said.contents is not None):
+            self._request = _change_request(self._request, said)
+            self._changed = True
+            following["llm_request"] = request_for_hooks(self._request)
         if said.tool_input is not None and self._forms is not None:
             following["tool_input"] = self._forms.shown(following["tool_input"])
         return following
 
     def _verdict_of(
-        self, hook: HookDefinition, answer: HookAnswer, told: dict[str, Any]
+        self,
+        hook: HookDefinition,
+        answer: HookAnswer,
+        told: dict[str, Any],
+        contents: tuple[Content, ...] | None,
     ) -> HookVerdict:
         """The verdict of an answer, with returned parameters reduced to actual changes."""
         said = apply_failure_policy(hook, answer)
+        if contents is not None and said.block is None and said.stop is None:
+            said = msgspec.structs.replace(said, contents=contents)
         if said.tool_input is None or self._forms is None:
             return said
         given = self._forms.changes(told.get("tool_input", {}), said.tool_input)
@@ -316,7 +377,7 @@ class HookFiring:
             )
             raise
         answer = await self._interpret(run)
-        said = self._verdict_of(hook, answer, told)
+        said = self._verdict_of(hook, answer, told, run.contents)
         hearing = HookResult(hook=hook, run=run, answer=answer, said=said, input=told)
         self._tell(hearing)
         return hearing
@@ -330,8 +391,28 @@ class HookFiring:
         if problem:
             return HookRun(problem=problem)
         if hook.function is not None:
-            return await call_hook(hook.function, told, hook.timeout_ms)
+            sent = () if self._request is None else self._request.contents
+            contents = tuple(entry.content for entry in sent)
+            return self._report(
+                told, await call_hook(hook.function, told, hook.timeout_ms, contents)
+            )
         return await run_hook(hook, document, self._around)
+
+    def _report(self, told: dict[str, Any], run: HookRun) -> HookRun:
+        """Reports what a function raised; the program may say what the model reads of it."""
+        if run.exception is None or self._around.failed is None:
+            return run
+        if isinstance(run.exception, UnknownKeyError):
+            self._around.refuse(f"a {self._event} hook is wrong: {run.exception}.")
+        said = self._around.failed(
+            FailedCall(
+                call_id="" if self._forms is None else self._forms.call_id,
+                name=told.get("tool_name", str(self._event)),
+                args=told.get("tool_input", {}),
+                exception=run.exception,
+            )
+        )
+        return msgspec.structs.replace(run, problem=said or run.problem)
 
     async def _interpret(self, run: HookRun) -> HookAnswer:
         if len(run.stdout) + len(run.stderr) <= OUTPUT_LIMIT:
@@ -385,6 +466,15 @@ class HookFiring:
                 **fields,
             )
         )
+
+
+def _change_request(request: GenerateContentRequest, said: HookVerdict) -> GenerateContentRequest:
+    if said.llm_request is not None:
+        request = apply_request_changes(request, said.llm_request)
+    if said.contents is None:
+        return request
+    contents = tuple(EncodedContent(each) for each in said.contents)
+    return msgspec.structs.replace(request, contents=contents)
 
 
 def apply_failure_policy(hook: HookDefinition, answer: HookAnswer) -> HookVerdict:

@@ -10,7 +10,13 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from alhena.errors import ConfigError, NetworkError, ServerFaultError, StreamCutError
+from alhena.errors import (
+    ConfigError,
+    NetworkError,
+    ProgramError,
+    ServerFaultError,
+    StreamCutError,
+)
 from alhena.http import ResponseHead
 from alhena.http.connect import Endpoint, open_channel
 from alhena.http.early import Peer, open_early, take_early
@@ -185,11 +191,17 @@ class Transports:
         self._endpoint = endpoint
         self._environ = environ
         self._timeouts = timeouts
+        self._closed = False
         self._open: WeakKeyDictionary[asyncio.AbstractEventLoop, _Kept] = WeakKeyDictionary()
 
     async def here(self) -> Transport:
         """The transport of the running loop, opened now if there is none. Raises ConfigError for
         an invalid proxy address."""
+        if self._closed:
+            raise ProgramError(
+                f"the connections to {self._endpoint.place} are closed.",
+                remedy="Use the model inside of its `async with`, or make another one.",
+            )
         loop = asyncio.get_running_loop()
         kept = self._open.get(loop)
         if kept is None:
@@ -199,7 +211,9 @@ class Transports:
         return kept.transport
 
     async def aclose(self) -> None:
-        """Closes the idle connections of all loops; those of loops in other threads soon after."""
+        """Closes the idle connections of all loops; those of loops in other threads soon after.
+        Nothing can be sent from now on."""
+        self._closed = True
         here = asyncio.get_running_loop()
         for loop, kept in list(self._open.items()):
             del self._open[loop]

@@ -3,12 +3,12 @@
 from __future__ import annotations  # help() shows the names of the types
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from threading import Lock
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import msgspec
 
@@ -17,12 +17,14 @@ from alhena.agent.runner import Prompt as RunPrompt
 from alhena.agent.runner import SessionRunner
 from alhena.agent.session import Session
 from alhena.agent.subagents.remote import RemoteAgent
-from alhena.agent.toolset.authority import own_tools
 from alhena.agent.toolset.options import PolicySource, SessionSpec
-from alhena.errors import AlhenaError, ConfigError, ProgramError
+from alhena.errors import AlhenaError, ConfigError
 from alhena.events import Event
-from alhena.library.blocking import OpensInThread, run_to_end, running_loop
+from alhena.library.blocking import OpensInThread, running_loop
+from alhena.library.context import RunContext
 from alhena.library.conversations import BranchesOff, ConversationPlace
+from alhena.library.entry import PromptEntry
+from alhena.library.opening_checks import check_program
 from alhena.library.options import (
     AgentArguments,
     AgentOptions,
@@ -33,8 +35,10 @@ from alhena.library.options import (
     approver_of,
     builtin_names,
     contents_of,
+    function_of,
     hooks_of,
     instance_of,
+    instructions_of,
     mode_of,
     model_of,
     require_usable,
@@ -43,33 +47,34 @@ from alhena.library.options import (
     settings_of,
     tools_of,
 )
-from alhena.library.outputs import final_of
-from alhena.library.program import AgentProgram, guard_approver
-from alhena.library.result import Release, Result, ResultCollector, Run, warnings_of
-from alhena.library.waiting import SAME, ResumesRuns, RunChoices, require_done
+from alhena.library.outputs import final_answer, require_free_names
+from alhena.library.program import AgentProgram, OnToolError, address_program
+from alhena.library.prompts import Prompt, parts_of
+from alhena.library.result import Release, ResultCollector, Run, warnings_of
+from alhena.library.waiting import SAME, ResumesRuns, RunChoices
 from alhena.models.errors import CredentialsError
-from alhena.models.generator import ContentGenerator
+from alhena.models.generator import Model
+from alhena.models.settings import ModelSettings
 from alhena.policy.model import ApprovalMode
-from alhena.scheduler.question import Answer, Approver
-from alhena.tools.contract import Tool
-from alhena.tools.function import DepsT, Image
+from alhena.scheduler.question import Approver
+from alhena.session.stored import Store
+from alhena.tools.contract import ExecutionContext, Tool
+from alhena.tools.function import DepsT
+from alhena.tools.registry import BUILT_IN
 from alhena.values import Limits
 from alhena.wire.content import Content, Part
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
 
-    from typing_extensions import TypeForm
-
     from alhena.agent.waiting import WaitingRun
-    from alhena.models.settings import ModelSettings
-    from alhena.session.stored import Store, StoredConversation
+    from alhena.session.stored import StoredConversation
 
 T = TypeVar("T")
-Prompt = str | Sequence[str | Part | Image]
+Instructions = str | Callable[[RunContext[DepsT]], str | Awaitable[str]] | None
 
 
-class Agent(OpensInThread, ResumesRuns[DepsT], BranchesOff[DepsT], Generic[DepsT]):
+class Agent(OpensInThread, PromptEntry[DepsT], ResumesRuns[DepsT], BranchesOff[DepsT]):
     """An agent: a session with a model that can use tools.
 
         async with Agent(tools=[lookup], approve=ask_me) as agent:
@@ -83,9 +88,9 @@ class Agent(OpensInThread, ResumesRuns[DepsT], BranchesOff[DepsT], Generic[DepsT
 
     def __init__(  # noqa: PLR0913  a library's front door: keywords read better than structs
         self,
-        model: str | ContentGenerator | None = None,
+        model: str | Model | None = None,
         *,
-        instructions: str | None = None,
+        instructions: Instructions[DepsT] = None,
         tools: Sequence[Tool | Callable[..., Any]] = (),
         builtin_tools: Sequence[str] | None = None,
         search_tools: bool = False,
@@ -99,10 +104,12 @@ class Agent(OpensInThread, ResumesRuns[DepsT], BranchesOff[DepsT], Generic[DepsT
         limits: Limits | None = None,
         cwd: str | PathLike[str] | None = None,
         isolated: bool = False,
+        environment: bool | None = None,
         resume: str | None = None,
-        history: Sequence[Content] | bytes = (),
+        history: Sequence[Content] | bytes | str | None = (),
         store: Store | None = None,
         conversation: str | None = None,
+        on_tool_error: OnToolError | None = None,
         deps: DepsT = None,  # pyright: ignore[reportArgumentType]
         options: AgentOptions | None = None,
     ) -> None:
@@ -111,7 +118,8 @@ class Agent(OpensInThread, ResumesRuns[DepsT], BranchesOff[DepsT], Generic[DepsT
         Args:
             model: a name, or a model object; None is GEMINI_MODEL, the user's setting, or the
                 default. Who makes a model object closes it.
-            instructions: replaces the composed system instruction.
+            instructions: replaces the composed system instruction: a text, or a function of the
+                RunContext, async or not, that returns it for each run.
             tools: functions and tools of the program. They run without approval, unless they are
                 made by `@tool(confirm=True)`.
             builtin_tools: the names of the only built-in tools to declare; None: all.
@@ -133,19 +141,25 @@ class Agent(OpensInThread, ResumesRuns[DepsT], BranchesOff[DepsT], Generic[DepsT
             isolated: reads and writes nothing of the person's or the project's: settings, memory,
                 policies, hooks, `.env` files, records. An administrator's policies hold, and the
                 process's environment is read for keys.
+            environment: sends first what the system, the workspace and the date are; None: unless
+                the agent is isolated.
             resume: the recorded session to continue: "latest", a number, or an id.
             history: a conversation to continue: contents, or what `history_json` returned.
             store: keeps the conversation with the id `conversation`, which is continued or begun,
                 instead of a record; and the states of runs that were resumed.
             conversation: its id in the store.
+            on_tool_error: called with each FailedCall; returns what the model reads, or None for
+                the usual text. What it raises ends the run.
             deps: any object, which tools find in their `ToolContext`.
             options: the rest.
         """
         self._deps = deps
+        self._on_tool_error = function_of("on_tool_error", on_tool_error)
         local, remote = agents_of(agents)
         self._given = AgentArguments(
             model=model,
-            instructions=instructions,
+            instructions=instructions_of(instructions),
+            environment=environment,
             tools=tools_of(tools),
             builtin_tools=builtin_names(builtin_tools),
             search_tools=bool(search_tools),
@@ -174,14 +188,14 @@ class Agent(OpensInThread, ResumesRuns[DepsT], BranchesOff[DepsT], Generic[DepsT
         self._stored: StoredConversation | None = None
         self._home: TemporaryDirectory[str] | None = None
         self._runner = SessionRunner(self._options)
-        self._program = AgentProgram(self._runner, self._fail)
+        self._program = AgentProgram(self._on_tool_error)
+        self._program.serve(self._runner)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turn = Lock()
         self._model = ""
         self._session_id = ""
         self._history = self._given.history
         self._ran = False
-        self._fault: ProgramError | None = None
         self._earlier = Usage()
         self._warnings: list[str] = []
 
@@ -190,7 +204,9 @@ class Agent(OpensInThread, ResumesRuns[DepsT], BranchesOff[DepsT], Generic[DepsT
 
     def _copy(self, given: AgentArguments, place: ConversationPlace) -> Self:
         made = object.__new__(type(self))
-        vars(made).update(_deps=self._deps, _given=given, _place=place)
+        vars(made).update(
+            _deps=self._deps, _given=given, _place=place, _on_tool_error=self._on_tool_error
+        )
         made._begin()
         return made
 
@@ -290,89 +306,34 @@ class Agent(OpensInThread, ResumesRuns[DepsT], BranchesOff[DepsT], Generic[DepsT
         elif not loop.is_closed():
             loop.call_soon_threadsafe(self._runner.interrupt)
 
-    if TYPE_CHECKING:
-
-        @overload
-        def run(
-            self,
-            prompt: Prompt,
-            *,
-            deps: DepsT = ...,
-            model: str | ContentGenerator | None = None,
-            model_settings: ModelSettings | None = None,
-        ) -> Run[str]: ...
-        @overload
-        def run(
-            self,
-            prompt: Prompt,
-            *,
-            output: TypeForm[T],
-            check: Callable[[T], T] | None = None,
-            corrections: int = 1,
-            deps: DepsT = ...,
-            model: str | ContentGenerator | None = None,
-            model_settings: ModelSettings | None = None,
-        ) -> Run[T]: ...
-
-    def run(  # noqa: PLR0913  a library's front door
-        self,
-        prompt: Prompt,
-        *,
-        output: Any = str,
-        check: Any = None,
-        corrections: int = 1,
-        deps: Any = SAME,
-        model: Any = None,
-        model_settings: Any = None,
-    ) -> Run[Any]:
-        """Starts a prompt: await the run for its Result, or iterate over its events.
-
-        Args:
-            prompt: text, or texts, `Part`s and `Image`s in order.
-            output: a type, or a JSON schema: the model is asked for a value of it, which is the
-                result's `output`.
-            check: a function of that value that returns it, or raises ValueError with what is
-                wrong with it.
-            corrections: number of corrections by the model before OutputError is raised.
-            deps: instead of those of the agent, for this run.
-            model: answers instead of the agent's, for this run.
-            model_settings: before those of the agent and of its model, field by field.
-
-        Raises InputError for an empty prompt and TypeError for a type that JSON cannot carry;
-        awaiting and iterating raise the AlhenaError that ended the run (`LimitError` at a limit),
-        and BusyError while another run is at work.
-        """
-        arguments = RunChoices(
-            output=output,
-            check=check,
-            corrections=corrections,
-            deps=deps,
-            model=model,
-            model_settings=model_settings,
-        )
-        return self._launch(arguments, *parts_of(prompt))
-
     def _claim(self) -> Callable[[str], Awaitable[None]] | None:
         return self._place.claim
+
+    def _start(self, prompt: Prompt, choices: RunChoices) -> Run[Any]:
+        return self._launch(choices, *parts_of(prompt))
 
     def _launch_waiting(self, arguments: RunChoices, waiting: WaitingRun) -> Run[Any]:
         return self._launch(arguments, resumes=waiting)
 
     def _launch(
         self,
-        arguments: RunChoices,
+        choices: RunChoices,
         before: tuple[Part, ...] = (),
         text: str = "",
         attached: tuple[Part, ...] = (),
         resumes: WaitingRun | None = None,
     ) -> Run[Any]:
-        final = final_of(arguments)
-        collector = ResultCollector(None if final is None else lambda: final.value, resumes)
+        output = choices.output
+        final = final_answer(output, choices.check, choices.corrections, self._output_context)
+        if final is not None:
+            require_free_names(final, (*(each.name for each in self._given.tools), *BUILT_IN))
+        value = None if final is None else lambda: final.value
+        collector = ResultCollector(self._program, value, resumes)
 
         def listen(session: Session) -> Callable[[Event], None]:
             take = collector.start(session)
             self._ran = True
-            self._program.deps = self._deps if arguments.deps is SAME else arguments.deps
+            self._program.begin(self._deps if choices.deps is SAME else choices.deps)
 
             def hear(event: Event) -> None:
                 take(event)
@@ -386,136 +347,53 @@ class Agent(OpensInThread, ResumesRuns[DepsT], BranchesOff[DepsT], Generic[DepsT
             attached=attached,
             final=final,
             resumes=resumes,
-            model=model_of("model", arguments.model),
-            settings=settings_of("model_settings", arguments.model_settings),
+            model=model_of("model", choices.model),
+            settings=settings_of("model_settings", choices.model_settings),
+            instruct=self._instruct if callable(self._given.instructions) else None,
         )
         events = self._runner.run(prompt, listen=listen)
-        return Run(events, collector, self._hold, self._cause)
-
-    if TYPE_CHECKING:
-
-        @overload
-        def run_sync(
-            self,
-            prompt: Prompt,
-            *,
-            deps: DepsT = ...,
-            model: str | ContentGenerator | None = None,
-            model_settings: ModelSettings | None = None,
-        ) -> Result[str]: ...
-        @overload
-        def run_sync(
-            self,
-            prompt: Prompt,
-            *,
-            output: TypeForm[T],
-            check: Callable[[T], T] | None = None,
-            corrections: int = 1,
-            deps: DepsT = ...,
-            model: str | ContentGenerator | None = None,
-            model_settings: ModelSettings | None = None,
-        ) -> Result[T]: ...
-
-    def run_sync(self, prompt: Prompt, **more: Any) -> Result[Any]:
-        """Carries a prompt to its result; arguments are those of `run`."""
-        return self._block_on(lambda: self.run(prompt, **more))
-
-    def _block_on(self, start: Callable[[], Run[Any]]) -> Result[Any]:
-        async def whole() -> Result[Any]:
-            return await start()
-
-        return run_to_end(whole, self._thread, self._loop)
-
-    if TYPE_CHECKING:
-
-        @overload
-        async def ask(
-            self,
-            prompt: Prompt,
-            *,
-            deps: DepsT = ...,
-            model: str | ContentGenerator | None = None,
-            model_settings: ModelSettings | None = None,
-        ) -> str: ...
-        @overload
-        async def ask(
-            self,
-            prompt: Prompt,
-            *,
-            output: TypeForm[T],
-            check: Callable[[T], T] | None = None,
-            corrections: int = 1,
-            deps: DepsT = ...,
-            model: str | ContentGenerator | None = None,
-            model_settings: ModelSettings | None = None,
-        ) -> T: ...
-
-    async def ask(self, prompt: Prompt, **more: Any) -> Any:
-        """Carries a prompt to its answer and returns that; arguments are those of `run`."""
-        return require_done(await self.run(prompt, **more))
-
-    if TYPE_CHECKING:
-
-        @overload
-        def ask_sync(
-            self,
-            prompt: Prompt,
-            *,
-            deps: DepsT = ...,
-            model: str | ContentGenerator | None = None,
-            model_settings: ModelSettings | None = None,
-        ) -> str: ...
-        @overload
-        def ask_sync(
-            self,
-            prompt: Prompt,
-            *,
-            output: TypeForm[T],
-            check: Callable[[T], T] | None = None,
-            corrections: int = 1,
-            deps: DepsT = ...,
-            model: str | ContentGenerator | None = None,
-            model_settings: ModelSettings | None = None,
-        ) -> T: ...
-
-    def ask_sync(self, prompt: Prompt, **more: Any) -> Any:
-        """Carries a prompt to its answer and returns that; arguments are those of `run`."""
-        return require_done(self.run_sync(prompt, **more))
-
-    def _fail(self, message: str, cause: Exception | None = None) -> Answer:
-        self._fault = ProgramError(message)
-        self._fault.__cause__ = cause
-        self._runner.interrupt()
-        return Answer.no(stop=True)
-
-    def _cause(self, error: AlhenaError) -> AlhenaError:
-        fault, self._fault = self._fault, None
-        return fault or error
+        return Run(events, collector, self._hold, self._program.take_fault, output)
 
     def _options(self) -> SessionSpec:
         options = session_options(self._given, None if self._home is None else self._home.name)
         client = msgspec.structs.replace(options.client, program=self._program)
         record = msgspec.structs.replace(options.record, stored=self._stored)
-        approve = guard_approver(options.people.approve, self._fail)
+        approve = self._program.guard_approver(options.people.approve)
         people = msgspec.structs.replace(options.people, approve=approve)
         return msgspec.structs.replace(options, client=client, record=record, people=people)
+
+    async def _instruct(self, prompt: str) -> str:
+        """The instructions of a run that begins, made by the program's function."""
+        context = RunContext(
+            deps=self._program.deps,
+            prompt=prompt,
+            model=self._runner.model,
+            cwd=self._runner.toolset.workspace.cwd,
+            session_id=self._runner.session_id,
+        )
+        return await self._program.call("instructions", self._given.instructions, context)
+
+    def _output_context(self) -> ExecutionContext:
+        """The context of a function that is the output of a run."""
+        return ExecutionContext(self._runner.toolset.workspace.cwd, program=self._program)
 
     async def _open(self) -> None:
         try:
             await self._runner.__aenter__()
-        except CredentialsError as error:
-            if error.remedy and " --" in error.remedy:  # that is for people at a command line
+        except AlhenaError as error:
+            address_program(error)
+            if (
+                isinstance(error, CredentialsError) and error.remedy and " --" in error.remedy
+            ):  # that is for people at a command line
                 error.remedy = (
                     "Set GEMINI_API_KEY, or pass a model of alhena.models; in tests, a TestModel."
                 )
             raise
-        for tool in own_tools(self._given.tools, self._given.agents):
-            if self._runner.toolset.needs_a_person(tool):
-                await self._runner.__aexit__(None, None, None)
-                raise ConfigError(
-                    f"the tool {tool.name} needs approval, and no person can be asked.",
-                    remedy=f'Pass approve=…, or policy=[Rule.allow("{tool.name}")].',
-                )
+        try:
+            check_program(self._runner.toolset, self._given)
+        except ConfigError:
+            await self._runner.__aexit__(None, None, None)
+            raise
 
     def _leave_home(self) -> None:
         home, self._home = self._home, None
@@ -541,28 +419,3 @@ class Agent(OpensInThread, ResumesRuns[DepsT], BranchesOff[DepsT], Generic[DepsT
             for text in fresh:
                 logging.getLogger("alhena").warning("%s", text)
             self._warnings += fresh
-
-
-def parts_of(
-    prompt: Prompt,
-) -> tuple[tuple[Part, ...], str, tuple[Part, ...]]:
-    """The parts before the first text of a prompt, that text, and what follows, as parts. Raises
-    TypeError."""
-    if not isinstance(cast("object", prompt), Iterable):
-        raise TypeError(f"prompt has to be text, Parts and Images, not {prompt!r:.60}")
-    items: tuple[Any, ...] = (prompt,) if isinstance(prompt, str) else sequence_of("prompt", prompt)
-    before: list[Part] = []
-    text = ""
-    after: list[Part] = []
-    for item in items:
-        if isinstance(item, Image):
-            item = item.part
-        if isinstance(item, Part):
-            (after if text else before).append(item)
-        elif not isinstance(item, str):
-            raise TypeError(f"prompt has to be text, Parts and Images, not {type(item).__name__}")
-        elif text:
-            after.append(Part(text=item))
-        else:
-            text = item
-    return tuple(before), text, tuple(after)

@@ -2,12 +2,51 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
-from typing import Any, Self, TypeVar
-
-from alhena.agent.limits import BusyError
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, Self, TypeVar
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class LoopCaller(Protocol):
+    """Runs work in an event loop and waits for its end."""
+
+    def __call__(self, work: Callable[[], Coroutine[Any, Any, T]], /) -> T:
+        """Returns or raises what the work does."""
+        ...
+
+
+class Steps(Protocol[T_co]):
+    """An asynchronous iteration that can be closed."""
+
+    async def __anext__(self) -> T_co:
+        """The next item. Raises StopAsyncIteration."""
+        ...
+
+    async def aclose(self) -> None:
+        """Ends it."""
+        ...
+
+
+def iterate(
+    open_loop: Callable[[], AbstractContextManager[LoopCaller]], steps: Steps[T]
+) -> Generator[T]:
+    """The items of an asynchronous iteration, one by one; leaving early closes it."""
+
+    async def step() -> T | None:
+        try:
+            return await steps.__anext__()
+        except StopAsyncIteration:
+            return None
+
+    with open_loop() as call:
+        try:
+            while (item := call(step)) is not None:
+                yield item
+        finally:
+            call(steps.aclose)
 
 
 class LoopThread:
@@ -87,34 +126,6 @@ def wait_for(loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, 
         ended.wait()
         raise
     return tasks[0].result()
-
-
-def run_to_end(
-    work: Callable[[], Coroutine[Any, Any, T]],
-    thread: LoopThread | None,
-    loop: asyncio.AbstractEventLoop | None,
-) -> T:
-    """Runs `work` in the loop of an open agent (its `thread`, or the `loop` it was opened in), or
-    in one of its own. Raises BusyError where that would block the loop."""
-    if thread is not None:
-        return thread.call(work)
-    if loop is not None:
-        if running_loop() is loop:
-            raise BusyError(
-                "run_sync would block the event loop that this agent was opened in.",
-                remedy="Use `await agent.run(…)`.",
-            )
-        if not loop.is_running():
-            raise BusyError(
-                "the event loop that this agent was opened in does not run.",
-                remedy="Use `with agent:`, or call run_sync while that loop runs.",
-            )
-        return wait_for(loop, work)
-    own = LoopThread()
-    try:
-        return own.call(work)
-    finally:
-        own.close()
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:

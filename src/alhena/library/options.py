@@ -25,6 +25,7 @@ from alhena.config.effective_settings import Place, open_place
 from alhena.config.settings import Settings, with_model
 from alhena.errors import ConfigError
 from alhena.models.generator import ContentGenerator
+from alhena.models.settings import ModelSettings
 from alhena.policy.model import ApprovalMode, PolicyRule
 from alhena.scheduler.bus import MessageBus
 from alhena.scheduler.confirmation import Edit
@@ -37,9 +38,6 @@ from alhena.tools.value_types import schema_of, value_from_json
 from alhena.values import Limits, Value
 from alhena.wire.content import Content
 
-if TYPE_CHECKING:
-    from alhena.models.settings import ModelSettings
-
 HERE = "(in this process)"
 """The command of an in-process server as people are shown it; it is never run."""
 
@@ -51,6 +49,16 @@ class StdioServer(Value, frozen=True):
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
     cwd: str | None = None
+
+    if TYPE_CHECKING:  # a list becomes the tuple
+
+        def __init__(
+            self,
+            command: str,
+            args: Sequence[str] = (),
+            env: Mapping[str, str] = ...,
+            cwd: str | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -221,16 +229,17 @@ class Subagent(Value, frozen=True, kw_only=True):
         )
 
 
-Hook = Callable[[dict[str, Any]], Any] | str | Mapping[str, Any]
-"""A function of the input of a hook, async or not, that returns its output or None; a command; or a
-group with a matcher, as settings.json has it."""
+Hook = Callable[[Any], Any] | str | Mapping[str, Any]
+"""A function, async or not, of an object of `alhena.hooks`, or of the documented dict, that returns
+what it answers or None; a command; or a group with a matcher, as settings.json has it."""
 
 
 class AgentArguments(Value, frozen=True, kw_only=True):
     """The arguments of `Agent`."""
 
     model: str | ContentGenerator | None
-    instructions: str | None
+    instructions: Any
+    environment: bool | None
     tools: tuple[Tool, ...]
     builtin_tools: tuple[str, ...] | None
     search_tools: bool
@@ -257,8 +266,11 @@ def sequence_of(argument: str, items: Iterable[T] | object) -> tuple[T, ...]:
     return tuple(cast("Iterable[T]", items))
 
 
-def contents_of(history: Sequence[Content] | bytes) -> tuple[Content, ...]:
-    """The contents of a conversation, or of its JSON. Raises ConfigError, TypeError."""
+def contents_of(history: Sequence[Content] | bytes | str | None) -> tuple[Content, ...]:
+    """The contents of a conversation, or of its JSON; none for what is empty. Raises ConfigError,
+    TypeError."""
+    if not history:
+        return ()
     if isinstance(history, bytes):
         try:
             return msgspec.json.decode(history, type=tuple[Content, ...])
@@ -300,7 +312,14 @@ def instance_of(argument: str, kind: type[T], given: object) -> T:
 def tools_of(items: object) -> tuple[Tool, ...]:
     """The tools of the program, plain functions made into tools. Raises TypeError."""
     given: tuple[Any, ...] = sequence_of("tools", items)
-    return tuple(map(as_tool, given))
+    made = tuple(map(as_tool, given))
+    names = [tool.name for tool in made]
+    twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
+    if twice is not None:
+        raise ConfigError(
+            f"tools: there are two of the name {twice!r}.", remedy="Rename one: @tool(name=…)."
+        )
+    return made
 
 
 def agents_of(items: object) -> tuple[tuple[AgentDefinition, ...], tuple[RemoteAgent, ...]]:
@@ -362,14 +381,52 @@ def _several(given: Any) -> Sequence[Any]:
 
 
 def _group(event: str, hook: Any) -> Mapping[str, Any]:
+    from alhena.hooks.functions import typed_hook
+
     if isinstance(hook, Mapping):
-        return cast("Mapping[str, Any]", hook)
+        return _typed_group(event, cast("Mapping[str, Any]", hook))
     if isinstance(hook, str):
         return {"hooks": [{"type": "command", "command": hook}]}
     if not callable(hook):
         kind = type(hook).__name__
         raise TypeError(f"hooks[{event!r}] has to be a function, a command or a group, not {kind}")
-    return {"hooks": [{"function": hook}]}
+    function = typed_hook(event, hook)
+    return {"hooks": [{"function": function}], "sequential": function is not hook}
+
+
+def instructions_of(instructions: Any) -> Any:
+    """Instructions as they are. Raises TypeError for what is neither a text nor a function."""
+    if isinstance(instructions, type) or not (
+        instructions is None or isinstance(instructions, str) or callable(instructions)
+    ):
+        raise TypeError(f"instructions cannot be {instructions!r:.60}: give a text or a function")
+    return instructions
+
+
+def function_of(argument: str, function: Any) -> Any:
+    """A function, or None, as it is. Raises TypeError."""
+    if function is not None and not callable(function):
+        raise TypeError(f"{argument} has to be a function, not {function!r:.60}")
+    return function
+
+
+def _typed_group(event: str, group: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A group with a matcher, its functions typed."""
+    from alhena.hooks.functions import TypedHook, typed_hook
+
+    members = group.get("hooks")
+    if not isinstance(members, list | tuple):
+        return group
+    made: list[Any] = []
+    sequential: dict[str, Any] = {}
+    for each in cast("Sequence[Any]", members):
+        entry = cast("dict[str, Any]", each) if isinstance(each, dict) else {}
+        function = entry.get("function")
+        typed = typed_hook(event, function) if callable(function) else None
+        if isinstance(typed, TypedHook):
+            sequential = {"sequential": True}
+        made.append({**entry, "function": typed} if isinstance(typed, TypedHook) else each)
+    return {**group, "hooks": made, **sequential}
 
 
 def _defer(_request: ConfirmationRequest) -> bool:
@@ -397,6 +454,8 @@ def approver_of(approve: object) -> Approver | None:
 
 def model_of(argument: str, model: Any) -> str | ContentGenerator | None:
     """A model by its name or object. Raises TypeError."""
+    if isinstance(model, str) and not model.strip():
+        raise TypeError(f"{argument} is empty: name one, or leave it out for the default")
     if isinstance(model, type) or not (
         model is None or isinstance(model, str) or hasattr(model, "stream")
     ):
@@ -447,7 +506,8 @@ def session_options(given: AgentArguments, home: str | None = None) -> SessionSp
         model=ModelOptions(
             name=name,
             generator=None if isinstance(given.model, str) else given.model,
-            instructions=given.instructions,
+            instructions="" if callable(given.instructions) else _instructions(given),
+            environment=not given.isolated if given.environment is None else given.environment,
             full_context=more.full_context,
             settings=given.model_settings,
         ),
@@ -480,6 +540,13 @@ def session_options(given: AgentArguments, home: str | None = None) -> SessionSp
         ),
         limits=given.limits,
     )
+
+
+def _instructions(given: AgentArguments) -> str | None:
+    """The system instruction; None for the composed one, which tells of built-in tools. An isolated
+    agent without these has none unless the program gave one."""
+    alone = given.isolated and given.builtin_tools == ()
+    return "" if alone and given.instructions is None else given.instructions
 
 
 def _find_place(given: AgentArguments, home: str | None) -> Place:

@@ -1,6 +1,7 @@
 """For tests of programs: records what models answer, replays it, and forbids real requests."""
 
 import os
+import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, cast
@@ -51,6 +52,8 @@ def record(path: str | os.PathLike[str]) -> Generator[None]:
 def replay(path: str | os.PathLike[str]) -> Generator[None]:
     """Answers all agents inside with what `record` has written; no model is asked.
 
+    At the end of the block a RuntimeWarning names the answers that were not asked for.
+
     Each recorded answer is given once, to a request equal to the recorded one; a request that
     equals none raises RecordingError with the first difference. Not compared are the description of
     the environment that begins a conversation, ids of calls, and process ids of commands. The
@@ -61,6 +64,7 @@ def replay(path: str | os.PathLike[str]) -> Generator[None]:
     RECORDINGS.append(answers)
     try:
         yield
+        answers.tell_left_over()
     finally:
         RECORDINGS.remove(answers)
 
@@ -136,6 +140,7 @@ class _Answers:
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self._refused = False
         self._left = [_answer(*numbered) for numbered in RecordedGenerator(path).lines()]
 
     def generator(
@@ -149,6 +154,16 @@ class _Answers:
             speaks_gemini=not (is_foreign_model(model) or is_demo(model)),
         )
 
+    def tell_left_over(self) -> None:
+        """Warns of recorded answers that were not asked for."""
+        if self._left and not self._refused:
+            lines = ", ".join(str(answer.number) for answer in self._left)
+            warnings.warn(
+                f"{self._path} has recorded answers that were not asked for, in line {lines}.",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
     def take(self, method: Method, asked: Any) -> _RecordedAnswer:
         """The first answer to this request that was not given yet."""
         same = [answer for answer in self._left if answer.line.method is method]
@@ -160,6 +175,7 @@ class _Answers:
             raise RecordingError(
                 f"{self._path} has no answer to {method} left.", remedy="Record it again."
             )
+        self._refused = True
         where, recorded, now = _difference(same[0].asked, asked, "")
         raise RecordingError(
             f"the request differs from the one recorded in {self._path}, line "

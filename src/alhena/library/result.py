@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
 from alhena.agent.limits import Usage
+from alhena.agent.run import EventStream
 from alhena.errors import AlhenaError, ConfigError, InterruptedRunError
 from alhena.events import (
     Event,
@@ -15,13 +16,13 @@ from alhena.events import (
     WarningEvent,
 )
 from alhena.scheduler.question import ConfirmationRequest
-from alhena.values import Value
+from alhena.values import FailedCall, Value
 from alhena.wire.content import Content
 
 if TYPE_CHECKING:
-    from alhena.agent.run import EventStream
     from alhena.agent.session import Session
     from alhena.agent.waiting import WaitingRun
+    from alhena.library.program import AgentProgram
 
 T = TypeVar("T")
 StopReason = Literal["done", "limit", "interrupted", "blocked", "cancelled", "cut", "pending"]
@@ -54,8 +55,9 @@ class Result(Value, Generic[T], frozen=True, kw_only=True):
     ended the answer early; `warnings` say why), and, in the `result` of an error, "limit" or
     "interrupted". With "pending", `pending` are the calls that wait for answers: `state` is
     what `Agent.resume` continues with, and `output` is the text so far. `handed_over` is the value
-    of a subagent with `handoff`, whose answer ended the run and is `text`. `new_contents` are what
-    the run added to the history.
+    of a subagent with `handoff`, whose answer ended the run and is `text`. `failed` has the calls
+    whose function raised, those of subagents too. `new_contents` are what the run added to the
+    history.
     """
 
     output: T
@@ -65,6 +67,7 @@ class Result(Value, Generic[T], frozen=True, kw_only=True):
     session_id: str
     warnings: tuple[str, ...] = ()
     denied: tuple[DeniedCall, ...] = ()
+    failed: tuple[FailedCall, ...] = ()
     new_contents: tuple[Content, ...] = ()
     pending: tuple[ConfirmationRequest, ...] = ()
     state_json: bytes = b""
@@ -96,9 +99,13 @@ class ResultCollector:
     asked for; without it that is the text."""
 
     def __init__(
-        self, output: Callable[[], Any] | None = None, resumes: "WaitingRun | None" = None
+        self,
+        program: "AgentProgram",
+        output: Callable[[], Any] | None = None,
+        resumes: "WaitingRun | None" = None,
     ) -> None:
         """`resumes`: the run that waited before."""
+        self._program = program
         self.result: Result[Any] | None = None
         self._output = output
         self._resumes = resumes
@@ -175,6 +182,7 @@ class ResultCollector:
             session_id=self._session.session_id,
             warnings=tuple(self._warnings),
             denied=tuple(self._denied),
+            failed=tuple(self._program.failed),
             new_contents=self._session.chat.export_contents(kept),
             pending=() if waiting is None else waiting.requests,
             state_json=state,
@@ -207,18 +215,20 @@ class Run(AsyncIterator[Event], Generic[T]):
 
     def __init__(
         self,
-        events: "EventStream",
+        events: EventStream,
         collector: ResultCollector,
         hold: Hold,
-        cause: Callable[[AlhenaError], AlhenaError],
+        cause: Callable[[AlhenaError], Exception],
+        output: Any = str,
     ) -> None:
+        self._output = output
         self._events = events
         self._collector = collector
         self._hold = hold
         self._cause = cause
         self._started = False
         self._release: Release | None = None
-        self._error: AlhenaError | None = None
+        self._error: Exception | None = None
 
     def __aiter__(self) -> Self:
         return self
@@ -234,7 +244,8 @@ class Run(AsyncIterator[Event], Generic[T]):
             if not isinstance(error, AlhenaError):
                 raise
             self._error = self._cause(error)
-            self._error.result = self._collector.result
+            if isinstance(self._error, AlhenaError):
+                self._error.result = self._collector.result
             raise self._error from self._error.__cause__
 
     def __await__(self) -> Generator[Any, None, Result[T]]:
@@ -248,6 +259,17 @@ class Run(AsyncIterator[Event], Generic[T]):
         if self._collector.result is None:
             raise InterruptedRunError("the run was left before its end.")
         return self._collector.result
+
+    def partial(self) -> AsyncIterator[T]:
+        """The output while it grows: values of the run's `output`, in which what has not arrived
+        is None (in a TypedDict absent), then the whole value. Raises what the run raises.
+
+            async for recipe in agent.run("…", output=Recipe).partial():
+                print(recipe.title)
+        """
+        from alhena.library.partial import grow
+
+        return grow(self, self._output)
 
     async def __aenter__(self) -> Self:
         return self

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from alhena.errors import InputError, PendingRunError
 from alhena.library.result import Result, Run
+from alhena.scheduler.question import Answer
 from alhena.tools.function import DepsT
 from alhena.values import Value
 
@@ -14,9 +15,8 @@ if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
     from alhena.agent.waiting import WaitingRun
-    from alhena.models.generator import ContentGenerator
+    from alhena.models.generator import Model
     from alhena.models.settings import ModelSettings
-    from alhena.scheduler.question import Answer
 
 T = TypeVar("T")
 SAME: Any = object()
@@ -68,7 +68,7 @@ class ResumesRuns(Generic[DepsT]):
             answers: Mapping[str, Answer],
             *,
             deps: DepsT = ...,
-            model: str | ContentGenerator | None = None,
+            model: str | Model | None = None,
             model_settings: ModelSettings | None = None,
         ) -> Run[str]: ...
         @overload
@@ -81,9 +81,35 @@ class ResumesRuns(Generic[DepsT]):
             check: Callable[[T], T] | None = None,
             corrections: int = 1,
             deps: DepsT = ...,
-            model: str | ContentGenerator | None = None,
+            model: str | Model | None = None,
             model_settings: ModelSettings | None = None,
         ) -> Run[T]: ...
+        @overload
+        def resume(
+            self,
+            state: bytes,
+            answers: Mapping[str, Answer],
+            *,
+            output: Sequence[Callable[..., T]],
+            check: Callable[[T], T] | None = None,
+            corrections: int = 1,
+            deps: DepsT = ...,
+            model: str | Model | None = None,
+            model_settings: ModelSettings | None = None,
+        ) -> Run[T]: ...
+        @overload
+        def resume(
+            self,
+            state: bytes,
+            answers: Mapping[str, Answer],
+            *,
+            output: Mapping[str, Any] | Sequence[Callable[..., Any]],
+            check: Callable[[Any], Any] | None = None,
+            corrections: int = 1,
+            deps: DepsT = ...,
+            model: str | Model | None = None,
+            model_settings: ModelSettings | None = None,
+        ) -> Run[Any]: ...
 
     def resume(  # noqa: PLR0913  a library's front door
         self,
@@ -136,7 +162,7 @@ class ResumesRuns(Generic[DepsT]):
             answers: Mapping[str, Answer],
             *,
             deps: DepsT = ...,
-            model: str | ContentGenerator | None = None,
+            model: str | Model | None = None,
             model_settings: ModelSettings | None = None,
         ) -> Result[str]: ...
         @overload
@@ -149,9 +175,35 @@ class ResumesRuns(Generic[DepsT]):
             check: Callable[[T], T] | None = None,
             corrections: int = 1,
             deps: DepsT = ...,
-            model: str | ContentGenerator | None = None,
+            model: str | Model | None = None,
             model_settings: ModelSettings | None = None,
         ) -> Result[T]: ...
+        @overload
+        def resume_sync(
+            self,
+            state: bytes,
+            answers: Mapping[str, Answer],
+            *,
+            output: Sequence[Callable[..., T]],
+            check: Callable[[T], T] | None = None,
+            corrections: int = 1,
+            deps: DepsT = ...,
+            model: str | Model | None = None,
+            model_settings: ModelSettings | None = None,
+        ) -> Result[T]: ...
+        @overload
+        def resume_sync(
+            self,
+            state: bytes,
+            answers: Mapping[str, Answer],
+            *,
+            output: Mapping[str, Any] | Sequence[Callable[..., Any]],
+            check: Callable[[Any], Any] | None = None,
+            corrections: int = 1,
+            deps: DepsT = ...,
+            model: str | Model | None = None,
+            model_settings: ModelSettings | None = None,
+        ) -> Result[Any]: ...
 
     def resume_sync(self, state: bytes, answers: Mapping[str, Answer], **more: Any) -> Result[Any]:
         """Continues a run that waits, to its result; arguments are those of `resume`."""

@@ -266,6 +266,13 @@ class SdkConnection:
         return self._session.instructions or ""
 
     @property
+    def changes_tools(self) -> bool:
+        """True when the server announces that its tools may change."""
+        told = self._session.server_capabilities
+        tools = None if told is None else told.tools
+        return bool(tools and tools.list_changed)
+
+    @property
     def subjects(self) -> frozenset[Subject]:
         """The lists that the server announces."""
         told = self._session.server_capabilities

@@ -72,7 +72,8 @@ class ServerState(StrEnum):
 
 class ServerOffer(msgspec.Struct, frozen=True, kw_only=True):
     """The lists of a server. `left_out` maps unusable tools to the reasons, `problems` are those of
-    its lists. A template has the pattern of its URIs. `instructions` are for models."""
+    its lists. A template has the pattern of its URIs. `instructions` are for models.
+    `changes_tools`: the server announces that its tools may change."""
 
     tools: tuple[ListedTool, ...] = ()
     prompts: tuple[ListedPrompt, ...] = ()
@@ -81,6 +82,7 @@ class ServerOffer(msgspec.Struct, frozen=True, kw_only=True):
     left_out: dict[str, str] = {}
     problems: tuple[str, ...] = ()
     instructions: str = ""
+    changes_tools: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -322,7 +324,10 @@ class Server:
     ) -> ServerOffer:
         """The offer with these lists reloaded."""
         offer = msgspec.structs.replace(
-            self.offer, problems=(), instructions=connection.instructions
+            self.offer,
+            problems=(),
+            instructions=connection.instructions,
+            changes_tools=connection.changes_tools,
         )
         for subject in Subject:
             if subject not in subjects:

@@ -27,7 +27,7 @@ from alhena.mcp.opening import Open
 from alhena.mcp.pins import UNKNOWN_THEN, Pins, ServerSource, source_of, tools_hash
 from alhena.mcp.resources import ListMcpResources, ReadMcpResource, offers_resources
 from alhena.mcp.server import CLOSED, Server, ServerOffer, ServerPace, ServerState, late
-from alhena.mcp.tool import McpTool
+from alhena.mcp.tool import McpTool, frame_instructions
 from alhena.tools.registry import ALIASES, BUILT_IN, ToolOrigin, ToolRegistry
 from alhena.wire.content import encode_value
 
@@ -71,13 +71,15 @@ class ServerReport(msgspec.Struct, frozen=True, kw_only=True):
 class ServerOutlets(msgspec.Struct, frozen=True, kw_only=True):
     """`warn` receives warnings for the person; `changed` is called when tools or instructions
     change. `directory` is the default working directory of servers. `named` replaces secrets in the
-    settings by names. `is_too_large` says of the sizes of declarations, in characters, whether
+    settings by names. With `finds_later` tools that come after the first prompt are found by
+    search. `is_too_large` says of the sizes of declarations, in characters, whether
     these tools are found by search instead."""
 
     warn: Callable[[str], None]
     changed: Callable[[], None]
     directory: str = ""
     named: Named | None = None
+    finds_later: bool = False
     is_too_large: Callable[[Sequence[int]], bool] = lambda _sizes: False
 
 
@@ -109,6 +111,7 @@ class Servers:
         self._closed = False
         self._started = False
         self._begun = False
+        self._instructing: set[str] = set()
         self._open = open_
         self._pace = pace
         self.servers = {
@@ -133,9 +136,30 @@ class Servers:
 
     def begin(self) -> None:
         """Fixes the tool names, and which tools are declared: a model is about to see them."""
-        self._begun = True
         self._names.tell({key: tool.name for key, tool in self._registered.items()})
         self._choose_declared()
+        if not self._begun:
+            self._begun = True
+            self._instructing = {
+                name for name, each in self.servers.items() if each.offer.instructions
+            }
+            self._expect_changes()
+
+    @property
+    def keeps_declared(self) -> bool:
+        """True while the tools of servers come and go without a change of what is declared."""
+        return self._begun and bool(self._registry.search.note)
+
+    def _expect_changes(self) -> None:
+        """Has later tools found by search, where some may come: declaring them would cost the
+        whole prefix of the conversation."""
+        later = [
+            each.name
+            for each in self.servers.values()
+            if not each.settled.is_set() or each.offer.changes_tools
+        ]
+        if later and self._outlets.finds_later:
+            self._registry.search.open(self._describe_servers(), later)
 
     def _choose_declared(self) -> None:
         """Decides on tools that have not been decided on. A decision never changes: what is
@@ -152,11 +176,10 @@ class Servers:
             return
         for key in new:
             self._add_tool(key, tools[key])
-        servers = self.servers.values()
-        self._registry.search.open(
-            {each.name: exact(_describe(each)) for each in servers},
-            [each.name for each in servers if not each.settled.is_set()],
-        )
+        self._registry.search.open(self._describe_servers())
+
+    def _describe_servers(self) -> dict[str, str]:
+        return {each.name: exact(_describe(each)) for each in self.servers.values()}
 
     async def restart(self, name: str | None = None) -> None:
         """Reconnects one server, or all, and waits like the first prompt."""
@@ -335,9 +358,16 @@ class Servers:
                     remedy = scope_remedy(name, server.config)
                     self._warn(f"MCP server '{name}': {server.refusal}. {remedy}")
                 self._tell_offer(server)
+                self._keep_instructions(server)
                 self._sync()
             case ServerState.CONNECTING | ServerState.DISABLED:
                 return
+
+    def _keep_instructions(self, server: Server) -> None:
+        """Has instructions that came too late for the system prompt come with found tools."""
+        if self.keeps_declared and server.name not in self._instructing:
+            text = frame_instructions([(server.name, server.offer.instructions)])
+            self._registry.search.instructions[server.name] = text
 
     def _tell_offer(self, server: Server) -> None:
         for line in _offer_lines(server.offer):
@@ -375,7 +405,7 @@ class Servers:
         for tool in tools:
             there = self._registry.find(tool.name, excluded=True) is not None
             if wanted and not there:
-                self._registry.register(tool)
+                self._registry.register(tool, declared=not self.keeps_declared)
             elif there and not wanted:
                 self._registry.unregister(tool.name)
 

@@ -370,6 +370,18 @@ def is_foreign_model(name: str) -> bool:
     return name.startswith(FOREIGN)
 
 
+def model_name_problem(name: str) -> str | None:
+    """The reason why no service has a model of this name: the prefix is none, or nothing follows
+    it. Names of Google's models have no colon."""
+    prefix, separator, rest = name.partition(":")
+    if not separator:
+        return None
+    if not is_foreign_model(name):
+        known = ", ".join(FOREIGN)
+        return f"{name!r} begins with no known service; {prefix!r} is none of {known}"
+    return None if rest.strip() else f"{name!r} names no model after its service"
+
+
 def foreign_service(name: str) -> str:
     """The service of such a model, "openai" or "anthropic"; "" for other names."""
     return with_usual_prefix(name).partition(":")[0] if is_foreign_model(name) else ""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from alhena.models.continuation import CallPieces, RepeatedParts
 
 
-class ContentGenerator(Protocol):
+class Model(Protocol):
     """Answers requests; methods raise `models.errors.ModelError` or `wire.errors.WireError`."""
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
@@ -45,6 +45,10 @@ class ContentGenerator(Protocol):
     async def aclose(self) -> None:
         """Releases connections and files; the generator must not be used afterwards."""
         ...
+
+
+ContentGenerator = Model
+"""Its name inside of alhena."""
 
 
 class WithoutEmbeddings:

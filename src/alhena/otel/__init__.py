@@ -3,7 +3,7 @@
 Needs the extra `alhena-agent[otel]`. docs/telemetry.md has the names of spans, records and metrics.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from alhena.errors import ConfigError
 
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
+else:  # for typing.get_type_hints, where OpenTelemetry may not be installed
+    LoggerProvider = MeterProvider = TracerProvider = Any
 
 __all__ = ["instrument", "uninstrument"]
 

@@ -1,4 +1,4 @@
-"""Rules, calls and decisions as values, and the regular expressions of rules (POL-05).
+"""Rules, calls and decisions as values, and the regular expressions of rules.
 
 The standard `re` cannot be interrupted, so one bad pattern would hang the process. `regex` takes a
 timeout; it is imported by the first rule that has a pattern.
@@ -154,7 +154,7 @@ class PolicyOutcome(StrEnum):
 
 
 class ApprovalMode(StrEnum):
-    """The mode that says which calls run without asking; rules may be bound to modes (POL-06)."""
+    """The mode that says which calls run without asking; rules may be bound to modes."""
 
     DEFAULT = "default"
     AUTO_EDIT = "autoEdit"
@@ -168,7 +168,7 @@ class ApprovalMode(StrEnum):
 
 
 class Tier(IntEnum):
-    """The authority of whoever wrote a rule; a higher tier always wins (POL-03)."""
+    """The authority of whoever wrote a rule; a higher tier always wins."""
 
     DEFAULT = 1
     USER = 2
@@ -207,7 +207,7 @@ class RuleConditions(TypedDict, total=False):
 
     `command_prefix`: a text, or several. `paths`: gitignore patterns. `when`: a function of the
     arguments. `message`: the reason of a denial for the model. `priority`: 0 to 999, default 500.
-    The others are fields of PolicyRule.
+    The others are fields of Rule.
     """
 
     command_prefix: str | Sequence[str]
@@ -224,7 +224,7 @@ class RuleConditions(TypedDict, total=False):
     subagent: str
 
 
-class PolicyRule(Value, frozen=True, kw_only=True):
+class Rule(Value, frozen=True, kw_only=True):
     """One rule. `priority` orders the rules of a `tier`, which is that of whoever wrote the rule: a
     rule that a program gives to an agent is a user's, whatever it says (`policy/gather.py`).
 
@@ -269,14 +269,14 @@ class PolicyRule(Value, frozen=True, kw_only=True):
         patterns = (self.args_pattern, self.command_regex)
         texts = (*self.tool_names, self.mcp_name, *self.command_prefixes, *patterns)
         if self.when is not None and not callable(self.when):
-            raise FieldError(f"PolicyRule.when has to be a function, not {self.when!r:.60}.")
+            raise FieldError(f"Rule.when has to be a function, not {self.when!r:.60}.")
         if not all(text is None or text.strip() for text in texts):
-            raise FieldError("a name, prefix or pattern of PolicyRule is empty: leave it out.")
+            raise FieldError("a name, prefix or pattern of Rule is empty: leave it out.")
         for pattern in filter(None, patterns):
             try:
                 check_pattern(pattern)
             except ValueError as error:
-                raise FieldError(f"a pattern of PolicyRule, {pattern!r:.100}, {error}.") from error
+                raise FieldError(f"a pattern of Rule, {pattern!r:.100}, {error}.") from error
 
     @classmethod
     def allow(cls, tool: str, **conditions: Unpack[RuleConditions]) -> Self:
@@ -318,13 +318,17 @@ class PolicyRule(Value, frozen=True, kw_only=True):
 
     @property
     def final_priority(self) -> float:
-        """The order among the rules of all tiers: tier + priority/1000 (POL-03)."""
+        """The order among the rules of all tiers: tier + priority/1000."""
         return self.tier + self.priority / 1000
 
     @property
     def author(self) -> str:
         """Whose rule this is: default, user, admin, or what `layer` says (workspace, extension)."""
         return self.layer or self.tier.name.lower()
+
+
+PolicyRule = Rule
+"""Its name inside of alhena."""
 
 
 class PolicyCall(Value, frozen=True, kw_only=True):
@@ -357,7 +361,7 @@ class Decision(Value, frozen=True, kw_only=True):
 
     outcome: PolicyOutcome
     reason: str
-    rule: PolicyRule | None = None
+    rule: Rule | None = None
     parts: tuple[str, ...] = ()
 
     @property
@@ -376,13 +380,13 @@ class Decision(Value, frozen=True, kw_only=True):
 _STRICTNESS = (PolicyOutcome.ALLOW, PolicyOutcome.ASK_USER, PolicyOutcome.DENY)
 
 
-def describe_rule(rule: PolicyRule) -> str:
+def describe_rule(rule: Rule) -> str:
     """A rule in words: its author and where it is written."""
     where = f" ({rule.source})" if rule.source else ""
     return f"the {rule.author} policy{where}"
 
 
-def rule_decision(rule: PolicyRule, parts: tuple[str, ...] = ()) -> Decision:
+def rule_decision(rule: Rule, parts: tuple[str, ...] = ()) -> Decision:
     """The decision of a rule that matches."""
     reason = f"{outcome_words(rule.decision)} by {describe_rule(rule)}"
     return Decision(outcome=rule.decision, reason=reason, rule=rule, parts=parts)

@@ -364,7 +364,10 @@ class Asker:
 
         said = await self._executor.leash.run_work(call, at_boundary(say))
         if isinstance(said, Boundary):
-            said = fail_unasked("nothing" if said.failure is None else one_line(said.failure))
+            raised = said.failure
+            said = fail_unasked("nothing" if raised is None else one_line(raised))
+            text = self._executor.report(call, raised, said.message)
+            said = ToolFailure(text, said.type)
         elif isinstance(said, asyncio.CancelledError):
             said = fail_unasked("the tool cancelled itself")
         if isinstance(said, ToolFailure) and not call.ended:

@@ -35,7 +35,7 @@ from alhena.tools.contract import (
 from alhena.tools.output_store import OutputStore, Truncation, bounded_display, limit_result
 from alhena.tools.response import response_parts
 from alhena.tools.threads import Boundary, one_line
-from alhena.values import Value
+from alhena.values import FailedCall, Value
 from alhena.wire.content import Part, ToolCallRequestInfo
 from alhena.wire.json_values import scrub
 
@@ -280,7 +280,9 @@ class Executor:
                 raise TypeError(f"the tool returned {kind} instead of a ToolResult")
             if result.error is not None and result.error.type is ToolErrorType.DEFERRED:
                 return result.error
-            said: str | ToolFailure | TailCall = ""
+            if result.error is not None and result.error.exception is not None:
+                result = self._report_failure(call, result, result.error)
+            said: str | ToolFailure | TailCall | ToolResult = ""
             if self.hooks is not None and self.hooks.after_heard:
                 if call.cancel_reason is not None:
                     return ToolFailure(UNHEARD, ToolErrorType.CANCELLED)
@@ -290,6 +292,8 @@ class Executor:
                     return ToolFailure(UNHEARD, ToolErrorType.CANCELLED)
             if isinstance(said, ToolFailure):
                 return said
+            if isinstance(said, ToolResult):
+                result, said = said, ""
             if not isinstance(said, str):
                 return self._replace_call(call, result, said)
             beside = await self._discover_memory(call, scheduled, result)
@@ -297,8 +301,26 @@ class Executor:
             return msgspec.structs.replace(made, parts=(*made.parts, *beside), beside=beside)
         if isinstance(boundary.failure, Deferred):
             return ToolFailure(boundary.failure.reason, ToolErrorType.DEFERRED)
-        reason = "unknown" if boundary.failure is None else one_line(boundary.failure)
+        reason = self.report(call, boundary.failure) or "unknown"
         return ToolFailure(reason, ToolErrorType.UNHANDLED_EXCEPTION)
+
+    def report(self, call: TrackedCall, raised: Exception | None, usual: str = "") -> str:
+        """Reports what a function of the program raised, if anything; returns what the model
+        reads, which is `usual`, or what was raised, unless the program says otherwise."""
+        if raised is None:
+            return usual
+        from alhena.scheduler.failures import report_exception
+
+        current, args = call.current, call.params or call.current.args
+        failed = FailedCall(call_id=current.call_id, name=current.name, args=args, exception=raised)
+        return report_exception(self.program, call.emit, failed) or usual or one_line(raised)
+
+    def _report_failure(
+        self, call: TrackedCall, result: ToolResult, error: ToolFailure
+    ) -> ToolResult:
+        said = self.report(call, error.exception, error.message)
+        error = ToolFailure(said, error.type)
+        return msgspec.structs.replace(result, llm_content=said, display=said, error=error)
 
     async def _discover_memory(
         self, call: TrackedCall, scheduled: ScheduledToolCall, result: ToolResult

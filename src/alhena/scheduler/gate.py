@@ -219,7 +219,9 @@ class Gate:
             decision = self._policy.decide(asked)
         check = self._policy.check
         if decision is None or boundary.failure is not None:
-            deny_failed(call, "the policy", boundary)
+            usual = describe_failure("the policy", boundary)
+            said = self._executor.report(call, boundary.failure, usual)
+            call.fail(said, ToolErrorType.POLICY_VIOLATION)
             return None
         if check is None or decision.outcome is PolicyOutcome.DENY:
             return decision

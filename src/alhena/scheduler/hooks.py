@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -66,9 +66,11 @@ class ToolHooks:
         reason = "unknown" if boundary.failure is None else one_line(boundary.failure)
         return HookVerdict(block=f"the hooks could not be asked ({reason})")
 
-    async def after(self, call: TrackedCall, result: ToolResult) -> str | ToolFailure | TailCall:
-        """Fires AfterTool hooks on a result. Returns text to add to it ("" for none), a failure in
-        its place, or the call to run instead."""
+    async def after(
+        self, call: TrackedCall, result: ToolResult
+    ) -> str | ToolFailure | TailCall | ToolResult:
+        """Fires AfterTool hooks on a result. Returns text to add to it ("" for none), a failure or
+        another result in its place, or the call to run instead."""
         if not self.after_heard:
             return ""
         error = result.error
@@ -87,7 +89,11 @@ class ToolHooks:
         if said.tail_call is not None:
             return said.tail_call
         context = said.additional_context
-        return "" if context is None else f"<hook_context>{context}</hook_context>"
+        notice = "" if context is None else f"<hook_context>{context}</hook_context>"
+        if said.tool_result is None:
+            return notice
+        call.set_input_notice("")  # the hooks saw it
+        return with_notice(_replace_content(result, said.tool_result), notice)
 
     def notify(self, request: ConfirmationRequest) -> None:
         """Fires Notification hooks in the background; their output changes nothing. They may
@@ -158,6 +164,7 @@ def _forms(call: TrackedCall) -> InputForms:
     return InputForms(
         with_names,
         lambda told, given: changes(name, told, given, schema),
+        call.current.call_id,
     )
 
 
@@ -188,6 +195,24 @@ def rebuilt(
         return None
     call.set_input_notice(f"[System] Tool input parameters ({keys}) were modified by hook")
     return built
+
+
+def _replace_content(result: ToolResult, content: Any) -> ToolResult:
+    """The result with other content, for the model and for people."""
+    made: LlmContent
+    try:
+        made = content if isinstance(content, str) else _parts_of(content)
+    except msgspec.ValidationError as error:
+        reason = f"the hooks gave a result that cannot be used: {str(error).replace('`', '')}"
+        return ToolResult.from_failure(reason)
+    text = content if isinstance(content, str) else "(replaced by a hook)"
+    error = None if result.error is None else ToolFailure(text, result.error.type)
+    return ToolResult(llm_content=made, display=text, error=error)
+
+
+def _parts_of(content: Any) -> tuple[Part, ...]:
+    items = cast("list[Any]", content if isinstance(content, list) else [content])
+    return msgspec.convert(items, tuple[Part, ...])
 
 
 def with_notice(result: ToolResult, notice: str) -> ToolResult:

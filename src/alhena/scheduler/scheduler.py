@@ -29,7 +29,7 @@ from alhena.scheduler.states import (
 from alhena.scheduler.tracked_call import BatchView, Emit, TrackedCall
 from alhena.tools.contract import MUTATOR_KINDS, ToolErrorType, ToolFailure, ToolInvocation
 from alhena.tools.registry import RegisteredTool, ToolRegistry
-from alhena.tools.threads import Boundary, one_line
+from alhena.tools.threads import Boundary
 from alhena.wire.content import ToolCallRequestInfo
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ class Scheduler:
         if boundary.failure is not None or built is None:
             reason = "nothing was built" if built is None else "it cannot be described"
             if boundary.failure is not None:
-                reason = one_line(boundary.failure)
+                reason = self._executor.report(call, boundary.failure)
             call.fail(reason, ToolErrorType.UNHANDLED_EXCEPTION)
         elif isinstance(built, ToolFailure):
             call.fail(_with_schema(entry, built), built.type)

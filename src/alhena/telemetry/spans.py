@@ -17,6 +17,7 @@ from alhena.events import (
     ApiErrorEvent,
     ApiRequestEvent,
     ApiResponseEvent,
+    CallExceptionEvent,
     ConfirmationRequestEvent,
     ErrorEvent,
     Event,
@@ -121,6 +122,8 @@ class Spans:
                 self._end_tool(event)
             case HookCallEvent():
                 self._hook(event)
+            case CallExceptionEvent():
+                self._add_exception(event)
             case ErrorEvent():
                 _fail(self._prompt, event.error_type, event.message)
             case RunFinishedEvent():
@@ -291,6 +294,20 @@ class Spans:
             plain = msgspec.json.decode(msgspec.json.encode(value))
             text = msgspec.json.encode(self._redaction.value(plain)).decode("utf-8")
             span.set_attribute(name, text)
+
+    def _add_exception(self, event: CallExceptionEvent) -> None:
+        """An exception event on the span of the call, or of the prompt, as the conventions have
+        it."""
+        span = self._tools.get(event.call_id) or self._prompt
+        if span is not None:
+            span.add_event(
+                "exception",
+                {
+                    "exception.type": event.error_type,
+                    "exception.message": event.message,
+                    "exception.stacktrace": event.traceback,
+                },
+            )
 
     def _place(self, parent_call_id: str | None) -> Context:
         """The context of what a subagent does, or else of the current turn or prompt."""

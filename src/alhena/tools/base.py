@@ -73,7 +73,7 @@ class LazyTool:
         return declaration_of(self)
 
     def build(self, params: dict[str, Any]) -> ToolInvocation | ToolFailure:
-        """The call, by the tool itself (TOOLS-05)."""
+        """The call, by the tool itself."""
         return self.tool().build(params)
 
     def tool(self) -> Tool:

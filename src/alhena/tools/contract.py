@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
-from alhena.values import Value
+from alhena.values import FailedCall, Value
 from alhena.wire.content import Content, Part
 from alhena.wire.request import FunctionDeclaration
 from alhena.wire.request import ToolDeclarations as DeclaredTools
@@ -20,7 +20,7 @@ from alhena.wire.response import GenerateContentResponse
 
 
 class ToolConfirmationOutcome(StrEnum):
-    """Answers to a confirmation (SCHED-04)."""
+    """Answers to a confirmation."""
 
     PROCEED_ONCE = "proceed_once"
     PROCEED_ALWAYS = "proceed_always"
@@ -214,7 +214,7 @@ ToolDisplay = str | FileDiff | TerminalOutput | TodoList
 
 
 class Kind(StrEnum):
-    """The category of a tool's action (TOOLS-04)."""
+    """The category of a tool's action."""
 
     READ = "read"
     EDIT = "edit"
@@ -297,10 +297,12 @@ class ToolErrorType(StrEnum):
 
 
 class ToolFailure(Value, frozen=True):
-    """The reason of a failed tool call, as a sentence the model can act on."""
+    """The reason of a failed tool call, as a sentence the model can act on. `exception`: what a
+    function of the program raised."""
 
     message: str
     type: ToolErrorType = ToolErrorType.EXECUTION_FAILED
+    exception: Exception | None = None
 
     @classmethod
     def of_params(cls, message: str) -> "ToolFailure":
@@ -328,7 +330,7 @@ class SpilledText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolResult(Value, frozen=True, kw_only=True):
-    """The result of a call (TOOLS-03). With `error` set, the model gets `error.message`.
+    """The result of a call. With `error` set, the model gets `error.message`.
 
     `spilled`: `llm_content` is only an excerpt of this text.
     """
@@ -365,6 +367,10 @@ class HostProgram(Protocol):
 
     def fail(self, message: str) -> None:
         """Ends the run with an error of the program."""
+        ...
+
+    def note_failure(self, failed: FailedCall) -> str:
+        """Takes a call whose function raised. Returns what the model reads; "" for the usual."""
         ...
 
 
@@ -424,7 +430,7 @@ class ToolInvocation(Protocol):
 
 
 class Tool(Protocol):
-    """A tool in the registry (TOOLS-01)."""
+    """A tool in the registry."""
 
     @property
     def name(self) -> str:

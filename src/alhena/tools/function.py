@@ -1,7 +1,6 @@
 """@tool: turns a typed Python function with a docstring into a tool."""
 
 import asyncio
-import base64
 import inspect
 import threading
 import types
@@ -10,11 +9,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from inspect import isawaitable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, cast, overload
 
 import msgspec
 
-from alhena.errors import ProgramError
+from alhena.errors import ProgramError, ToolError
 from alhena.tools.base import declaration_of
 from alhena.tools.contract import (
     ConfirmationDetails,
@@ -31,13 +30,14 @@ from alhena.tools.contract import (
     ToolResult,
 )
 from alhena.tools.docstring import read_docstring
+from alhena.tools.media import Medium
 from alhena.tools.params import convert_spellings, validate
 from alhena.tools.registry import is_declarable
 from alhena.tools.schema_errors import excerpt
 from alhena.tools.threads import Boundary, in_daemon_thread, one_line
-from alhena.tools.value_types import SUPPORTED, Types, default_of, value_to_json
-from alhena.values import Value
-from alhena.wire.content import Blob, Part
+from alhena.tools.value_types import SUPPORTED, Field, Types, default_of, value_to_json
+from alhena.values import FailedCall
+from alhena.wire.content import Part
 from alhena.wire.request import FunctionDeclaration
 
 if TYPE_CHECKING:
@@ -45,31 +45,10 @@ if TYPE_CHECKING:
 
     DepsT = TypeVar("DepsT", default=None)
 else:
-    DepsT = typing.TypeVar("DepsT")
+    TypeVar = typing.TypeVar
+    DepsT = TypeVar("DepsT")
 
 _POLL_S = 0.1
-
-
-class Image(Value, frozen=True):
-    """An image, as the result of a tool or in a prompt. `mime_type` is such as "image/png"."""
-
-    data: bytes
-    mime_type: str
-
-    def __post_init__(self) -> None:
-        if not isinstance(cast("object", self.data), bytes):
-            raise TypeError(f"Image.data has to be bytes, not {type(self.data).__name__}")
-        super().__post_init__()
-        if "/" not in self.mime_type:
-            raise TypeError(
-                f'Image.mime_type has to be such as "image/png", not {self.mime_type!r}'
-            )
-
-    @property
-    def part(self) -> Part:
-        """The image as a part of a message."""
-        text = base64.b64encode(self.data).decode("ascii")
-        return Part(inline_data=Blob(mime_type=self.mime_type, data=text))
 
 
 class ToolContext(Generic[DepsT]):
@@ -131,28 +110,37 @@ class Signature:
         self._hints = self._resolve_hints(function)
         self._types = Types()
         self._read: dict[str, Callable[[Any, str], Any]] = {}
+        self._supplied: dict[str, Callable[[], Any]] = {}
         self.context_parameter: str | None = None
         properties: dict[str, Any] = {}
+        checked: dict[str, Any] = {}
         required: list[str] = []
         for parameter in self._signature.parameters.values():
             hint = self._hint(parameter)
             if ToolContext in (hint, typing.get_origin(hint)):
                 self.context_parameter = parameter.name
                 continue
-            node = self._schema(parameter.name, hint)
-            description = _annotated_text(hint) or descriptions.get(parameter.name)
+            field = self._field(parameter, hint)
+            node = self._schema(field.name, field.hint)
+            description = _annotated_text(field.hint) or descriptions.get(field.name)
             if description:
                 node = {**node, "description": description}
-            if parameter.default is parameter.empty:
-                required.append(parameter.name)
+            if field.required:
+                required.append(field.name)
             else:
-                node = node | default_of(parameter.default)
-            properties[parameter.name] = node
+                node = node | default_of(field.default)
+            if field.supply is not None:
+                self._supplied[field.name] = field.supply
+            properties[field.name] = node
+            checked[field.name] = {} if self._types.loose else node
         self.schema: dict[str, Any] = {"type": "object", "properties": properties}
         if required:
             self.schema["required"] = required
         if self._types.definitions:
             self.schema["$defs"] = self._types.definitions
+        self.checked = self.schema
+        if checked != properties:
+            self.checked = {**self.schema, "properties": checked}
         self._check_returned()
 
     def arguments(self, params: Mapping[str, Any]) -> dict[str, Any] | ToolFailure:
@@ -181,6 +169,8 @@ class Signature:
                 bound.arguments[name] = values[name]
             elif name == self.context_parameter:
                 bound.arguments[name] = context
+            elif name in self._supplied:
+                bound.arguments[name] = self._supplied[name]()
         bound.apply_defaults()
         return bound.args, bound.kwargs
 
@@ -203,7 +193,20 @@ class Signature:
             raise TypeError(f"{where} has no type hint; {SUPPORTED}")
         return hint
 
+    def _field(self, parameter: inspect.Parameter, hint: Any) -> Field:
+        """The parameter with what a `pydantic.Field` says of it, as its default or in its hint."""
+        name, default = parameter.name, parameter.default
+        metadata: tuple[Any, ...] = getattr(hint, "__metadata__", ())
+        stated = next((item for item in metadata if type(item).__name__ == "FieldInfo"), None)
+        if default is parameter.empty and stated is None:
+            return Field(name, hint, required=True)
+        if default is parameter.empty:
+            made = Field(name, hint, required=True, default=stated).resolve_default()
+            return made._replace(hint=hint)
+        return Field(name, hint, required=False, default=default).resolve_default()
+
     def _schema(self, name: str, hint: Any) -> dict[str, Any]:
+        self._types.loose = False
         where = f"{self._name}(): parameter '{name}' has the hint {_shown_hint(hint)}"
         try:
             form = self._types.form(hint)
@@ -223,15 +226,16 @@ class Signature:
         except TypeError as error:
             raise TypeError(
                 f"{self._name}() returns {_shown_hint(hint)}, which cannot be put to a model "
-                f"({str(error).splitlines()[-1]}); {SUPPORTED}, a Part, an Image or a ToolResult"
+                f"({str(error).splitlines()[-1]}); {SUPPORTED}, a Part, an Image, Document, Audio "
+                "or Video, or a ToolResult"
             ) from error
 
 
 def _check_sayable(hint: Any) -> None:
     origin, args = typing.get_origin(hint), typing.get_args(hint)
-    if hint in (Part, Image, ToolResult, object, typing.NoReturn) or isinstance(
-        hint, typing.TypeVar
-    ):
+    if isinstance(hint, type) and issubclass(hint, Medium):
+        return
+    if hint in (Part, ToolResult, object, typing.NoReturn) or isinstance(hint, typing.TypeVar):
         return
     if origin in (list, tuple, typing.Union, types.UnionType, Awaitable, typing.Annotated):
         for each in args[:1] if origin is typing.Annotated else args:
@@ -241,9 +245,13 @@ def _check_sayable(hint: Any) -> None:
     Types().form(hint)
 
 
-def _annotated_text(hint: Any) -> str | None:
+def _annotated_text(hint: Any) -> str:
     metadata: tuple[object, ...] = getattr(hint, "__metadata__", ())
-    return next((item for item in metadata if isinstance(item, str)), None)
+    if not metadata or isinstance(metadata[0], str):
+        return str(metadata[0]) if metadata else ""
+    from alhena.tools.value_types.constraints import text_of
+
+    return text_of(hint)
 
 
 def _shown_hint(hint: Any) -> str:
@@ -252,11 +260,13 @@ def _shown_hint(hint: Any) -> str:
 
 NO_OUTPUT = "(no output)"
 
+P = ParamSpec("P")
+R = TypeVar("R")
 Function = Callable[..., Any]
 Confirm = bool | Callable[[dict[str, Any]], bool | str]
 
 
-class FunctionTool:
+class FunctionTool(Generic[P, R]):
     """A Python function as a tool; calling it calls the function.
 
     A `ToolContext` parameter, under any name, is hidden from the model. Functions that are not
@@ -267,7 +277,7 @@ class FunctionTool:
 
     def __init__(
         self,
-        function: Function,
+        function: Callable[P, R],
         *,
         name: str | None = None,
         description: str | None = None,
@@ -283,8 +293,11 @@ class FunctionTool:
         docstring = read_docstring(inspect.getdoc(function) or "")
         if not (description or docstring.summary):
             raise TypeError(f"{self.name}() has no docstring; it is what tells a model its use")
-        if timeout is not None and not timeout > 0:
-            raise TypeError(f"{self.name}(): timeout has to be more than 0 seconds, not {timeout}")
+        number = isinstance(cast("object", timeout), int | float) and not isinstance(timeout, bool)
+        if timeout is not None and not (number and timeout > 0):
+            raise TypeError(
+                f"{self.name}(): timeout has to be a number of seconds above 0, not {timeout!r:.60}"
+            )
         if not isinstance(cast("object", confirm), bool) and not callable(confirm):
             raise TypeError(f"{self.name}(): confirm has to be True, False or a function")
         self.function = function
@@ -298,7 +311,7 @@ class FunctionTool:
         self.can_update_output = self.signature.context_parameter is not None
         self.__doc__ = function.__doc__
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Calls the function itself."""
         return self.function(*args, **kwargs)
 
@@ -308,8 +321,8 @@ class FunctionTool:
 
     def build(self, params: dict[str, Any]) -> ToolInvocation | ToolFailure:
         """Checks the schema, then converts to the hinted types; a failure is a value."""
-        normal = convert_spellings(self.parameter_schema, params)
-        failure = validate(self.parameter_schema, normal)
+        normal = convert_spellings(self.signature.checked, params)
+        failure = validate(self.signature.checked, normal)
         if failure is not None:
             return failure
         values = self.signature.arguments(normal)
@@ -321,10 +334,17 @@ class FunctionTool:
 class FunctionInvocation:
     """One call of a function. `values` are its arguments, `params` the same as JSON."""
 
-    def __init__(self, tool: FunctionTool, params: dict[str, Any], values: dict[str, Any]) -> None:
+    def __init__(
+        self, tool: FunctionTool[..., Any], params: dict[str, Any], values: dict[str, Any]
+    ) -> None:
         self._tool = tool
         self._params = params
         self._values = values
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The arguments as the function gets them."""
+        return self._values
 
     @property
     def params(self) -> dict[str, Any]:
@@ -358,20 +378,22 @@ class FunctionInvocation:
         """Runs the function; its exceptions become the failure of this call. A result that cannot
         be put to a model ends the run: the program is wrong, not the call."""
         boundary = Boundary()
-        reason = ""
         returned: object = None
         try:
             with boundary:
                 returned = await self._call_function(ToolContext(context))
+            raised = boundary.failure
         except SystemExit:
             # sys.exit() in a tool must not end the host program.
-            reason = "it called sys.exit()"
-        if isinstance(boundary.failure, Deferred):
-            return ToolResult.from_failure(boundary.failure.reason, ToolErrorType.DEFERRED)
-        if boundary.failure is not None:
-            reason = one_line(boundary.failure)
-        if reason:
-            return ToolResult.from_failure(f"{self._tool.name} failed: {reason}")
+            raised = RuntimeError("it called sys.exit()")
+        if isinstance(raised, Deferred):
+            return ToolResult.from_failure(raised.reason, ToolErrorType.DEFERRED)
+        if isinstance(raised, ToolError):
+            return ToolResult.from_failure(str(raised))
+        if raised is not None:
+            message = f"{self._tool.name} failed: {one_line(raised)}"
+            failure = ToolFailure(message, exception=raised)
+            return ToolResult(llm_content=message, display=message, error=failure)
         try:
             return _result(returned)
         except (TypeError, ValueError, RecursionError) as error:
@@ -401,7 +423,7 @@ class FunctionInvocation:
 
 
 @overload
-def tool(function: Function, /) -> FunctionTool: ...
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
 
 
 @overload
@@ -412,18 +434,18 @@ def tool(
     kind: Kind = Kind.OTHER,
     confirm: Confirm = False,
     timeout: float | None = None,
-) -> Callable[[Function], FunctionTool]: ...
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 
 
 def tool(
     function: Function | None = None, /, **options: Any
-) -> FunctionTool | Callable[[Function], FunctionTool]:
+) -> FunctionTool[..., Any] | Callable[[Function], FunctionTool[..., Any]]:
     """Makes a function a tool, as `@tool` or `@tool(name=..., confirm=...)`.
 
     The docstring is the description; its section on parameters, or `Annotated[T, "..."]`,
     describes them; type hints give the schema, and a default makes a parameter optional. What the
-    function returns goes to the model: text as it is, `Part`s and `Image`s as media, anything else
-    as JSON. Raises TypeError for a function that cannot be put to a model.
+    function returns goes to the model: text as it is, `Part`s, `Image`s and other media as such,
+    anything else as JSON. Raises TypeError for a function that cannot be put to a model.
 
     Args:
         name: instead of the function's name.
@@ -459,6 +481,11 @@ class _TestProgram(msgspec.Struct):
     def fail(self, message: str) -> None:
         """Leaves it to the result to say why."""
 
+    def note_failure(self, failed: FailedCall) -> str:
+        """Leaves it to the result, whose error has the exception."""
+        del failed
+        return ""
+
 
 async def call_tool(
     tool: Tool | Callable[..., Any], args: Mapping[str, Any], *, deps: Any = None
@@ -476,8 +503,10 @@ async def call_tool(
     boundary = Boundary()
     with boundary:
         return await built.execute(ExecutionContext(Path.cwd(), program=_TestProgram(deps)))
-    reason = "unknown" if boundary.failure is None else one_line(boundary.failure)
-    return ToolResult.from_failure(reason, ToolErrorType.UNHANDLED_EXCEPTION)
+    raised = boundary.failure
+    reason = "unknown" if raised is None else one_line(raised)
+    failure = ToolFailure(reason, ToolErrorType.UNHANDLED_EXCEPTION, raised)
+    return ToolResult(llm_content=reason, display=reason, error=failure)
 
 
 def _result(returned: object) -> ToolResult:
@@ -490,12 +519,12 @@ def _result(returned: object) -> ToolResult:
             return ToolResult(llm_content=returned, display=returned)
         case Part():
             return ToolResult(llm_content=returned, display=_describe_content(returned))
-        case Image():
+        case Medium():
             return _result(returned.part)
         case list() | tuple():
             items = cast("list[object]", returned)
-            if any(isinstance(item, Part | Image) for item in items):
-                parts = (item.part if isinstance(item, Image) else item for item in items)
+            if any(isinstance(item, Part | Medium) for item in items):
+                parts = (item.part if isinstance(item, Medium) else item for item in items)
                 content = tuple(item if isinstance(item, Part) else _text(item) for item in parts)
                 return ToolResult(llm_content=content, display=_describe_content(content))
         case _:

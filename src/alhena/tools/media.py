@@ -1,12 +1,17 @@
-"""Inline media: the type that their bytes have, and problems for which services refuse them."""
+"""Medium: those that programs give, the type that their bytes have, and problems for which services
+refuse them."""
 
 import binascii
 from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+from typing import ClassVar, Self, cast
 
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from alhena.tools.reading import sniff_mime
-from alhena.wire.content import Blob, Part
+from alhena.values import Value
+from alhena.wire.content import Blob, FileData, Part
 
 _CONVERTIBLE = frozenset({"image/heic", "image/heif", "image/avif"})
 _PDF_END = 4096
@@ -174,3 +179,104 @@ def _correct_part(part: Part) -> Part:
     if isinstance(blob, str):
         return Part(text=left_out_note(part.inline_data.mime_type, blob))
     return replace(part, inline_data=blob)
+
+
+class Medium(Value, frozen=True):
+    """An image, document, audio or video: in a prompt, or as the result of a tool. It has its
+    `data`, or a `url` from which the service reads it. `mime_type` is such as "image/png"; "" is
+    told by the data, or by the name in the URL."""
+
+    _kinds: ClassVar[tuple[str, ...]] = ()
+
+    data: bytes = b""
+    mime_type: str = ""
+    url: str = ""
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        if not isinstance(cast("object", self.data), bytes):
+            raise TypeError(f"{name}.data has to be bytes, not {type(self.data).__name__}")
+        super().__post_init__()
+        if bool(self.url) == bool(self.data):
+            raise TypeError(f"{name} has to have data or a url")
+        mime = self.mime_type or _guess_mime(self.data, self.url)
+        if not mime or not mime.startswith(self._kinds):
+            kinds = " or ".join(f"{each}…" for each in self._kinds)
+            what = f"not {mime!r}" if mime else "and cannot be told by its name or data"
+            raise TypeError(f"{name}.mime_type has to be {kinds}, {what}")
+        force_setattr(self, "mime_type", mime)
+
+    def __repr__(self) -> str:
+        where = self.url or f"{len(self.data)} bytes"
+        return f"{type(self).__name__}({where}, {self.mime_type!r})"
+
+    @classmethod
+    def from_path(cls, path: str | PathLike[str], mime_type: str = "") -> Self:
+        """The medium in a file. Raises OSError, and TypeError for one of another kind."""
+        data = Path(path).read_bytes()
+        if not data:
+            raise TypeError(f"{cls.__name__}: the file {path} is empty")
+        return cls(data, mime_type or _guess_mime(data, str(path)))
+
+    @classmethod
+    def from_url(cls, url: str, mime_type: str = "") -> Self:
+        """The medium at a URL, which the service reads itself."""
+        if not url.startswith(("https://", "http://", "gs://")):
+            raise TypeError(f"{cls.__name__}: the url has to begin with https://, not {url!r:.80}")
+        guessed = mime_type or _guess_mime(b"", url) or cls._usual()
+        return cls(mime_type=guessed, url=url)
+
+    @classmethod
+    def _usual(cls) -> str:
+        """The type of a URL whose name does not tell it."""
+        return _USUAL[cls.__name__]
+
+    @property
+    def part(self) -> Part:
+        """The medium as a part of a message."""
+        if self.url:
+            return Part(file_data=FileData(file_uri=self.url, mime_type=self.mime_type))
+        text = binascii.b2a_base64(self.data, newline=False).decode("ascii")
+        return Part(inline_data=Blob(mime_type=self.mime_type, data=text))
+
+
+class Image(Medium, frozen=True):
+    """An image: `Image(data, "image/png")`, `Image.from_path(…)`, `Image.from_url(…)`."""
+
+    _kinds: ClassVar[tuple[str, ...]] = ("image/",)
+
+
+class Document(Medium, frozen=True):
+    """A document, such as a PDF: `Document.from_path("report.pdf")`."""
+
+    _kinds: ClassVar[tuple[str, ...]] = ("application/", "text/")
+
+
+class Audio(Medium, frozen=True):
+    """A recording: `Audio.from_path("call.mp3")`."""
+
+    _kinds: ClassVar[tuple[str, ...]] = ("audio/",)
+
+
+class Video(Medium, frozen=True):
+    """A video: `Video.from_path("tour.mp4")`, or `Video.from_url(…)`, also of YouTube."""
+
+    _kinds: ClassVar[tuple[str, ...]] = ("video/",)
+
+
+_USUAL = {
+    "Image": "image/jpeg",
+    "Document": "application/pdf",
+    "Audio": "audio/mpeg",
+    "Video": "video/mp4",
+}
+
+
+def _guess_mime(data: bytes, name: str) -> str:
+    """The type that the data have, or else the name; "" if neither tells it."""
+    found = sniff_mime(data[:SAMPLE]) if data else None
+    if found is not None:
+        return found
+    import mimetypes
+
+    return mimetypes.guess_type(name.partition("?")[0])[0] or ""

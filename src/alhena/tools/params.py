@@ -178,6 +178,22 @@ def problem_with(
     return None
 
 
+def schema_problem(schema: dict[str, Any]) -> str | None:
+    """The reason why a value is no JSON schema that can be checked against."""
+    from jsonschema_rs import ValidationError, validator_for
+
+    from alhena.tools.schema_errors import shorten_message
+
+    try:
+        validator_for(schema, offline=True)
+    except ValidationError as error:
+        place = "/".join(map(str, error.instance_path))
+        return f"no JSON schema{place and f' at {place}'}: {shorten_message(error.message)}"
+    except ValueError as error:
+        return f"no JSON schema: {shorten_message(str(error))}"
+    return None
+
+
 def _not_json(params: object) -> str | None:
     """The reason why `params` cannot be sent as JSON: cycles, depth, other types, lone
     surrogates."""

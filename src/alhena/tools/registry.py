@@ -340,13 +340,15 @@ class ToolRegistry:
 
 class ToolSearch:
     """The search for tools of a registry that are not declared. `note` is the text about them for
-    the system prompt, "" while all are declared; `descriptions` are those of servers."""
+    the system prompt, "" while all are declared; `descriptions` are those of servers, and
+    `instructions` those that came too late for the system prompt."""
 
     def __init__(
         self, registry: ToolRegistry, list_tools: "Callable[[], list[SearchableTool]]"
     ) -> None:
         self.note = ""
         self.descriptions: Mapping[str, str] = {}
+        self.instructions: dict[str, str] = {}
         self._registry = registry
         self._list_tools = list_tools
 
@@ -358,7 +360,7 @@ class ToolSearch:
         them: then the model can only call tools by their own names."""
         from alhena.tools.tool_search import CallTool, SearchTools, describe_groups
 
-        for tool in (SearchTools(self._list_tools), CallTool()):
+        for tool in (SearchTools(self._list_tools, self.instructions), CallTool()):
             if self._registry.find(tool.name, excluded=True) is None:
                 self._registry.register(tool)
         self.descriptions = {**self.descriptions, **descriptions}
@@ -502,11 +504,12 @@ ToolSource = Callable[[], Awaitable[None]]
 
 class ToolSources:
     """Sources are asked once, all at the same time, before the first prompt; one that was cancelled
-    is asked again. Watchers are called when tools were added or removed."""
+    is asked again. Watchers are called when tools were added or removed, with true if what is
+    declared follows that."""
 
     def __init__(self) -> None:
         self._waiting: list[ToolSource] = []
-        self.watchers: list[Callable[[], None]] = []
+        self.watchers: list[Callable[[bool], None]] = []
         self._closing: list[ToolSource] = []
 
     def add(self, source: ToolSource) -> None:
@@ -529,8 +532,9 @@ class ToolSources:
                 tasks.create_task(self._ask(source))
         self.notify_change()
 
-    def watch(self, listener: Callable[[], None]) -> None:
-        """Calls `listener` whenever tools have come or gone."""
+    def watch(self, listener: Callable[[bool], None]) -> None:
+        """Calls `listener` whenever tools have come or gone, with true if what is declared follows
+        that."""
         self.watchers.append(listener)
 
     def when_closed(self, close: ToolSource) -> None:
@@ -542,10 +546,10 @@ class ToolSources:
         while self._closing:
             await self._closing.pop()()
 
-    def notify_change(self) -> None:
+    def notify_change(self, *, declares: bool = True) -> None:
         """Tells those who watch."""
         for listener in tuple(self.watchers):
-            listener()
+            listener(declares)
 
     async def _ask(self, source: ToolSource) -> None:
         await source()

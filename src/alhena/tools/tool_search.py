@@ -7,6 +7,7 @@ A call of `call_tool` becomes one of the tool that it names as soon as it has co
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -67,8 +68,8 @@ def describe_groups(
     tools: Iterable[SearchableTool], servers: Mapping[str, str], waiting: Iterable[str] = ()
 ) -> str:
     """The text of the system prompt about tools that are found by search: a line for each server
-    with its description in `servers` and the number of its tools; `waiting` have not listed theirs
-    yet."""
+    with its description in `servers` and the number of its tools; `waiting` may list further ones
+    later."""
     counts: dict[str, list[str]] = {}
     for each in tools:
         counts.setdefault(each.server, []).append(each.names[0])
@@ -76,7 +77,7 @@ def describe_groups(
         _describe_group(server, servers.get(server, ""), names)
         for server, names in sorted(counts.items())
     ]
-    lines += (f"- {name}: connecting" for name in sorted({*waiting} - counts.keys()))
+    lines += (f"- {name}: may bring more" for name in sorted({*waiting} - counts.keys()))
     return (
         f"Further tools are not declared. Find them with `{SEARCH_TOOLS}`, which shows their "
         f"parameters, and call them with `{CALL_TOOL}`:\n" + "\n".join(lines)
@@ -152,24 +153,34 @@ def explain_schema(message: str, schema: Mapping[str, Any]) -> str:
 
 
 class SearchTools(DeclarativeTool):
-    """Finds tools among `tools`, which are asked for with each call."""
+    """Finds tools among `tools`, which are asked for with each call. With those of a server come
+    its `instructions` that are not in the system prompt."""
 
     name = SEARCH_TOOLS
 
-    def __init__(self, tools: Callable[[], Sequence[SearchableTool]]) -> None:
+    def __init__(
+        self,
+        tools: Callable[[], Sequence[SearchableTool]],
+        instructions: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._tools = tools
+        self._instructions = instructions
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """Builds the call."""
-        return _ToolSearchCall(params, self._tools)
+        return _ToolSearchCall(params, self._tools, self._instructions)
 
 
 class _ToolSearchCall(BaseInvocation):
     def __init__(
-        self, params: dict[str, Any], tools: Callable[[], Sequence[SearchableTool]]
+        self,
+        params: dict[str, Any],
+        tools: Callable[[], Sequence[SearchableTool]],
+        instructions: Mapping[str, str],
     ) -> None:
         super().__init__(params)
         self._tools = tools
+        self._instructions = instructions
 
     def describe(self) -> str:
         """Describes the call to people in one line."""
@@ -190,7 +201,9 @@ class _ToolSearchCall(BaseInvocation):
             text = _list_all(tools, self.params["query"])
             return ToolResult(llm_content=text, display="No tool found")
         shown = ", ".join(each.names[0] for each in found)
-        text = "\n\n".join(map(show_tool, found))
+        servers = dict.fromkeys(each.server for each in found)
+        told = [self._instructions[name] for name in servers if self._instructions.get(name)]
+        text = "\n\n".join((*map(show_tool, found), *told))
         return ToolResult(llm_content=text, display=f"Found {shown}")
 
 

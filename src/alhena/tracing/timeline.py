@@ -45,7 +45,7 @@ from alhena.wire.content import MODEL, Content
 
 _EVENTS = msgspec.json.Decoder(Event)
 _CONTENTS = msgspec.json.Decoder(Content)
-_NO_RESULT = "no result was recorded"
+NO_RESULT = "no result was recorded"
 
 
 class StepKind(StrEnum):
@@ -221,7 +221,7 @@ class _JournalReader:
         one, from which the others count, in milliseconds since 1970."""
         for step in self._calls.values():
             self._settle(step)
-            step.status = _NO_RESULT
+            step.status = NO_RESULT
         for step, following in reversed(tuple(pairwise(self.steps))):
             if step.kind is StepKind.PROMPT:  # it is recorded with the beginning of the answer
                 step.at = min(step.at, following.at)

@@ -12,8 +12,8 @@ from alhena.frontends.terminal.drawing.markdown import (
     MARKS,
     MAX_CODE,
     MAX_CODE_LINE,
-    Document,
     LabelledCode,
+    RenderedDocument,
     render_markdown,
 )
 from tests.support.each import for_each
@@ -190,6 +190,6 @@ def test_code_is_coloured_unless_that_might_take_long(code: str, language: str, 
 
 def test_no_colours_are_made_out_where_there_are_none():
     for colour, lexer in ((True, "java"), (False, "text")):
-        document = Document(fenced("int x;", "java"), colour=colour)
+        document = RenderedDocument(fenced("int x;", "java"), colour=colour)
         made = LabelledCode.create(document, document.parsed[0])
         assert made.lexer_name == lexer

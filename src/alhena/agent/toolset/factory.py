@@ -40,7 +40,7 @@ from alhena.system.workspace import Workspace
 from alhena.tools.base import LazyTool
 from alhena.tools.builtin.subagents import DelegateToAgent
 from alhena.tools.catalogue import SMALL_TOOLS, ModelTools, ToolHost, builtin_tools
-from alhena.tools.contract import ExecutionContext, Tool, ToolResult
+from alhena.tools.contract import ExecutionContext, HostProgram, Tool, ToolResult
 from alhena.tools.registry import (
     ALIASES,
     BUILT_IN,
@@ -50,7 +50,7 @@ from alhena.tools.registry import (
     all_names,
     resolve_name,
 )
-from alhena.values import Value
+from alhena.values import FailedCall, Value
 
 if TYPE_CHECKING:
     from alhena.agent.subagents.remote import RemoteAgent
@@ -236,9 +236,19 @@ def open_session_hooks(
         transcript_path=transcript,
         redaction=settings.security.environment_variable_redaction,
         groups=groups,
+        failed=partial(_report_exception, spec.client.program, emit),
+        refuse=str if spec.client.program is None else spec.client.program.fail,
     )
     hooks = open_hooks(gathered, around, emit, is_tool)
     return hooks if hooks.groups else None, gathered.warnings, gathered.notes
+
+
+def _report_exception(
+    program: HostProgram | None, emit: Callable[[Event], None], failed: FailedCall
+) -> str:
+    from alhena.scheduler.failures import report_exception
+
+    return report_exception(program, emit, failed)
 
 
 class Folders(Value, frozen=True):

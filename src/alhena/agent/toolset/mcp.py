@@ -128,7 +128,7 @@ Configured = Callable[[Enablement], ConfiguredServers]
 
 class ServerControl:
     """The servers of a session: turns them on and off, reconnects, signs the person in. `held`
-    are those that are held back, each with why."""
+    are those that are held back, each with why. `changed` is called after what a person did."""
 
     def __init__(
         self,
@@ -136,8 +136,10 @@ class ServerControl:
         configured: Configured,
         environ: Mapping[str, str],
         held: Mapping[str, str] | None = None,
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._servers = servers
+        self._changed = changed
         self._held = held or {}
         self._configured = configured
         self._environ = environ
@@ -241,6 +243,7 @@ class ServerControl:
         if task.cancelled():
             raise InterruptedRunError("it was given up.")
         task.result()
+        self._changed()
 
     def _require(self, name: str, *, usable: bool) -> None:
         names = [report.name for report in self.reports]
@@ -283,7 +286,7 @@ def open_servers(place: ServerPlace) -> "ServerControl":
         for text in unknown_server_tools(written, _tool_names(servers)):
             if text not in place.warnings:
                 warn(text)
-        place.sources.notify_change()
+        place.sources.notify_change(declares=not servers.keeps_declared)
 
     around = surroundings(environ, settings, place.roots, kept, warn, trusted=place.trusted)
     around = replace(around, in_process=spec.tools.in_process_servers, ask=place.ask)
@@ -300,6 +303,7 @@ def open_servers(place: ServerPlace) -> "ServerControl":
             changed=follow_changes,
             directory=around.cwd,
             named=spec.place.name_secrets,
+            finds_later=settings.mcp.tool_search != "off",
             is_too_large=partial(_is_too_large, settings, spec.model.name),
         ),
     )
@@ -315,7 +319,8 @@ def open_servers(place: ServerPlace) -> "ServerControl":
         if place.groups is None:
             await kept.close()
 
-    control = ServerControl(servers, configured, environ, spec.place.held_servers)
+    held, changed = spec.place.held_servers, place.sources.notify_change
+    control = ServerControl(servers, configured, environ, held, changed)
     place.sources.add(source)
     place.sources.when_closed(close)
     return control

@@ -80,8 +80,9 @@ class ModelOptions(Value, frozen=True, kw_only=True):
     """The model of a session, and what it gets first: `generator` answers instead of the one chosen
     by `name` and credentials; `wrap` puts something between the session and the service; answers
     come from the file `fake_responses`, or go to `record_responses`. `instructions` replace the
-    system prompt; with `full_context` the workspace's files are sent first. `settings` are those of
-    the program, before those of the generator."""
+    system prompt, "" sends none; without `environment` the workspace and the date are not told;
+    with `full_context` the workspace's files are sent first. `settings` are those of the program,
+    before those of the generator."""
 
     name: str | None = None
     generator: ContentGenerator | None = None
@@ -90,6 +91,7 @@ class ModelOptions(Value, frozen=True, kw_only=True):
     fake_strict: bool = True
     record_responses: str | None = None
     instructions: str | None = None
+    environment: bool = True
     full_context: bool = False
     settings: "ModelSettings | None" = None
 
@@ -144,6 +146,8 @@ def workspace_directory(cwd: str | PathLike[str] | None) -> Path:
     if cwd is None:
         return current_directory()
     path = Path(cwd)
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path} is no directory.", remedy="Name one as the working directory.")
     if not path.is_dir():
         raise InputError(f"the directory {path} does not exist.", remedy="Name an existing one.")
     return path

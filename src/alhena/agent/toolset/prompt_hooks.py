@@ -142,11 +142,15 @@ class ModelHooks:
         """BeforeModel, then BeforeToolSelection."""
         if self._hooks.has(HookEvent.BEFORE_MODEL):
             shown = request_for_hooks(request)
-            said = await self._hooks.fire(HookEvent.BEFORE_MODEL, inputs.before_model(shown))
+            said = await self._hooks.fire(
+                HookEvent.BEFORE_MODEL, inputs.before_model(shown), request=request
+            )
             if said.stop is None and said.llm_response is not None:
                 return AdmittedRequest(request, synthetic_response(said.llm_response))
             require_passage(said)
-            if said.llm_request is not None:
+            if said.request is not None:
+                request = said.request
+            elif said.llm_request is not None:
                 request = apply_request_changes(request, said.llm_request)
         if self._hooks.has(HookEvent.BEFORE_TOOL_SELECTION):
             shown = request_for_hooks(request)

@@ -40,6 +40,7 @@ from alhena.frontends.acp.updates import CallUpdates, chunk
 from alhena.frontends.shared.current_settings import SessionFolder
 from alhena.frontends.shared.mentions import PromptCommands, attachment, command_word
 from alhena.models.catalogue import (
+    EMBEDDING,
     bare_name,
     conversing_models,
     foreign_service,
@@ -281,6 +282,9 @@ class EditorSession:
         """Raises RpcError for a model that the service does not have, as far as it tells."""
         if foreign_service(name) != foreign_service(self.runner.model) or is_demo(name):
             return  # of another service: that is refused in other words
+        if model_info(name).tier == EMBEDDING:
+            message = f"{name!r} makes vectors, and answers no prompts. Choose another model."
+            raise RpcError(INVALID_PARAMS, message)
         if name == self.runner.model or model_info(name).listed:
             return
         known = await list_models(self.runner)

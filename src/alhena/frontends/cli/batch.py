@@ -5,8 +5,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Iterable
-from contextlib import closing
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +15,8 @@ import msgspec
 from alhena.config.home import path_within
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
+from alhena.frontends.cli import batch_control
+from alhena.frontends.cli.batch_control import directory_of, open_for_reading
 from alhena.frontends.shared.arguments import (
     Parser,
     amount,
@@ -31,7 +32,7 @@ from alhena.system.workspace import current_directory
 if TYPE_CHECKING:
     from alhena.batch.engine import Engine, RunConfig
     from alhena.batch.queue import Queue
-    from alhena.batch.store import Place
+    from alhena.batch.reports.report import RunReport
     from alhena.batch.tasks import QueuedTask
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -40,13 +41,18 @@ _INTRODUCTION = """\
 usage: alhena batch TASKS --out RESULTS.jsonl [options]
        alhena batch --each-file GLOB --prompt TEMPLATE --out RESULTS.jsonl [options]
        alhena batch resume|retry-failed DIR [options]
-       alhena batch status|cancel DIR
-       alhena batch show DIR ID
+       alhena batch status DIR [--watch]
+       alhena batch cancel DIR [ID…]
+       alhena batch pause DIR
+       alhena batch limits DIR [--concurrency|--rpm|--tpm|--total-cost|--total-seconds N]
+       alhena batch show|tail DIR ID
        alhena batch report DIR [--html FILE]
+       alhena batch diff A B [--json]
 
 Runs many tasks and writes one JSON line for each. TASKS is a file of JSON lines, a CSV file, a
 folder of prompts, or - for standard input. The run directory records the run; `resume`
-continues it after an interruption, with the same options unless you give others.
+continues it after an interruption, with the same options unless you give others, or after a
+pause.
 
 """
 
@@ -66,25 +72,8 @@ def run(argv: list[str]) -> int:
     if not argv or "-h" in argv or "--help" in argv:
         write_stdout(_INTRODUCTION + _options().format_help().partition("\n\n")[2])
         return 0
-    name, given = argv[0], argv[1:]
-    program = f"alhena batch {name}"
-    match name:
-        case "status":
-            return _status(_directory([parse_arguments(program, given, "DIR").dir]))
-        case "cancel":
-            return _cancel(_directory([parse_arguments(program, given, "DIR").dir]))
-        case "report":
-            options = parse_arguments(program, given, "DIR --html=FILE")
-            return _report(_directory([options.dir]), options.html)
-        case "show":
-            options = parse_arguments(program, given, "DIR ID")
-            return _show(_directory([options.dir]), options.id)
-        case "resume":
-            return _again(given, failed=False)
-        case "retry-failed":
-            return _again(given, failed=True)
-        case _:
-            return _new(argv)
+    command = _COMMANDS.get(argv[0])
+    return _new(argv) if command is None else command(argv[1:])
 
 
 def _options() -> Parser:
@@ -96,6 +85,7 @@ def _options() -> Parser:
     add("--prompt", metavar="TEMPLATE", help="its prompt; {path} is the file's path")
     add("--out", metavar="FILE", help="the results file")
     add("--run-dir", metavar="DIR", help="the run directory (default: the results file and .run)")
+    add("--dry-run", action="store_true", help="list tasks and estimate cost; start nothing")
     add("--worktree", action="store_true", default=None, help="each task in its own git worktree")
     add("--format", dest="form", choices=["full", "swebench"], help="the form of the results")
     add(
@@ -135,7 +125,7 @@ def _count(text: str) -> int:
 def _new(argv: list[str]) -> int:
     from alhena.batch.engine import RunConfig
     from alhena.batch.errors import TaskFileError
-    from alhena.batch.run import new_run
+    from alhena.batch.run import new_run, require_new
     from alhena.batch.store import place_of
 
     found = _options().parse_words(argv)
@@ -156,6 +146,15 @@ def _new(argv: list[str]) -> int:
     if isinstance(directory, str) and config.engine != "ray":
         raise UsageError("a --run-dir in an object store is for --engine ray.", remedy="Add it.")
     _require_trust(config, {(task.repo, task.cwd, task.approval_mode) for task in tasks})
+    if found.dry_run:
+        from alhena.batch.preflight import describe_plan, plan_tasks
+
+        write_stdout(describe_plan(asyncio.run(plan_tasks(config, tasks)), config))
+        return 0
+    from alhena.batch.preflight import require_usable
+
+    require_new(directory)
+    asyncio.run(require_usable(config, tasks))
     with new_run(directory, tasks, config) as queue:
         return _carry_out(queue, config)
 
@@ -188,11 +187,16 @@ def _with_options(config: "RunConfig", found: argparse.Namespace) -> "RunConfig"
         if name in given:
             given[name] = str(Path(given[name]).absolute())
     limits = {name.removeprefix("max_"): value for name, value in given.items()}
-    given["shared"] = _replace_fields(config.shared, given)
+    given["shared"] = _replace_fields(config.shared, {**given, "paused": False})
     given["limits"] = _replace_fields(config.limits, limits)
     made = _replace_fields(config, given)
     if made.address is not None and made.engine != "ray":
         raise UsageError("--address is for --engine ray.", remedy="Add --engine ray.")
+    if made.form == "swebench" and not made.out.endswith(".jsonl"):
+        raise UsageError(
+            f"the evaluation of SWE-bench does not read {Path(made.out).name}.",
+            remedy="Name the results file *.jsonl.",
+        )
     return made
 
 
@@ -213,7 +217,10 @@ def _again(argv: list[str], *, failed: bool) -> int:
         raise UsageError("the tasks of a run stay the same.", remedy="See alhena batch --help.")
     if found.engine:
         raise UsageError("the engine of a run stays the same.", remedy="Leave out --engine.")
-    with old_run(_directory(found.words)) as queue:
+    directory = directory_of(found.words)
+    if not failed and batch_control.resume_paused(directory):
+        return 0
+    with old_run(directory) as queue:
         before = config_of(queue)
         config = _with_options(before, found)
         spec = "json_extract(CAST(spec AS TEXT), ?)"
@@ -256,6 +263,8 @@ def _changes(before: "RunConfig", after: "RunConfig") -> list[str]:
     for name in ("shared", "limits"):
         old, new = getattr(before, name), getattr(after, name)
         for field in new.__struct_fields__:
+            if field == "paused":
+                continue
             was, is_ = getattr(old, field), getattr(new, field)
             if was != is_:
                 said = "none" if was is None else f"{was:.12g}"
@@ -300,7 +309,7 @@ def _engine(queue: "Queue", config: "RunConfig") -> "Engine":
     from alhena.batch.stored_queue import StoredQueue
 
     if isinstance(queue, StoredQueue):
-        from alhena.batch.ray_engine import RayEngine
+        from alhena.batch.ray.engine import RayEngine
 
         return RayEngine(queue, config)
     from alhena.batch.local import LocalEngine
@@ -308,39 +317,13 @@ def _engine(queue: "Queue", config: "RunConfig") -> "Engine":
     return LocalEngine(queue, config)
 
 
-def _directory(words: list[str]) -> "Place":
-    from alhena.batch.store import place_of
-
-    if len(words) != 1:
-        raise UsageError("name the run directory.", remedy="See alhena batch --help.")
-    return place_of(words[0], current_directory())
-
-
-def _open_for_reading(directory: "Place") -> "closing[Queue]":
-    """A run to be read, which another process may be at work on."""
-    from alhena.batch.run import open_queue
-
-    return closing(open_queue(directory))
-
-
-def _status(directory: "Place") -> int:
-    from alhena.batch.overview import counts
-
-    with _open_for_reading(directory) as queue:
-        numbers = counts(queue)
-        kinds = queue.rows(
-            "SELECT kind, count(*) FROM tasks WHERE status = 'failed' GROUP BY kind ORDER BY 2 DESC"
-        )
-    found = msgspec.structs.asdict(numbers)
-    write_json({**found, "total": numbers.total, "failures": dict(kinds)})
-    return 0
-
-
-def _show(directory: "Place", task_id: str) -> int:
-    with _open_for_reading(directory) as queue:
-        found = queue.rows("SELECT spec, state, attempts, result FROM tasks WHERE id = ?", task_id)
+def _show(argv: list[str]) -> int:
+    options = parse_arguments("alhena batch show", argv, "DIR ID")
+    with open_for_reading(directory_of([options.dir])) as queue:
+        query = "SELECT spec, state, attempts, result FROM tasks WHERE id = ?"
+        found = queue.rows(query, options.id)
     if not found:
-        raise UsageError(f"no task has the id {task_id!r}.", remedy="Check the id.")
+        raise UsageError(f"no task has the id {options.id!r}.", remedy="Check the id.")
     spec, state, attempts, result = found[0]
     write_json(
         {
@@ -353,45 +336,56 @@ def _show(directory: "Place", task_id: str) -> int:
     return 0
 
 
-def _report(directory: "Place", page: str | None) -> int:
-    from alhena.batch.report import as_text, report_of, write_page
+def _report(argv: list[str]) -> int:
+    from alhena.batch.reports.report import as_text, report_of
+
+    options = parse_arguments("alhena batch report", argv, "DIR --html=FILE")
+    with open_for_reading(directory_of([options.dir])) as queue:
+        found = report_of(queue)
+        write_stdout(as_text(found))
+        if options.html is not None:
+            _write_page(queue, found, Path(options.html))
+    return 0
+
+
+def _write_page(queue: "Queue", found: "RunReport", page: Path) -> None:
+    from alhena.batch.reports.page import write_page
     from alhena.frontends.shared.current_settings import place_here
     from alhena.models.prices import Prices
     from alhena.telemetry.records import Redaction
 
-    with _open_for_reading(directory) as queue:
-        found = report_of(queue)
-    write_stdout(as_text(found))
-    if page is not None:
-        try:
-            place = place_here(told=False)
-            prices = Prices(place.settings.model.prices)
-            write_page(found, Path(directory), Path(page), prices, Redaction(place.environ))
-        except OSError as error:
-            raise InputError(
-                f"cannot write {page}: {error.strerror}.", remedy="Name another file."
-            ) from error
+    place = place_here(told=False)
+    prices = Prices(place.settings.model.prices)
+    try:
+        write_page(queue, found, page, prices, Redaction(place.environ))
+    except OSError as error:
+        raise InputError(
+            f"cannot write {page}: {error.strerror}.", remedy="Name another file."
+        ) from error
+
+
+def _diff(argv: list[str]) -> int:
+    from alhena.batch.reports.comparison import compare_runs, describe_comparison, read_results
+
+    options = parse_arguments("alhena batch diff", argv, "A B --json")
+    one, other = (read_results(each, current_directory()) for each in (options.a, options.b))
+    found = compare_runs(one, other)
+    if options.json:
+        write_json(found)
+    else:
+        write_stdout(describe_comparison(found))
     return 0
 
 
-def _cancel(directory: "Place") -> int:
-    from alhena.batch.overview import cancel_rest
-    from alhena.batch.results import ResultsFile, TaskResult
-    from alhena.batch.run import clear_trees, config_of, old_run
-    from alhena.batch.stored_queue import write_changes
-
-    def cancelled_result(task_id: str, attempts: int) -> bytes:
-        return msgspec.json.encode(TaskResult(id=task_id, status="cancelled", attempts=attempts))
-
-    with old_run(directory) as queue:
-        number = cancel_rest(queue, cancelled_result)
-        write_changes(queue)
-        clear_trees(queue)
-        config = config_of(queue)
-        results = ResultsFile(Path(config.out), config.form)
-        results.open(queue)
-        while found := tuple(queue.results_after(results.place)):
-            results.append(found)
-        results.close()
-    write_stdout(f"Cancelled {number} tasks.\n")
-    return 0
+_COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "status": batch_control.show_status,
+    "cancel": batch_control.cancel,
+    "pause": batch_control.pause,
+    "limits": batch_control.change_limits,
+    "tail": batch_control.follow_task,
+    "show": _show,
+    "report": _report,
+    "diff": _diff,
+    "resume": partial(_again, failed=False),
+    "retry-failed": partial(_again, failed=True),
+}

@@ -95,10 +95,11 @@ def _lines(timeline: Timeline, clean: Callable[[str], str]) -> Iterator[str]:
     for step in timeline.steps:
         lane = f"  [{one_line(clean(timeline.lanes[step.lane]))}] " if step.lane else ""
         took = duration(step.took) if step.took else ""
-        yield f"{_offset(step.at):>10} {took:>8}  {lane}{_step_text(step, clean)}".rstrip()
+        yield f"{_offset(step.at):>10} {took:>8}  {lane}{describe_step(step, clean)}".rstrip()
 
 
-def _step_text(step: Step, clean: Callable[[str], str]) -> str:
+def describe_step(step: Step, clean: Callable[[str], str]) -> str:
+    """A step as a line, without secrets."""
     text = message_line(clean(step.text), _LONGEST)
     status = "" if step.status in ("success", "STOP") else one_line(step.status)
     name = one_line(clean(step.name))

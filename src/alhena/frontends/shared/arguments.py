@@ -16,7 +16,8 @@ from alhena.values import Limits
 
 EPILOG = """\
 commands:
-  alhena batch TASKS          run many tasks; status, resume, cancel, retry-failed, show, report
+  alhena batch TASKS          run many tasks; status, resume, pause, limits, cancel, retry-failed,
+                              show, tail, report, diff
   alhena tools list|call      list the tools; run one call through the policy
   alhena policy explain|test  explain the decision on a call; test the examples of rules
   alhena agents list|show     subagents; validate, new, auth

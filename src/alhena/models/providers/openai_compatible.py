@@ -43,7 +43,17 @@ DEFAULT_BASE_URL = "https://api.openai.com/v1"
 KEY_PAGE = "https://platform.openai.com/api-keys"
 
 _BYTES_PER_TOKEN = 4
-_OWN_HOSTS = ("openai.com", "openai.azure.com")
+_OWN_DOMAINS = ("openai.com", "openai.azure.com")
+_PUBLIC_DOMAINS = (
+    *_OWN_DOMAINS,
+    *("anthropic.com", "cerebras.ai", "cohere.ai", "cohere.com", "deepinfra.com"),
+    *("deepseek.com", "fireworks.ai", "github.ai", "githubcopilot.com", "googleapis.com"),
+    *("groq.com", "huggingface.co", "minimax.io", "mistral.ai", "moonshot.ai", "nvidia.com"),
+    *("ollama.com", "openrouter.ai", "perplexity.ai", "sambanova.ai", "together.ai"),
+    *("together.xyz", "x.ai", "z.ai", "aliyuncs.com", "ai.azure.com"),
+)
+"""Domains of public services, whose models have large windows: they are not asked for them, so that
+no session waits for that."""
 _ACCOUNT = {"OPENAI_ORG_ID": "openai-organization", "OPENAI_PROJECT_ID": "openai-project"}
 _LONGEST_KEY = 64
 _LEAST_OUTPUT = 16
@@ -138,6 +148,7 @@ class OpenAiCompatible(WithoutEmbeddings):
         access = {"authorization": f"Bearer {key}"} if key else {}
         self.endpoint = endpoint
         self._reduced: tuple[GenerateContentConfig, GenerateContentConfig] | None = None
+        self._windows: dict[str, int | None] = {}
         self._new_id = ids_for_calls()
         self._open_service = partial(
             HttpService,
@@ -215,20 +226,28 @@ class OpenAiCompatible(WithoutEmbeddings):
         return tuple(str(each["id"]) for each in found if each.get("id"))
 
     async def window(self, model: str) -> int | None:
-        """Tokens of a model's context window, as the server says; None if it does not. Raises
-        ModelError and WireError."""
+        """Tokens of a model's context window, as the server says when it is asked first; None if it
+        does not. Raises ModelError and WireError."""
         from alhena.models.providers.server_window import read_window, root_prefix
 
+        if model in self._windows:
+            return self._windows[model]
         root = self._open_service(replace(self.endpoint, prefix=root_prefix(self.endpoint)))
         try:
-            return await read_window(self._http, root, model)
+            found = self._windows[model] = await read_window(self._http, root, model)
+            return found
         finally:
             await root.aclose()
 
     @property
     def is_openai(self) -> bool:
         """True for OpenAI's own service, also as Azure runs it."""
-        return self.endpoint.host.endswith(_OWN_HOSTS)
+        return _is_within(self.endpoint.host, _OWN_DOMAINS)
+
+    @property
+    def tells_windows(self) -> bool:
+        """True for a server to be asked for the windows of its models: no public service."""
+        return not _is_within(self.endpoint.host, _PUBLIC_DOMAINS)
 
     async def aclose(self) -> None:
         """Closes the connections."""
@@ -388,6 +407,10 @@ def _ollama_url(environ: Mapping[str, str]) -> str:
         name = "127.0.0.1"
     usual = {"http": "80", "https": "443"}.get(scheme, str(_OLLAMA_PORT))
     return f"{scheme if separator else 'http'}://{name}:{port or usual}{slash}{path}"
+
+
+def _is_within(host: str, domains: tuple[str, ...]) -> bool:
+    return f".{host}".endswith(tuple(f".{domain}" for domain in domains))
 
 
 def _is_forced(model: str) -> bool:

@@ -216,6 +216,21 @@ class Fields:
         return values
 
 
+def content_pieces(fields: Fields, key: str, kind: str) -> list[Fields]:
+    """The pieces of a text or an array; a string, alone or in the array, is a text of type
+    `kind`."""
+    if isinstance(fields.value(key), str):
+        return [Fields({"type": kind, "text": fields.text(key)}, fields.place(key))]
+    items = enumerate(fields.array(key) or ())
+    return [
+        Fields(
+            {"type": kind, "text": item} if isinstance(item, str) else item,
+            f"{fields.place(key)}[{at}]",
+        )
+        for at, item in items
+    ]
+
+
 def strings(fields: Fields, key: str) -> tuple[str, ...] | None:
     """The strings in a field's array."""
     items = fields.array(key)

@@ -226,9 +226,9 @@ class LabelledCode(CodeBlock):
         info = token.info.strip()
         language = info.split(maxsplit=1)[0] if info else ""
         known = _is_language(language)
-        coloured = known and isinstance(markdown, Document) and markdown.colour
+        coloured = known and isinstance(markdown, RenderedDocument) and markdown.colour
         plain = not coloured or too_costly(token.content)
-        theme = markdown.code_colours if isinstance(markdown, Document) else CODE_THEMES[0]
+        theme = markdown.code_colours if isinstance(markdown, RenderedDocument) else CODE_THEMES[0]
         made = cls("text" if plain else language, cast("str", theme))
         made.label = info
         return made
@@ -317,7 +317,7 @@ class FoldedTable(TableElement):
             yield made
 
 
-class Document(Markdown):
+class RenderedDocument(Markdown):
     """Markdown for a scrollback. `implied` is what it says without its letters, known once it was
     drawn: the languages of its code, which colours tell, and addresses that are links' texts."""
 
@@ -476,7 +476,7 @@ def render_markdown(
         width=columns,
         legacy_windows=False,
     )
-    document = Document(text, colour=colour, light=light, code_colours=code_colours)
+    document = RenderedDocument(text, colour=colour, light=light, code_colours=code_colours)
     with console.capture() as capture:
         console.print(document)
     shown = capture.get()

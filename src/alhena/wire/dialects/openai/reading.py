@@ -14,6 +14,7 @@ from alhena.wire.dialects.conversation import ConversationBuilder, DialectReques
 from alhena.wire.dialects.fields import (
     DialectError,
     Fields,
+    content_pieces,
     describe_value,
     limit_of,
     old_arguments,
@@ -139,6 +140,10 @@ def read_tier(fields: Fields) -> ServiceTier | None:
 
 
 _SYSTEM = frozenset({"system", "developer"})
+_THOUGHTS = frozenset({"thinking", "reasoning", "reasoning_content", "redacted_thinking"})
+"""Types of an assistant's parts that are thoughts, in a field of the same name."""
+_REPEATED = frozenset({"tool_use", "tool_call", "function_call"})
+"""Types of an assistant's parts that repeat its `tool_calls`."""
 
 
 def read_request(body: object) -> DialectRequest:
@@ -225,10 +230,7 @@ def _texts(message: Fields) -> list[Part]:
 
 
 def _content(message: Fields) -> list[Fields]:
-    value = message.value("content")
-    if isinstance(value, str):
-        return [Fields({"type": "text", "text": value}, message.place("content"))]
-    return message.objects("content")
+    return content_pieces(message, "content", "text")
 
 
 def _text(part: Fields) -> list[Part]:
@@ -278,7 +280,7 @@ def _media(part: Fields) -> FunctionResponsePart:
 
 
 def _model_parts(names: ClientTools, message: Fields) -> Iterator[Part]:
-    thought = message.text("reasoning_content")
+    thought = word(message, "reasoning_content")
     if thought:
         yield Part(text=thought, thought=True)
     for part in _content(message):
@@ -287,6 +289,12 @@ def _model_parts(names: ClientTools, message: Fields) -> Iterator[Part]:
             refusal = part.text("refusal")
             if refusal:
                 yield Part(text=refusal)
+            continue
+        if kind in _THOUGHTS or kind in _REPEATED:
+            # Clients of several services leave such parts of other answers in the history.
+            thought = word(part, kind) if kind in _THOUGHTS else None
+            if thought:
+                yield Part(text=thought, thought=True)
             continue
         if kind != "text":
             raise unknown(part, "type", kind, "an assistant's parts are text and refusal")

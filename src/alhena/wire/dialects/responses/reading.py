@@ -7,6 +7,7 @@ from alhena.wire.content import USER, Content, FunctionCall, FunctionResponsePar
 from alhena.wire.dialects.conversation import ConversationBuilder, DialectRequest
 from alhena.wire.dialects.fields import (
     Fields,
+    content_pieces,
     limit_of,
     of_next_part,
     old_arguments,
@@ -34,7 +35,7 @@ from alhena.wire.dialects.tool_forms import (
     declare_tool,
     read_tool_choice,
 )
-from alhena.wire.json_values import as_array, as_object
+from alhena.wire.json_values import as_object
 from alhena.wire.request import (
     FunctionDeclaration,
     GenerateContentConfig,
@@ -213,7 +214,8 @@ def _read_thinking(fields: Fields) -> ThinkingConfig | None:
 
 class _Items:
     """Builds the contents from the input items. The items of one answer become one content;
-    `_signature` and `_reasoning` wait for the part that they precede."""
+    `_signature` and `_reasoning` wait for the part that they precede; `_dropped` are the ids of
+    calls that are left out, whose outputs are left out too."""
 
     def __init__(self, names: ClientTools) -> None:
         self._names = names
@@ -224,6 +226,7 @@ class _Items:
         self._place = ""
         self._signature: str | None = None
         self._reasoning: list[Item] = []
+        self._dropped: set[str] = set()
 
     def read(self, fields: Fields) -> tuple[Content | None, tuple[Content, ...]]:
         """The system instruction and the contents."""
@@ -252,15 +255,22 @@ class _Items:
             call = self._call(item, kind)
             self._answer(item, [call])
         elif kind in {"function_call_output", "custom_tool_call_output"}:
-            self._flush()
-            response, media = to_response(_pieces(item), failed=False)
-            call_id = item.required_text("call_id")
-            self._conversation.result(call_id, response, media, item.path)
-        elif kind not in _LEFT_OUT:
+            self._output(item)
+        elif kind in _LEFT_OUT:
+            self._dropped.add(word(item, "call_id") or "")
+        else:
             known = (
                 "there are message, reasoning, function_call, custom_tool_call and their outputs"
             )
             raise unknown(item, "type", kind, known)
+
+    def _output(self, item: Fields) -> None:
+        call_id = item.required_text("call_id")
+        if call_id in self._dropped:
+            return
+        self._flush()
+        response, media = to_response(_pieces(item), failed=False)
+        self._conversation.result(call_id, response, media, item.path)
 
     def _message(self, item: Fields) -> None:
         role = item.required_text("role")
@@ -353,10 +363,7 @@ def input_items(fields: Fields) -> list[Any]:
 
 def _content(item: Fields, key: str = "content") -> list[Fields]:
     """The pieces of a message or an output; a text is one piece."""
-    if as_array(item.value(key)) is None:
-        text = item.text(key)
-        return [Fields({"type": "input_text", "text": text or ""}, item.place(key))]
-    return item.objects(key)
+    return content_pieces(item, key, "input_text")
 
 
 def _texts_of(item: Fields) -> list[Part]:

@@ -1,7 +1,7 @@
 """The program that talks to the Ray cluster for `alhena batch`, in a process of its own: Ray ends
 its driver when it loses the cluster.
 
-`python -m alhena.batch.ray_driver DIRECTORY ADDRESS` takes `DriverOrder`s as JSON lines on standard
+`python -m alhena.batch.ray.driver DIRECTORY ADDRESS` takes `DriverOrder`s as JSON lines on standard
 input and writes `Report`s to standard output. ADDRESS "local" starts a cluster on this machine.
 """
 
@@ -18,7 +18,8 @@ from typing import Any, NoReturn
 import msgspec
 
 from alhena.batch.queue import Claim
-from alhena.batch.ray_nodes import (
+from alhena.batch.ray.connection import require_cluster
+from alhena.batch.ray.nodes import (
     Mailbox,
     RemoteAnswer,
     RemoteCall,
@@ -39,10 +40,11 @@ _TICK_S, _SOFT_S, _CLEAR_S = 0.01, 2.0, 5.0
 
 
 class DriverOrder(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Start the attempt of a `claim`; or pass `answers` on; or `stop` all, and clear the nodes if
-    the run is `over`."""
+    """Start the attempt of a `claim`; or pass `answers` on; or `cancel` the attempts known by these
+    tokens; or `stop` all, and clear the nodes if the run is `over`."""
 
     claim: Claim | None = None
+    cancel: tuple[int, ...] = ()
     answers: tuple[RemoteAnswer, ...] = ()
     stop: bool = False
     over: bool = False
@@ -112,6 +114,9 @@ class Driver:
         if order.stop and not self._stopped:
             self._stopped = time.monotonic()
             for ref in self._running:
+                self._ray.cancel(ref)
+        for ref, running in self._running.items():
+            if running.token in order.cancel:
                 self._ray.cancel(ref)
         claim = order.claim
         if claim is not None and not self._stopped:
@@ -183,6 +188,8 @@ def _connect(store: Store, address: str, scratch: str) -> Any:
         os.environ.update(RAY_AUTH_TOKEN=secrets.token_hex(32))
         own = {"include_dashboard": False, "_temp_dir": scratch}
     ray = load_ray()
+    if address != "local":
+        require_cluster(ray, address)
     with usable(store.place):
         name = f"alhena-{read_run_id(store)}-{secrets.token_hex(4)}"
     ray.init(address, namespace=name, log_to_driver=False, logging_level="error", **own)

@@ -18,24 +18,27 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from alhena.tools.value_types.json_form import (
+    JSON_TYPES,
+    JsonForm,
+    Schema,
+    at_path,
+    below,
+    describe_value,
+    inline_references,
+)
+
 SUPPORTED = (
     "use str, int, float, bool, list, dict, Optional, Union, Literal, Enum, TypedDict, Path, a "
     "dataclass, a msgspec.Struct or a pydantic model"
 )
-Schema = dict[str, Any]
-Read = Callable[[Any, str], Any]
-"""Reads a value from JSON at a path such as `orders[2].amount`. Raises ValueError."""
-
-_JSON_TYPES: dict[type[object], str] = {
-    str: "string",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    type(None): "null",
-    list: "array",
-    dict: "object",
-}
 _PLAIN: tuple[Any, ...] = (str, int, float, bool, None, type(None), bytes, bytearray)
+_USUAL: Mapping[tuple[str, str], Schema] = {
+    ("datetime", "datetime"): {"type": "string", "format": "date-time"},
+    ("datetime", "time"): {"type": "string", "format": "time"},
+    ("decimal", "Decimal"): {"anyOf": [{"type": "number"}, {"type": "string"}]},
+}
+"""Schemas of classes that are read in more forms than msgspec knows."""
 _NUMBERS = {bool: 0, int: 1, float: 2}
 """The order in which a union tries these: an integer is no float, though it would do as one."""
 _LISTS: Mapping[Any, Callable[[list[Any]], Any]] = {
@@ -45,14 +48,6 @@ _LISTS: Mapping[Any, Callable[[list[Any]], Any]] = {
 }
 _MAPPINGS = (dict, Mapping)
 _MODIFIERS = ("NotRequired", "Required", "ReadOnly")
-
-
-class JsonForm(typing.NamedTuple):
-    """A type as JSON. `fields`: the names of an object's fields, None for anything else."""
-
-    schema: Schema
-    read: Read
-    fields: frozenset[str] | None = None
 
 
 _known: dict[Any, JsonForm] = {}
@@ -96,14 +91,23 @@ def _json(value: Any) -> Any:
     if isinstance(value, PurePath):
         return str(value)
     if _is_model(type(value)):
-        return value.model_dump(mode="json")
+        from alhena.tools.value_types.constraints import pydantic_to_json
+
+        return pydantic_to_json(value)
     raise TypeError(f"a {type(value).__name__} has no form as JSON")
 
 
 def _is_model(kind: Any) -> bool:
-    """True for a model of pydantic, which the program has imported then."""
-    pydantic = sys.modules.get("pydantic")
-    return pydantic is not None and isinstance(kind, type) and issubclass(kind, pydantic.BaseModel)
+    """True for a class of pydantic, which the program has imported then: a model, a dataclass, or
+    a type that says how it is read."""
+    return (
+        "pydantic" in sys.modules
+        and isinstance(kind, type)
+        and (
+            hasattr(kind, "__get_pydantic_core_schema__")
+            or "__pydantic_core_schema__" in vars(kind)
+        )
+    )
 
 
 def _as_it_is(data: Any, _path: str) -> Any:
@@ -111,12 +115,14 @@ def _as_it_is(data: Any, _path: str) -> Any:
 
 
 class Types:
-    """Reads types into forms. `definitions`: the schemas of classes that contain themselves."""
+    """Reads types into forms. `definitions`: the schemas of classes that contain themselves.
+    `loose`: a type takes more than its schema says, as one with a BeforeValidator does."""
 
     def __init__(self) -> None:
         self.definitions: dict[str, Schema] = {}
         self._open: dict[Any, list[JsonForm]] = {}
         self._recursive: set[Any] = set()
+        self.loose = False
 
     def form(self, kind: Any) -> JsonForm:
         """The form of a type. Raises TypeError for a type without one."""
@@ -124,6 +130,9 @@ class Types:
             return JsonForm({}, _as_it_is)
         if kind in _PLAIN:
             return _msgspec_form(kind)
+        usual = _USUAL.get((getattr(kind, "__module__", ""), getattr(kind, "__name__", "")))
+        if usual is not None:
+            return _usual_form(kind, usual)
         if hasattr(kind, "__metadata__"):
             return self._annotated_form(kind)
         for alias in ("__value__", "__supertype__"):  # type X = …, NewType
@@ -152,15 +161,24 @@ class Types:
         return None
 
     def _annotated_form(self, kind: Any) -> JsonForm:
-        inner, extra = kind.__origin__, kind.__metadata__
-        text = next((item for item in extra if isinstance(item, str)), None)
-        form = self.form(inner)
-        metas = tuple(item for item in extra if isinstance(item, msgspec.Meta))
-        if metas:
-            form = _limit_form(form, inner, metas)
-        if text:
-            form = form._replace(schema=form.schema | {"description": text})
-        return form
+        inner, metadata = kind.__origin__, kind.__metadata__
+        if len(metadata) == 1 and isinstance(metadata[0], str):
+            form = self.form(inner)
+            return form._replace(schema=form.schema | {"description": metadata[0]})
+        from alhena.tools.value_types.constraints import constrain, pydantic_form, read_annotations
+
+        found = read_annotations(metadata)
+        if found.whole:
+            self.loose = True
+            form = pydantic_form(kind, self.definitions)
+        else:
+            form = self.form(inner)
+            if found.metas:
+                form = _limit_form(form, inner, tuple(found.metas))
+            if found.constraints or found.after:
+                form = constrain(form, inner, metadata, found)
+        text = {"description": found.text} if found.text else {}
+        return form._replace(schema=form.schema | found.extra | text)
 
     def _list(self, make: Callable[[list[Any]], Any], item: Any) -> JsonForm:
         inner = self.form(item)
@@ -176,7 +194,7 @@ class Types:
             try:
                 return cast("object", make(values))
             except TypeError:
-                raise ValueError(_at(path, "its items cannot be in a set")) from None
+                raise ValueError(at_path(path, "its items cannot be in a set")) from None
 
         return JsonForm(schema, read)
 
@@ -191,7 +209,7 @@ class Types:
         def read(data: Any, path: str) -> Any:
             found = _require_type(list, data, path)
             if len(found) != len(forms):
-                raise ValueError(_at(path, f"expected {len(forms)} items, got {len(found)}"))
+                raise ValueError(at_path(path, f"expected {len(forms)} items, got {len(found)}"))
             pairs = enumerate(zip(forms, found, strict=True))
             return tuple(form.read(each, f"{path}[{index}]") for index, (form, each) in pairs)
 
@@ -211,7 +229,7 @@ class Types:
         def read(data: Any, path: str) -> Any:
             items = _require_type(dict, data, path).items()
             return {
-                _key(key, keys, name, path): inner.read(each, _below(path, name))
+                _key(key, keys, name, path): inner.read(each, below(path, name))
                 for name, each in items
             }
 
@@ -244,7 +262,9 @@ class Types:
         if issubclass(kind, PurePath):
             return _path_form(kind)
         if _is_model(kind):
-            return _pydantic_form(kind, self.definitions)
+            from alhena.tools.value_types.constraints import pydantic_form
+
+            return pydantic_form(kind, self.definitions)
         reference = {"$ref": f"#/$defs/{kind.__name__}"}
         if kind in self._open:
             made = self._open[kind]
@@ -266,27 +286,14 @@ class Types:
         if typing.is_typeddict(kind):
             required: frozenset[str] = kind.__required_keys__
             hints = _hints(kind).items()
-            return self._object(kind, {name: (hint, name in required) for name, hint in hints})
+            return self._object(
+                kind, [Field(name, hint, required=name in required) for name, hint in hints]
+            )
         names: tuple[str, ...] | None = getattr(kind, "_fields", None)
         if names is not None and tuple in kind.__mro__:
             return self._named_tuple(kind, names)
         if hasattr(kind, "__dataclass_fields__"):
-            import dataclasses
-
-            hints = _hints(kind)
-            fields = [field for field in dataclasses.fields(kind) if field.init]
-            missing = dataclasses.MISSING
-            return self._object(
-                kind,
-                {
-                    field.name: (
-                        hints[field.name],
-                        field.default is missing and field.default_factory is missing,
-                    )
-                    for field in fields
-                },
-                {field.name: field.default for field in fields if field.default is not missing},
-            )
+            return self._dataclass(kind)
         if issubclass(kind, msgspec.Struct) and not kind.__struct_config__.array_like:
             return self._struct(kind)
         return _msgspec_form(kind)
@@ -300,41 +307,72 @@ class Types:
 
         return inner._replace(read=read)
 
-    def _struct(self, kind: type[msgspec.Struct]) -> JsonForm:
-        fields = msgspec.structs.fields(kind)
-        config = kind.__struct_config__
-        form = self._object(
+    def _dataclass(self, kind: Any) -> JsonForm:
+        import dataclasses
+
+        hints, missing = _hints(kind), dataclasses.MISSING
+        return self._object(
             kind,
-            {field.encode_name: (field.type, field.required) for field in fields},
-            {
-                field.encode_name: field.default
-                for field in fields
-                if field.default is not msgspec.NODEFAULT
-            },
+            [
+                Field(
+                    field.name,
+                    hints[field.name],
+                    required=field.default is missing and field.default_factory is missing,
+                    default=None if field.default is missing else field.default,
+                )
+                for field in dataclasses.fields(kind)
+                if field.init
+            ],
         )
+
+    def _struct(self, kind: type[msgspec.Struct]) -> JsonForm:
+        config = kind.__struct_config__
+        absent = msgspec.NODEFAULT
+        fields = [
+            Field(
+                field.encode_name,
+                field.type,
+                required=field.required,
+                default=None if field.default is absent else field.default,
+                attribute=field.name,
+            )
+            for field in msgspec.structs.fields(kind)
+        ]
+        form = self._object(kind, fields)
+        tag: Schema = {}
         if config.tag is not None:
             tag = {str(config.tag_field): {"enum": [config.tag], "type": _type_of(config.tag)}}
             form.schema["properties"] = tag | form.schema["properties"]
             form.schema["required"] = [*tag, *form.schema.get("required", ())]
-            form = form._replace(fields=(form.fields or frozenset()) | tag.keys())
+        known = (form.fields or frozenset()) | tag.keys()
         if config.forbid_unknown_fields:
             form.schema["additionalProperties"] = False
-        read = _msgspec_form(kind, describe=False).read
-        return form._replace(read=read)
 
-    def _object(
-        self,
-        kind: type[Any],
-        fields: Mapping[str, tuple[Any, bool]],
-        defaults: Mapping[str, Any] = types.MappingProxyType({}),
-    ) -> JsonForm:
-        """The form of a class with named fields: their types, and whether they are required."""
-        forms = {name: self.form(hint) for name, (hint, _required) in fields.items()}
+        def read(data: Any, path: str) -> Any:
+            found: dict[str, Any] = _require_type(dict, data, path)
+            for name in tag:
+                if found.get(name) != config.tag:
+                    given = describe_value(found.get(name))
+                    raise ValueError(
+                        at_path(below(path, name), f"expected {config.tag!r}, got {given}")
+                    )
+            unknown = next((name for name in found if name not in known), None)
+            if config.forbid_unknown_fields and unknown is not None:
+                raise ValueError(at_path(path, f"there is no field {unknown!r:.60}"))
+            return form.read(data, path)
+
+        return form._replace(read=read, fields=known)
+
+    def _object(self, kind: type[Any], fields: "list[Field]") -> JsonForm:
+        """The form of a class with named fields."""
+        fields = [field.resolve_default() for field in fields]
+        forms = {field.name: self.form(field.hint) for field in fields}
+        attributes = {field.name: field.attribute or field.name for field in fields}
+        supplied = {field.attribute or field.name: field.supply for field in fields if field.supply}
         properties = {
-            name: form.schema | (default_of(defaults[name]) if name in defaults else {})
-            for name, form in forms.items()
+            field.name: forms[field.name].schema | default_of(field.default) for field in fields
         }
-        required = [name for name, (_hint, needed) in fields.items() if needed]
+        required = [field.name for field in fields if field.required]
         schema: Schema = {"type": "object", "properties": properties}
         if required:
             schema["required"] = required
@@ -346,18 +384,46 @@ class Types:
             found = _require_type(dict, data, path)
             for name in required:
                 if name not in found:
-                    raise ValueError(_at(path, f"required field {name!r} is missing"))
+                    raise ValueError(at_path(path, f"required field {name!r} is missing"))
             values = {
-                name: forms[name].read(each, _below(path, name))
+                attributes[name]: forms[name].read(each, below(path, name))
                 for name, each in found.items()
                 if name in forms
             }
+            for name, supply in supplied.items():
+                if name not in values:
+                    values[name] = supply()
             try:
                 return kind(**values)
             except (ValueError, TypeError) as error:  # from __post_init__
-                raise ValueError(_at(path, str(error))) from error
+                raise ValueError(at_path(path, str(error))) from error
 
         return JsonForm(schema, read, frozenset(forms))
+
+
+class Field(typing.NamedTuple):
+    """A field of a class. `attribute`: its name in Python, where that differs; `supply` makes its
+    default where the class itself would not."""
+
+    name: str
+    hint: Any
+    required: bool
+    default: Any = None
+    attribute: str = ""
+    supply: Callable[[], Any] | None = None
+
+    def resolve_default(self) -> "Field":
+        """The field with the constraints and the default of a `pydantic.Field` as its default."""
+        given = self.default
+        if given is None or "pydantic" not in sys.modules:
+            return self
+        from alhena.tools.value_types.constraints import field_default, is_field
+
+        if not is_field(given):
+            return self
+        supply, shown = field_default(given)
+        hint = typing.Annotated[self.hint, given]
+        return self._replace(hint=hint, required=supply is None, default=shown, supply=supply)
 
 
 def default_of(value: object) -> Schema:
@@ -400,13 +466,13 @@ def _choices(values: tuple[Any, ...], make: Callable[[Any], Any] | None = None) 
             if value == data and isinstance(data, bool) == isinstance(value, bool):
                 return value if make is None else make(value)
         shown = ", ".join(repr(value) for value in values)
-        raise ValueError(_at(path, f"expected one of {shown}, got {_describe_value(data)}"))
+        raise ValueError(at_path(path, f"expected one of {shown}, got {describe_value(data)}"))
 
     return JsonForm(schemas[0] if len(schemas) == 1 else {"anyOf": schemas}, read)
 
 
 def _type_of(value: object) -> str:
-    name = _JSON_TYPES.get(type(value))
+    name = JSON_TYPES.get(type(value))
     if name is None:
         raise TypeError(f"a choice cannot be a {type(value).__name__}")
     return name
@@ -424,6 +490,22 @@ def _msgspec_form(kind: Any, *, describe: bool = True) -> JsonForm:
             return msgspec.convert(data, kind, dec_hook=_value)
         except msgspec.ValidationError as error:
             raise ValueError(_plain(str(error), path)) from error
+
+    return JsonForm(schema, read)
+
+
+def _usual_form(kind: Any, schema: Schema) -> JsonForm:
+    read_text = getattr(kind, "fromisoformat", kind)
+    exact = _msgspec_form(kind, describe=False).read
+
+    def read(data: Any, path: str) -> Any:
+        try:
+            return exact(data, path)
+        except ValueError:
+            if isinstance(data, str) and len(data) > 1:
+                with suppress(ValueError):
+                    return read_text(data)
+            raise
 
     return JsonForm(schema, read)
 
@@ -450,59 +532,6 @@ def _path_form(kind: Callable[[str], Any]) -> JsonForm:
     return JsonForm({"type": "string", "description": "A path."}, read)
 
 
-def _pydantic_form(kind: Any, definitions: dict[str, Schema]) -> JsonForm:
-    whole: Schema = kind.model_json_schema()
-    named = whole.pop("$defs", {})
-    try:
-        schema = inline_references(whole, named)
-    except RecursionError:
-        schema = whole
-        definitions |= named
-
-    def read(data: Any, path: str) -> Any:
-        try:
-            return kind.model_validate(data)
-        except ValueError as error:
-            found: Any = error
-            problems = [
-                _at("".join([path, *map(_step, each["loc"])]).removeprefix("."), each["msg"])
-                for each in found.errors()
-            ]
-            raise ValueError("; ".join(problems)) from error
-
-    return JsonForm(schema, read, frozenset(whole.get("properties", ())))
-
-
-def inline_references(node: Any, definitions: Mapping[str, Any], depth: int = 0) -> Schema:
-    """Replaces references in a schema by their targets, and drops generated titles. Raises
-    RecursionError for a schema that contains itself."""
-    if depth > _DEEP:
-        raise RecursionError
-    reference = node.get("$ref")
-    if isinstance(reference, str):
-        target = inline_references(
-            definitions[reference.rpartition("/")[2]], definitions, depth + 1
-        )
-        return target | {key: value for key, value in node.items() if key != "$ref"}
-    made: Schema = {}
-    for key, value in node.items():
-        if key == "properties":
-            made[key] = {
-                name: inline_references(child, definitions, depth + 1)
-                for name, child in value.items()
-            }
-        elif key in {"items", "additionalProperties"} and isinstance(value, dict):
-            made[key] = inline_references(value, definitions, depth + 1)
-        elif key in {"anyOf", "oneOf", "allOf", "prefixItems"}:
-            made[key] = [inline_references(child, definitions, depth + 1) for child in value]
-        elif key not in {"title", "discriminator"}:
-            made[key] = value
-    return made
-
-
-_DEEP = 60
-
-
 def _hook(kind: Any) -> Schema:
     if _has_hook(kind):
         return dict(form_of(kind).schema)
@@ -524,43 +553,22 @@ def _key(kind: Any, keys: JsonForm, name: str, path: str) -> Any:
         try:
             return kind(name)
         except ValueError:
-            what = f"the key {name!r} is no {_JSON_TYPES[kind]}"
-            raise ValueError(_at(path, what)) from None
-    return keys.read(name, _below(path, name))
+            what = f"the key {name!r} is no {JSON_TYPES[kind]}"
+            raise ValueError(at_path(path, what)) from None
+    return keys.read(name, below(path, name))
 
 
 def _require_type(kind: type[Any], data: Any, path: str) -> Any:
     if not isinstance(data, kind):
-        what = f"expected {_JSON_TYPES[kind]}, got {_describe_value(data)}"
-        raise ValueError(_at(path, what))  # noqa: TRY004  the value is wrong, not the program
+        what = f"expected {JSON_TYPES[kind]}, got {describe_value(data)}"
+        raise ValueError(at_path(path, what))  # noqa: TRY004  the value is wrong, not the program
     return data
-
-
-def _describe_value(data: object) -> str:
-    """A short value as it is, for others their JSON type."""
-    if isinstance(data, bool):
-        return str(data).lower()
-    if isinstance(data, str | int | float):
-        return f"{data!r:.60}"
-    return _JSON_TYPES.get(type(data), type(data).__name__)
 
 
 def _plain(message: str, path: str) -> str:
     """msgspec's message: "Expected `int`, got `str` - at `$.a[0]`"."""
     what, _, where = message.partition(" - at `$")
-    for kind, name in _JSON_TYPES.items():
+    for kind, name in JSON_TYPES.items():
         what = what.replace(f"`{kind.__name__}`", name).replace(f"`{name}`", name)
     what = what[:1].lower() + what[1:].replace("`", "'")
-    return _at(f"{path}{where.rstrip('`')}".removeprefix("."), what)
-
-
-def _below(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
-
-
-def _step(key: str | int) -> str:
-    return f"[{key}]" if isinstance(key, int) else f".{key}"
-
-
-def _at(path: str, message: str) -> str:
-    return f"{path}: {message}" if path else message
+    return at_path(f"{path}{where.rstrip('`')}".removeprefix("."), what)

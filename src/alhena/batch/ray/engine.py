@@ -8,24 +8,25 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import IO, Any
 
 import msgspec
 
-from alhena.batch.engine import RunConfig
+from alhena.batch.engine import LiveLimits, RunConfig
 from alhena.batch.errors import ClusterLostError, SharedLimitError
 from alhena.batch.limits import Limiter
 from alhena.batch.local import TICK_S, engine_error
 from alhena.batch.overview import usage_of_task
 from alhena.batch.queue import Claim, EndedTask
-from alhena.batch.ray_driver import AttemptReport, DriverOrder
-from alhena.batch.ray_nodes import RemoteAnswer, RemoteCall, load_ray
+from alhena.batch.ray.driver import AttemptReport, DriverOrder
+from alhena.batch.ray.nodes import RemoteAnswer, RemoteCall, load_ray
 from alhena.batch.stored_queue import StoredQueue
 from alhena.batch.worker import limiter_of
-from alhena.errors import AlhenaError
+from alhena.errors import AlhenaError, ConfigError
 from alhena.system.environment import shield_memory
 from alhena.system.own_programs import python_command
 from alhena.wire.response import UsageMetadata
@@ -96,6 +97,7 @@ class RayEngine:
         self.place = queue_.place
         self._queue = queue_
         self._config = config
+        self._shared = LiveLimits(queue_, config.shared)
         self._desk = AttemptCalls(queue_, limiter_of(queue_, config), config.lease)
         self._reported = asyncio.Event()
         self._driver: subprocess.Popen[bytes] | None = None
@@ -103,6 +105,7 @@ class RayEngine:
         self._running: dict[int, Claim] = {}
         self._stopping = False
         self._heard = 0.0
+        self._connected = False
 
     def resume(self) -> None:
         """Connects to the cluster; attempts of an earlier process end with their leases. Raises
@@ -111,7 +114,7 @@ class RayEngine:
         self._queue.take_over(self._config.lease)
         descriptor, self._log = tempfile.mkstemp(prefix="alhena-ray-", suffix=".log")
         shield_memory()
-        module, address = "alhena.batch.ray_driver", self._config.address or "local"
+        module, address = "alhena.batch.ray.driver", self._config.address or "local"
         command = python_command(module, str(self.place), address)
         with open(descriptor, "wb") as log:
             self._driver = subprocess.Popen(
@@ -157,6 +160,10 @@ class RayEngine:
         if running:
             self._order(DriverOrder(stop=True))
 
+    def end_attempts(self, tokens: Sequence[int]) -> None:
+        """Ends what runs under tokens that hold no task any more, at once."""
+        self._order(DriverOrder(cancel=tuple(tokens)))
+
     def _listen(self, stdout: IO[bytes], loop: asyncio.AbstractEventLoop) -> None:
         decode = msgspec.json.Decoder(AttemptReport).decode
         with open(stdout.fileno(), "rb", closefd=False) as lines, stdout:
@@ -179,7 +186,8 @@ class RayEngine:
 
     def _fill(self) -> None:
         """Starts what there is room for."""
-        room = self._config.shared.concurrency
+        shared = self._shared()
+        room = 0 if shared.paused else shared.concurrency
         while not self._stopping and len(self._running) < room:
             claims = self._queue.claim("", room - len(self._running), room, _ENDLESS_S)
             if not claims:
@@ -195,6 +203,7 @@ class RayEngine:
             self._heard = time.monotonic()
             if report.fatal is not None:
                 raise engine_error(*report.fatal)
+            self._connected = True
             if report.calls:
                 self._order(DriverOrder(answers=tuple(self._desk.answer(report.calls))))
                 self._stopping |= self._queue.fact("limit") is not None
@@ -202,13 +211,23 @@ class RayEngine:
                 self._queue.end_attempt(self._running.pop(report.token), report.how)
 
     def _require_cluster(self) -> None:
-        """Raises ClusterLostError."""
+        """Raises ClusterLostError, or ConfigError where there never was a cluster."""
         dead = self._driver is None or self._driver.poll() is not None
+        if dead and self._reports.empty() and not self._connected:
+            raise ConfigError(
+                f"Ray cannot be used: {self._last_words()}.",
+                remedy=f"See {self._log}. Then: alhena batch resume {self.place}",
+            )
         if (dead and self._reports.empty()) or time.monotonic() - self._heard > SILENCE_S:
             raise ClusterLostError(
                 f"the Ray cluster is lost; its driver's log is {self._log}.",
                 remedy=f"Resume with: alhena batch resume {self.place}",
             )
+
+    def _last_words(self) -> str:
+        """The last line of the driver's log."""
+        lines = Path(self._log).read_text(encoding="utf-8", errors="replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "it has ended")
 
     async def _end(self) -> None:
         """Ends what runs, and waits for it: attempts give their tasks back."""

@@ -357,6 +357,6 @@ async def _run(remote: RemoteRun, claim: Claim) -> None:
     queue = SingleTaskQueue(remote, claim, folder, trees=trees)
     worker = ClusterWorker(queue, config, "node", queue, queue.usage)
     worker.store = store
-    await worker.work(1)
+    await worker.work(lambda: config.shared)
     if queue.finished:
         shutil.rmtree(task_folder(folder, task), ignore_errors=True)

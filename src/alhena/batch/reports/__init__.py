@@ -1,0 +1,1 @@
+"""Reports of runs: their numbers, pages, comparisons, and the journals behind them."""

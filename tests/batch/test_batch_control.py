@@ -1,0 +1,176 @@
+"""`alhena batch` told early what is wrong, and reached while it runs by commands of other processes."""
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alhena.batch.control import FOLDER
+from tests.batch.answering import (
+    AnsweringServer,
+    echo,
+    ended,
+    results,
+    started,
+    write_tasks,
+)
+from tests.support.command import ALHENA, alhena, keyed
+from tests.support.patience import PATIENCE_S
+
+RUN = "r.jsonl.run"
+
+
+def status() -> dict[str, Any]:
+    return json.loads(alhena("batch", "status", RUN).out)
+
+
+@pytest.mark.requirement("RUN-01")
+def test_everything_that_would_fail_is_told_before_anything_starts(project: Path):
+    tasks: list[dict[str, Any]] = [
+        {"prompt": "x", "limits": {"cots": 0.01, "turns": "many"}, "cwd": "nowhere"},
+        {"prompt": "x", "output_schema": {"type": "objekt"}, "model": "foo:bar"},
+        {"prompt": "x", "repo": ".", "env": {"A=B": "x"}},
+        {"promt": "x", "model": "openai:"},
+        {"prompt": "x", "output_schema": {"type": "object"}, "limits": {"cost": 1}},
+    ]
+    (project / "tasks.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in tasks))
+    with AnsweringServer(echo) as server:
+        ran = alhena("batch", "tasks.jsonl", "--out", "r.jsonl", **keyed(server))
+    assert ran.code == 42
+    told = [line.split(": ") for line in ran.err.splitlines()[:-1]]
+    assert [(place.removeprefix("tasks.jsonl:"), field) for place, field, *_ in told] == [
+        *(("1", "limits.cots"), ("1", "limits.turns"), ("1", "cwd")),
+        *(("2", "model"), ("2", "output_schema")),
+        *(("3", "repo"), ("3", "env")),
+        *(("4", "promt"), ("4", "prompt"), ("4", "model")),
+    ]
+    assert "did you mean cost?" in ran.err
+    assert server.asked == []
+    assert not list(project.glob("r.*"))
+
+
+def test_what_no_task_could_do_without_is_missed_before_a_run_directory_is_made(project: Path):
+    write_tasks(project / "tasks.jsonl", 2)
+    command = ("batch", "tasks.jsonl", "--out", "r.jsonl")
+    with AnsweringServer(echo) as server:
+        for options, code, word in (
+            (("-m", "foo:bar"), 42, "foo"),
+            (("--policy", "nope.toml"), 52, "nope.toml"),
+            (("-m", "anthropic:claude-x"), 41, "ANTHROPIC_API_KEY"),
+        ):
+            ran = alhena(*command, *options, **keyed(server))
+            assert (ran.code, word in ran.err) == (code, True), ran.err
+        assert server.asked == []
+    assert not list(project.glob("r.*"))
+
+
+def test_a_dry_run_estimates_and_starts_nothing(project: Path):
+    tasks = [
+        {"id": "short", "prompt": "x", "model": "gemini-2.5-pro", "limits": {"cost": 0.5}},
+        {"id": "long", "prompt": "word " * 8000, "model": "gemini-2.5-pro"},
+    ]
+    (project / "tasks.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in tasks))
+    options = ("--out", "r.jsonl", "--dry-run", "--max-cost", "2")
+    with AnsweringServer(echo) as server:
+        ran = alhena("batch", "tasks.jsonl", *options, **keyed(server))
+        assert server.asked == []
+    assert ran.code == 0, ran.err
+    short, long = ran.out.splitlines()[:2]
+    counted = [int(line.split()[1].replace(",", "")) for line in (short, long)]
+    assert 9_900 < counted[1] - counted[0] < 10_100, "the prompts differ by 40,000 characters"
+    assert counted[0] > 1_000, "instructions and tools are counted"
+    costs = [float(line.split()[3].lstrip("$")) for line in (short, long)]
+    assert costs[1] == pytest.approx(counted[1] * 1.25e-6, rel=0.1)  # dollars a token
+    assert "2 with gemini-2.5-pro" in ran.out
+    assert "stop the run at $2.50" in ran.out
+    assert not list(project.glob("r.*"))
+
+
+@pytest.mark.requirement("RUN-02")
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_run_is_paused_changed_cancelled_in_part_and_resumed_by_other_processes(
+    project: Path, workers: str
+):
+    write_tasks(project / "tasks.jsonl", 9)
+    with AnsweringServer(echo, held_from=3) as server:
+        options = ("--out", "r.jsonl", "--concurrency", "2", "--workers", workers)
+        process = started(server, "tasks.jsonl", *options)
+        assert server.reached(4, process)
+        asked = len(server.asked)
+        running = server.asked[-1].replace("task ", "t")
+        assert alhena("batch", "resume", RUN, **keyed(server)).code == 42, "it is not paused"
+        assert alhena("batch", "pause", RUN).code == 0
+        assert alhena("batch", "cancel", RUN, running, "t8", "t8").out == "Cancelled 2 tasks.\n"
+        assert alhena("batch", "cancel", RUN, "t99").code == 2
+        limits = alhena("batch", "limits", RUN, "--concurrency", "1", "--total-cost", "5").out
+        assert limits.split()[:2] == ["concurrency", "1"]
+        watch = subprocess.Popen(
+            [ALHENA, "batch", "status", RUN, "--watch"], stdout=subprocess.PIPE, text=True
+        )
+        tail = subprocess.Popen(
+            [ALHENA, "batch", "tail", RUN, "t7"], stdout=subprocess.PIPE, text=True
+        )
+        assert watch.stdout is not None
+        lines = [json.loads(watch.stdout.readline())]
+        server.go_on.set()
+        while (found := status())["running"]:
+            assert process.poll() is None
+        assert found["waiting"] == 9 - asked - 1
+        assert (found["paused"], found["cancelled"], found["process"]) == (True, 2, process.pid)
+        assert len(server.asked) == asked, "a paused run starts nothing"
+        again = alhena("batch", "resume", RUN)
+        assert (again.code, "continues" in again.out) == (0, True), again.err
+        code, _ = ended(process)
+    assert code == 1
+    found = {each["id"]: each for each in results(project / "r.jsonl")}
+    assert len(found) == 9
+    cancelled = [name for name, each in found.items() if each["status"] == "cancelled"]
+    assert cancelled == [running, "t8"]
+    assert found[running]["attempts"] == 1
+    lines += [json.loads(line) for line in watch.communicate(timeout=PATIENCE_S)[0].splitlines()]
+    assert lines[0]["paused"]
+    assert (lines[-1]["done"], lines[-1]["waiting"]) == (7, 0)
+    steps = tail.communicate(timeout=PATIENCE_S)[0].splitlines()
+    assert steps[:2] == ["attempt 1", "prompt · task 7"]
+    assert "answer to task 7" in steps[2]
+    assert (steps[-1], tail.returncode) == ("done", 0)
+    assert not list((project / RUN / FOLDER).iterdir())
+    assert alhena("batch", "tail", RUN, running).out == "cancelled\n"
+
+
+@pytest.mark.requirement("RUN-02")
+def test_a_run_that_no_process_carries_out_is_changed_on_the_spot(project: Path):
+    write_tasks(project / "tasks.jsonl", 4)
+    with AnsweringServer(echo, held_from=2) as server:
+        process = started(server, "tasks.jsonl", "--out", "r.jsonl", "--concurrency", "1")
+        assert server.reached(2, process)
+        process.send_signal(signal.SIGTERM)
+        assert ended(process)[0] == 130
+        paused = alhena("batch", "pause", RUN)
+        assert (paused.code, "no process" in paused.err) == (42, True)
+        assert alhena("batch", "cancel", RUN, "t2").code == 0
+        assert alhena("batch", "limits", RUN, "--rpm", "1000", "--tpm", "none").code == 0
+        found = status()
+        assert (found["cancelled"], found["limits"]["rpm"], found["process"]) == (1, 1000, None)
+        server.go_on.set()
+        assert alhena("batch", "resume", RUN, **keyed(server)).code == 1
+    states = {each["id"]: each["status"] for each in results(project / "r.jsonl")}
+    assert states == {"t0": "done", "t1": "done", "t2": "cancelled", "t3": "done"}
+
+
+def test_an_order_that_cannot_be_read_is_refused_and_the_run_continues(project: Path):
+    write_tasks(project / "tasks.jsonl", 3)
+    with AnsweringServer(echo, held_from=2) as server:
+        process = started(server, "tasks.jsonl", "--out", "r.jsonl", "--concurrency", "1")
+        assert server.reached(2, process)
+        folder = project / RUN / FOLDER
+        folder.mkdir(exist_ok=True)
+        (folder / "00000000000000000001").write_text('{"limits": {"rpm": -1}}')
+        assert alhena("batch", "limits", RUN, "--rpm", "500").code == 0
+        assert status()["limits"]["rpm"] == 500
+        server.go_on.set()
+        assert ended(process)[0] == 0
+    assert [path.name for path in (project / RUN / "refused").iterdir()] == ["0" * 19 + "1"]

@@ -1,0 +1,262 @@
+"""Functions of a program that raise: seen in the log, in the result, in spans, by on_tool_error."""
+
+import inspect
+import logging
+import pickle
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+
+import alhena
+from alhena import (
+    Agent,
+    AlhenaError,
+    ConfigError,
+    FailedCall,
+    LimitError,
+    Limits,
+    OutputError,
+    Rule,
+    StdioServer,
+    Subagent,
+    ToolError,
+    call_tool,
+    otel,
+    tool,
+)
+from alhena.errors import ProgramError
+from alhena.testing import Call, TestModel
+
+pytestmark = pytest.mark.requirement("LIB-12")
+
+
+def fetch(number: int) -> str:
+    """Fetches an order."""
+    raise KeyError(f"no order {number}")
+
+
+def find(number: int) -> str:
+    """Finds an order."""
+    raise ToolError(f"There is no order {number}. Ask for its number.")
+
+
+@tool(confirm=lambda args: 1 // args["number"] > 5)
+def pay(number: int) -> str:
+    """Pays an order."""
+    return "paid"
+
+
+def agent(model: TestModel, **given: Any) -> Agent[Any]:
+    return Agent(model, **{"isolated": True, "builtin_tools": ()} | given)
+
+
+def answers(model: TestModel) -> list[dict[str, Any]]:
+    """The responses to the calls of the first turn."""
+    parts = [part for each in model.requests[1]["contents"] for part in each["parts"]]
+    return [each["functionResponse"]["response"] for each in parts if "functionResponse" in each]
+
+
+async def test_a_tool_that_raises_is_logged_with_its_traceback_and_in_the_result(
+    caplog: pytest.LogCaptureFixture,
+):
+    model = TestModel([Call("fetch", number=1), Call("find", number=2)], "Sorry.")
+    result = await agent(model, tools=[fetch, find]).run("Where is it?")
+    (failed,) = result.failed
+    assert (failed.name, failed.args) == ("fetch", {"number": 1})
+    assert isinstance(failed.exception, KeyError)
+    assert failed.call_id.startswith("fetch-")
+    (record,) = [each for each in caplog.records if each.name == "alhena.tools"]
+    assert record.levelno == logging.WARNING
+    assert record.exc_info is not None
+    assert "in fetch" in caplog.text
+    told = "There is no order 2. Ask for its number."
+    assert answers(model) == [{"error": "fetch failed: KeyError: 'no order 1'"}, {"error": told}]
+    assert (await agent(TestModel("fine"), tools=[fetch]).run("Hi.")).failed == ()
+
+
+async def test_on_tool_error_says_what_the_model_reads_or_ends_the_run():
+    def apologise(call: FailedCall) -> str | None:
+        return f"{call.name} is down." if call.args["number"] == 1 else None
+
+    model = TestModel([Call("fetch", number=1), Call("fetch", number=2)], "Sorry.")
+    await agent(model, tools=[fetch], on_tool_error=apologise).run("Go.")
+    usual = "fetch failed: KeyError: 'no order 2'"
+    assert answers(model) == [{"error": "fetch is down."}, {"error": usual}]
+
+    class RefusedError(Exception):
+        pass
+
+    def refuse(call: FailedCall) -> str:
+        raise RefusedError(call.name) from call.exception
+
+    model = TestModel(Call("fetch", number=1), "never asked")
+    with pytest.raises(RefusedError, match="fetch"):
+        await agent(model, tools=[fetch], on_tool_error=refuse).run("Go.")
+    assert len(model.requests) == 1
+    wrong: Any = len
+    with pytest.raises(ProgramError, match="on_tool_error returned int"):
+        await agent(
+            TestModel(Call("fetch", number=1)), tools=[fetch], on_tool_error=lambda _: wrong("x")
+        ).run("Go.")
+
+
+def broken_hook(_given: dict[str, Any]) -> None:
+    raise LookupError("no table")
+
+
+@pytest.mark.parametrize(
+    ("given", "call", "kind"),
+    [
+        ({"tools": [pay], "approve": "always"}, Call("pay", number=0), ZeroDivisionError),
+        (
+            {"tools": [pay], "policy": [Rule.deny("pay", when=lambda args: args["amount"] > 1)]},
+            Call("pay", number=1),
+            KeyError,
+        ),
+        (
+            {"tools": [pay], "hooks": {"BeforeTool": broken_hook}},
+            Call("pay", number=1),
+            LookupError,
+        ),
+    ],
+    ids=["confirm", "when", "hook"],
+)
+async def test_a_predicate_or_a_hook_that_raises_runs_nothing_and_is_seen(
+    given: dict[str, Any], call: Call, kind: type[Exception], caplog: pytest.LogCaptureFixture
+):
+    model = TestModel(call, "Sorry.")
+    result = await agent(model, **given, on_tool_error=lambda _call: "Not now.").run("Pay.")
+    assert [type(each.exception) for each in result.failed] == [kind]
+    assert result.failed[0].name == "pay"
+    assert "Not now." in answers(model)[0]["error"]
+    assert [each.name for each in caplog.records if each.exc_info] == ["alhena.tools"]
+
+
+async def test_the_span_of_a_call_has_the_exception_also_in_a_subagent():
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    spans = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    helper = Subagent(name="helper", description="Helps.", instructions="Help.", tools=[fetch])
+    model = TestModel(
+        Call("delegate_to_agent", agent_name="helper", objective="Fetch."),
+        Call("fetch", number=3),
+        Call("complete_task", result="No."),
+        "Sorry.",
+    )
+    otel.instrument(tracer_provider=provider)
+    try:
+        result = await agent(model, agents=[helper], builtin_tools=["delegate_to_agent"]).run("Go.")
+    finally:
+        otel.uninstrument()
+    assert [each.name for each in result.failed] == ["fetch"]
+    (span,) = [each for each in spans.get_finished_spans() if each.name == "execute_tool fetch"]
+    (event,) = [each for each in span.events if each.name == "exception"]
+    told: Any = event.attributes
+    assert told["exception.type"] == "KeyError"
+    assert "in fetch" in told["exception.stacktrace"]
+
+
+async def test_call_tool_gives_what_a_tool_raised():
+    done = await call_tool(fetch, {"number": 1})
+    assert done.error is not None
+    assert isinstance(done.error.exception, KeyError)
+    told = await call_tool(find, {"number": 1})
+    assert told.error is not None
+    assert told.error.exception is None
+
+
+def misspelt(_given: dict[str, Any]) -> dict[str, Any]:
+    return {"decison": "deny"}
+
+
+def misspelt_inside(_given: dict[str, Any]) -> dict[str, Any]:
+    return {"hookSpecificOutput": {"toolInput": {"number": 2}}}
+
+
+@pytest.mark.parametrize(("hook", "key"), [(misspelt, "decison"), (misspelt_inside, "toolInput")])
+async def test_a_misspelt_key_of_a_hook_ends_the_run(hook: Any, key: str):
+    model = TestModel(Call("pay", number=1), "never asked")
+    with pytest.raises(ProgramError, match=f"unknown key '.*{key}'"):
+        await agent(model, tools=[pay], hooks={"BeforeTool": hook}, approve="always").run("Go.")
+    assert len(model.requests) == 1
+
+
+HELPER: dict[str, Any] = {"name": "helper", "description": "d", "instructions": "i"}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"policy": [Rule.deny("pey")], "tools": [pay], "approve": "always"}, "no tool 'pey'"),
+        ({"agents": [Subagent(**HELPER, tools=["nope"])]}, "'helper': there is no tool 'nope'"),
+        ({"servers": {"files": StdioServer("server")}}, "tools of the server files need approval"),
+    ],
+    ids=["rule", "subagent", "server"],
+)
+async def test_what_names_nothing_or_can_never_run_is_an_error_at_entry(
+    given: dict[str, Any], said: str
+):
+    with pytest.raises(ConfigError, match=said):
+        await agent(TestModel("never asked"), **given).ask("Hi.")
+
+
+async def test_rules_that_name_what_is_there_are_taken(project: Path):
+    rules = [Rule.ask("read_file"), Rule.allow("pay"), Rule.deny("*", priority=1)]
+    model = TestModel(Call("pay", number=1), "done")
+    assert await agent(model, tools=[pay], policy=rules, cwd=project).ask("Go.") == "done"
+    assert answers(model) == [{"output": "paid"}]
+
+
+def test_errors_pickle_with_their_attributes():
+    error = pickle.loads(pickle.dumps(OutputError("text", ("a", "b"))))
+    assert (error.text, error.reasons, error.remedy) == (
+        "text",
+        ("a", "b"),
+        "Allow more corrections=, or ask for less.",
+    )
+    assert str(pickle.loads(pickle.dumps(ConfigError("x.", remedy="y.")))) == "x. y."
+    limits = Limits(turns=1)
+    with pytest.raises(LimitError) as caught:
+        agent(TestModel(Call("fetch", number=1)), tools=[fetch], limits=limits).ask_sync("Go.")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert type(again) is type(caught.value)
+    assert isinstance(again, AlhenaError)
+    assert again.result.failed[0].name == "fetch"
+
+
+def test_remedies_name_what_a_program_gives():
+    limits = Limits(turns=1)
+    with pytest.raises(LimitError, match=r"Limits\(turns=…\)") as caught:
+        agent(TestModel(Call("fetch", number=1)), tools=[fetch], limits=limits).ask_sync("Go.")
+    assert "--" not in str(caught.value)
+
+
+def test_the_hints_of_every_public_name_can_be_read():
+    from alhena import events, hooks, models, testing
+
+    modules: list[Any] = [alhena, events, hooks, models, otel, testing]
+    for module in modules:
+        for name in module.__all__:
+            found = getattr(module, name)
+            functions = [found] if inspect.isroutine(found) else []
+            if inspect.isclass(found):
+                get_type_hints(found)
+                functions = [each for _, each in inspect.getmembers(found, inspect.isfunction)]
+            for each in functions:
+                if not each.__name__.startswith("_") or each.__name__ == "__init__":
+                    assert isinstance(get_type_hints(each), dict), (module, name)
+
+
+def test_help_shows_the_public_names_and_arguments():
+    assert (alhena.Rule.__name__, alhena.Model.__name__) == ("Rule", "Model")
+    for each in (Agent.ask, Agent.ask_sync, Agent.run_sync, Agent.stream_sync):
+        assert {"output", "check", "corrections", "deps"} <= set(inspect.signature(each).parameters)
+    import re
+
+    for name in alhena.__all__:
+        assert not re.search(r"\b[A-Z]{3,}-\d\d\b", inspect.getdoc(getattr(alhena, name)) or "")
