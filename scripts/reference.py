@@ -40,6 +40,7 @@ MODULES = {
     "api-testing": ("alhena.testing", "Tests of programs without a model."),
     "api-evals": ("alhena.evals", "Evaluations of many tasks."),
     "api-native": ("alhena.native", "Model services' own forms of tool calls."),
+    "api-hooks": ("alhena.hooks", "Hooks of a program."),
     "api-otel": ("alhena.otel", "OpenTelemetry for programs."),
     "api-errors": ("alhena.errors", "The root of every error."),
 }

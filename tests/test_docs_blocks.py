@@ -163,7 +163,7 @@ def commands() -> list[tuple[str, str]]:
     for place, block in blocks():
         for line in block.replace("\\\n", " ").splitlines():
             for piece in re.findall(r"(?:^|\| |&& )\s*((?:[A-Z_]+=\S+ )*alhena\b[^|]*)", line):
-                found.append((place, piece.strip()))
+                found.append((place, re.split(r" {2,}", piece.strip())[0]))
     return found
 
 

@@ -25,8 +25,11 @@ def other_words() -> re.Pattern[str]:
 
 
 def pages() -> dict[str, str]:
+    """The pages without code; those for people who come from elsewhere use the words from there."""
     found = {
-        path.relative_to(DOCS).as_posix(): path for path in DOCS.rglob("*.md") if path != GLOSSARY
+        path.relative_to(DOCS).as_posix(): path
+        for path in DOCS.rglob("*.md")
+        if path != GLOSSARY and path.parent.name != "coming-from"
     }
     return {
         name: re.sub(r"`[^`\n]+`", "", path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""What a run is given and what it gives while it works: instructions by function, the environment,
+"""The input of a run and its news while it works: instructions by function, the environment,
 media, partial outputs, events for synchronous code."""
 
 import asyncio
