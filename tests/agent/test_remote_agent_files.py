@@ -94,7 +94,10 @@ HEAD = "---\nkind: remote\n"
         (HEAD + "---\n", "has no name"),
         (HEAD + "name: x\n---\n", "needs agent_card_url or agent_card_json"),
         (HEAD + "name: x\nagent_card_url: 5\n---\n", "no usable URL: '5'"),
-        (HEAD + "name: [x]\nagent_card_url: https://x.example\n---\n", "'name'"),
+        (
+            HEAD + "name: [x]\nagent_card_url: https://x.example\n---\n",
+            "name: it has to be a text, not a list",
+        ),
         (HEAD + "name: a b\nagent_card_url: https://x.example\n---\n", "use a-z"),
         (HEAD + "name: x\nagent_card_url: http://x.example\n---\n", "is not encrypted"),
         (HEAD + "name: worker\nagent_card_url: https://x.example\n---\n", "has the same name"),
@@ -127,11 +130,17 @@ def test_text_that_is_not_utf_8_and_two_of_one_name_are_named(agents: Path):
     assert f"c.md is not used: {agents / 'b.md'} has the same name" in second
 
 
-def test_an_unknown_key_is_named_and_the_agent_works(agents: Path):
-    write(agents, HEAD + "name: x\ncolour: 3\nagent_card_url: https://x.example\n---\n")
+def test_of_unknown_keys_only_what_may_restrict_is_told_at_a_start(agents: Path):
+    odd = "color: blue\ndisallowedTools: Bash\npermissionMode: plan\nmemory: user\n"
+    write(agents, HEAD + f"name: x\n{odd}agent_card_url: https://x.example\n---\n")
     remote, problems = load_remote_agents(agents)
     assert list(remote) == ["x"]
-    assert problems == [f"agent {agents / 'helper.md'} has an unknown key 'colour'."]
+    path = agents / "helper.md"
+    keys = ("disallowedTools", "permissionMode")
+    assert problems == [f"agent {path} has an unknown key '{key}'." for key in keys]
+    ran = alhena("agents", "list")
+    for key in ("color", "memory", *keys):
+        assert f"agent {path} has an unknown key '{key}'" in ran.err
 
 
 def test_the_command_says_which_file_is_not_used(agents: Path, project: Path):

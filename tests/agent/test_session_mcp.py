@@ -246,7 +246,7 @@ async def test_resources_are_listed_and_read(project: Path) -> None:
     async with running:
         events, _ = await events_of(running, "go")
     listing, menu, scan, none = answers(events)
-    assert listing.display == "Listed 2 resources."
+    assert listing.display == "Listed 3 resources."
     output = generator.seen(1)[-1]["parts"][0]["functionResponse"]["response"]["output"]
     assert "- k:kitchen://menu | menu | The menu.\n" in output
     assert generator.seen(2)[-1]["parts"][0]["functionResponse"]["response"] == {"output": "soup\n"}

@@ -302,7 +302,8 @@ def test_a_start_says_nothing_of_looks_and_old_keys_and_checking_does(
             "experimental": {"rainbow": 1},
         },
     )
-    looks = {"ui": {"theme": "GitHub"}, "ide": {"enabled": True}, "general": {"vimMode": True}}
+    comfort = {"vimMode": True, "preferredEditor": "vim", "enableNotifications": True}
+    looks = {"ui": {"theme": "GitHub"}, "ide": {"enabled": True}, "general": comfort}
     workspace(project, looks)
     server.reply(sse(text("fine")))
     ran = alhena("-p", "hi", "--skip-trust", **keyed(server))

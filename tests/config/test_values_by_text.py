@@ -134,6 +134,23 @@ def test_agents_and_policies_are_read_by_the_same_function(home: Path, project: 
     assert alhena(*told, "default").json["decision"] == "allow"
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"mcpServers": [], "tools": [], "agents": {"overrides": []}},
+        {"hooks": [], "hooksConfig": [], "modelConfigs": {"overrides": {}}},
+        {"ui": {"customThemes": []}, "context": {"includeDirectories": {}}},
+    ],
+)
+def test_an_empty_list_is_an_empty_object_and_the_other_way_round(
+    document: Any, home: Path, server: ScriptedServer
+) -> None:
+    user(home, document)
+    server.reply(sse(text("fine")))
+    ran = alhena("-p", "hi", **keyed(server))
+    assert (ran.code, ran.err) == (0, "")
+
+
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

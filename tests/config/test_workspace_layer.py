@@ -172,6 +172,19 @@ def test_a_workspace_makes_things_stricter_and_never_laxer(
     assert all(str(file) in warning for warning in said)
 
 
+def test_what_is_empty_or_off_in_a_workspace_and_elsewhere_is_told_nowhere(project: Path) -> None:
+    given = {
+        "tools": {"discoveryCommand": "", "callCommand": None, "allowed": []},
+        "mcp": {"allowed": []},
+        "telemetry": {"enabled": False, "outfile": ""},
+    }
+    workspace(project, given)
+    place = opened(project)
+    assert place.warnings == ()
+    assert place.pending == ()
+    assert place.settings.mcp.allowed is None
+
+
 def test_the_servers_of_a_workspace_take_nobodys_name_and_no_trust(
     home: Path, project: Path
 ) -> None:
@@ -374,8 +387,11 @@ def test_no_value_of_any_kind_gets_past_what_is_for_others(values: dict[str, Any
     holding = msgspec.json.decode(msgspec.json.encode(Settings()))
     for key in FOR_OTHERS & values.keys():
         kept, refusals = restrict_document(nested(key, values[key]), holding)
-        same = values[key] == at(Settings(), key)
-        assert bool(refusals) is not same
+        given, own = values[key], at(Settings(), key)
+        same = given == own
+        empty = (None, "", [], {})
+        nothing = all(each is False or each in empty for each in (given, own))
+        assert bool(refusals) is not (same or nothing)
         if not same:
             value: Any = kept
             for name in key.split("."):

@@ -196,4 +196,4 @@ def test_wild_prints_a_line_for_each_folder(source: Path) -> None:
     first, second = done.stdout.splitlines()
     assert first.startswith("source  install 0  start 0  parts 3  ")
     assert "commands/out.toml" in first
-    assert second.startswith("broken  install 52  start 0  parts 0  ")
+    assert second.startswith("broken  install 52  start -  parts 0  ")

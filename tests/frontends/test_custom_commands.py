@@ -93,13 +93,29 @@ def test_images_stand_between_the_texts(
     assert shown == pieces
 
 
-def test_an_ignored_file_is_not_sent(home: Path, project: Path, server: ScriptedServer) -> None:
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        (
+            ".geminiignore",
+            "a .geminiignore names it. Send it with context.fileFiltering.respectGem",
+        ),
+        (
+            ".gitignore",
+            "git ignores it. Send it with context.fileFiltering.respectGitIgnore: false",
+        ),
+    ],
+)
+def test_an_ignored_file_is_not_sent(
+    home: Path, project: Path, server: ScriptedServer, file: str, told: str
+) -> None:
+    (project / ".git").mkdir()
     mine(home, "say.toml", "[@{secret.txt}]")
     (project / "secret.txt").write_text("hidden words", encoding="utf-8")
-    (project / ".geminiignore").write_text("secret.txt\n", encoding="utf-8")
+    (project / file).write_text("secret.txt\n", encoding="utf-8")
     ran = alhena("-p", "/say", **answering(server))
     assert sent(server) == "[]"
-    assert "@{secret.txt} is left out: .geminiignore leaves it out" in ran.err
+    assert f"@{{secret.txt}} is left out: {told}" in ran.err
 
 
 def test_of_a_folder_ignored_files_are_left_out_with_a_word(

@@ -48,7 +48,7 @@ def test_without_hooks_the_list_says_so():
 def test_what_is_wrong_is_told_and_acts_on_no_terminal(home: Path):
     configure(home, {"command": "x", "name": "\x1b[2J", "timeout": -1}, {"command": "\x1b]0;t\x07"})
     ran = alhena("hooks", "list")
-    assert "timeout is wrong: expected float >= 1.0" in ran.err
+    assert "timeout is wrong: it has to be a number of at least 1" in ran.err
     assert "\x1b" not in ran.out + ran.err
 
 

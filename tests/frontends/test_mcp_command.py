@@ -141,6 +141,14 @@ def test_arguments_that_mean_nothing_are_usage_errors(words: list[str], home: Pa
     assert not (home / ".gemini").exists()
 
 
+def test_a_server_added_to_a_trusted_project_is_used_at_once(home: Path, project: Path) -> None:
+    assert alhena("trust").code == 0
+    for name in ("a", "b"):
+        done = alhena("mcp", "add", name, "true")
+        assert done.out == f"MCP server '{name}' added to the project settings (stdio).\n"
+    assert alhena("mcp", "list").code == 0
+
+
 def test_settings_that_cannot_be_changed_are_left_alone(home: Path) -> None:
     for content in ("{", '{"mcpServers": {"a": {"command": "x" /* why */}}}', '{"mcpServers": 1}'):
         file = settings(home, content)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from alhena.frontends.main import COMMANDS
 from tests.config.places import user, write
 from tests.support.command import ALHENA, alhena, alhena_reads, keyed
 from tests.support.patience import PATIENCE_S
@@ -69,6 +70,13 @@ def test_flags_may_come_before_a_command(argv: tuple[str, ...], told: str) -> No
     ran = alhena(*argv)
     assert ran.code == 0, ran.err
     assert told in ran.out.lower()
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_tracebacks_can_be_asked_for_before_every_command(name: str) -> None:
+    ran = alhena("--debug", name, "--nonsense")
+    assert ran.code == 2
+    assert "--debug" not in ran.err.splitlines()[-1]
 
 
 def test_words_of_a_prompt_behind_flags_stay_a_prompt(server: ScriptedServer) -> None:

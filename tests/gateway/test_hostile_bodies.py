@@ -1,6 +1,7 @@
 """Bodies that nobody would send on purpose: a typed error each time, or a request that conforms."""
 
 import copy
+import gzip
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from alhena.gateway.upstream import ModelNames, Upstream
 from alhena.wire.conformance.check import check_request
 from alhena.wire.dialects import anthropic, gemini, openai
 from alhena.wire.encode import encode_request
+from tests.gateway.kit import client, gateway
 from tests.support.scripted import ScriptedGenerator
 from tests.wire.dialects import conversations
 
@@ -90,3 +92,13 @@ def test_an_openai_body_that_is_broken_anywhere(body: Any, model: str, data: st.
 def test_a_gemini_body_that_is_broken_anywhere(body: Any, model: str, data: st.DataObject):
     plain = gemini.write_request(anthropic.read_request(body))
     judge(broken(plain, data), lambda value: gemini.read_request(value, model), model, own=True)
+
+
+@pytest.mark.parametrize("coding", ["gzip", "zstd"])
+async def test_a_compressed_body_is_refused_in_words_about_it(coding: str):
+    body = gzip.compress(b'{"model": "gpt-5", "input": "hi"}')
+    headers = {"content-type": "application/json", "content-encoding": coding}
+    async with gateway(ScriptedGenerator()) as running, client(running) as http:
+        got = await http.post("/v1/responses", content=body, headers=headers)
+    assert got.status_code == 400
+    assert f"content-encoding '{coding}'" in got.json()["error"]["message"]

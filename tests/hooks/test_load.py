@@ -94,25 +94,29 @@ def test_a_systems_hooks_block_when_they_fail_unless_they_say_otherwise():
     assert group.hooks[0].on_failure is OnFailure.WARN
 
 
+COMMAND = "f.json: hooks.BeforeTool[0].hooks[0].command is wrong: it has to be "
+TIMEOUT = "f.json: hooks.BeforeTool[0].hooks[0].timeout is wrong: it has to be "
+
+
 @for_each(
     ("value", "problem"),
     [
-        ([], "f.json: the document is wrong: expected object, got array. Correct it."),
-        ({"hooks": []}, "f.json: hooks is wrong"),
-        ({"hooks": {"BeforeTool": {}}}, "f.json: hooks.BeforeTool[0] is wrong: object missing"),
+        ([1], "f.json: the document is wrong: it has to be an object, not a list. Correct it."),
+        ({"hooks": [1]}, "f.json: hooks is wrong: it has to be an object or null, not a list"),
         ({"hooks": {"BeforeTool": [1]}}, "f.json: hooks.BeforeTool[0] is wrong"),
-        ({"hooks": {"BeforeTool": [{}]}}, "f.json: hooks.BeforeTool[0] is wrong: object missing"),
-        (one(command=""), "f.json: hooks.BeforeTool[0].hooks[0].command is wrong: expected str"),
         (
-            one(timeout="5s"),
-            "f.json: hooks.BeforeTool[0].hooks[0].timeout is wrong: expected float",
+            {"hooks": {"BeforeTool": [{}]}},
+            "f.json: hooks.BeforeTool[0] is wrong: it has no 'hooks'",
         ),
-        (one(timeout=0), "f.json: hooks.BeforeTool[0].hooks[0].timeout is wrong: expected float >"),
+        (one(command=""), f"{COMMAND}a text that is not empty. Correct it."),
+        (one(timeout="5s"), f"{TIMEOUT}a number or null, not a text. Correct it."),
+        (one(timeout=0), f"{TIMEOUT}a number of at least 1. Correct it."),
+        (one(timeout=1e12), f"{TIMEOUT}a number of at most 86400000."),
         (one(timeout=float("nan")), "f.json: hooks.BeforeTool[0].hooks[0].timeout is wrong"),
         (one(timeout=True), "f.json: hooks.BeforeTool[0].hooks[0].timeout is wrong"),
         (
             one(env={"A": []}),
-            "f.json: hooks.BeforeTool[0].hooks[0].env[...] is wrong: expected str",
+            "f.json: hooks.BeforeTool[0].hooks[0].env[...] is wrong: it has to be a text",
         ),
         (one(name={}), "f.json: hooks.BeforeTool[0].hooks[0].name is wrong"),
         (one(onFailure="stop"), "f.json: hooks.BeforeTool[0].hooks[0].onFailure is wrong: invalid"),
@@ -160,7 +164,7 @@ def test_an_unreadable_hook_of_somebody_else_blocks_in_its_place(source: HookSou
     assert hook.command.endswith(">&2; exit 2")
 
 
-@for_each("value", [[], {"hooks": 7}])
+@for_each("value", [[1], {"hooks": 7}])
 def test_in_place_of_an_unreadable_document_everything_that_hooks_guard_is_blocked(value: Any):
     groups = load(value, HookSource.EXTENSION).groups
     assert {group.event for group in groups} == GUARDED

@@ -66,6 +66,16 @@ def test_a_path_is_told_by_the_name_that_the_model_gave(
     assert told["tool_input"]["absolute_path"] == told["tool_input"]["file_path"] == path
 
 
+def test_a_file_that_is_read_has_no_name_that_nobody_gave(
+    home: Path, project: Path, server: ScriptedServer
+) -> None:
+    path = project / "a.txt"
+    path.write_text("old\n")
+    called = ("read_file", {"file_path": str(path)})
+    told, _ = heard(server, home, "BeforeTool", *called)
+    assert told["tool_input"] == {"file_path": str(path)}
+
+
 def test_the_output_of_a_command_is_a_text(
     home: Path, project: Path, server: ScriptedServer
 ) -> None:

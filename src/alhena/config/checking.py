@@ -25,6 +25,7 @@ _KINDS = {
     "float": "a number",
     "null": "null",
 }
+_BOUNDS = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
 _PLACE = re.compile(r" - at `(?:key in `)?\$([^`]*)`*$")
 
 
@@ -114,8 +115,24 @@ def similar_key(path: tuple[str, ...]) -> str | None:
     return next(iter(get_close_matches(".".join(path), sorted(every), n=1, cutoff=0.8)), None)
 
 
+def explain_error(error: msgspec.ValidationError) -> tuple[str, str]:
+    """The place in a value, such as `hooks[0].timeout` ("" for all of it), and what is wrong
+    there, in plain words."""
+    text = str(error)
+    place = _PLACE.search(text)
+    message = plain_message(text[: place.start()] if place else text)
+    return (place[1].lstrip(".") if place else "", message)
+
+
 def plain_message(text: str) -> str:
     """Converts msgspec's message to plain words."""
+    if bound := re.fullmatch(r"Expected `(\w+)` (>=|<=|>|<) (.+)", text):
+        low = bound[3].removesuffix(".0")
+        return f"it has to be {_KINDS.get(bound[1], bound[1])} of {_BOUNDS[bound[2]]} {low}"
+    if re.fullmatch(r"Expected `str` of length >= 1", text):
+        return "it has to be a text that is not empty"
+    if missing := re.fullmatch(r"Object missing required field `(.+)`", text):
+        return f"it has no {missing[1]!r}"
     found = re.fullmatch(r"Expected `(.+)`, got `(.+)`", text)
     if found is None:
         return text.replace("`", "").rstrip(".")[:MAX_MESSAGE]

@@ -1,5 +1,5 @@
 """Converts values as people write them to the types that are meant: `"10"` where a number is due,
-one text in place of a list, `null` for an object.
+one text in place of a list, `null` or an empty list for an object.
 
 A value is taken only where one reading of it is possible; any other is left for the type check.
 """
@@ -95,8 +95,8 @@ def _coerce_struct(value: Any, info: types.StructType) -> Any:
 
 
 def _object(value: Any) -> Any:
-    """An object: also of nothing, and of a text of JSON."""
-    if value is None:
+    """An object: also of nothing, of an empty list, and of a text of JSON."""
+    if value is None or value == []:
         return {}
     return _decode_text(value, "{", dict)
 
@@ -104,7 +104,7 @@ def _object(value: Any) -> Any:
 def _coerce_array(value: Any, item: types.Type, key: str) -> Any:
     value = _decode_text(value, "[", list)
     match value:
-        case None:
+        case None | dict() if not value:
             entries: list[Any] = []
         case list():
             entries = cast("list[Any]", value)

@@ -100,11 +100,10 @@ def manifest_of(folder: Path, document: Any) -> Manifest:
     try:
         manifest = read_value(document, Manifest)
     except msgspec.ValidationError as error:
-        from alhena.config.checking import plain_message
+        from alhena.config.checking import explain_error
 
-        said, _, member = str(error).partition(" - at `$")
-        told = plain_message(said)
-        key = member.strip("`.") or "the document"
+        place, told = explain_error(error)
+        key = place or "the document"
         name = re.split(r"[.\[]", key)[0]
         if name in _COMFORT and name in document:
             rest = {each: value for each, value in document.items() if each != name}

@@ -328,6 +328,12 @@ def _workspace(file: LayerFile, environ: Mapping[str, str], without: Settings) -
     )
 
 
+_OF_A_PERSON = frozenset(
+    ("general", name)
+    for name in ("vimMode", "preferredEditor", "enableNotifications", "notificationMethod")
+)
+
+
 def _describe_refusals(layer: Layer, refusals: "list[Refusal]") -> tuple[str, ...]:
     """Lines on the keys that are not taken from a workspace."""
     reasons: dict[str, list[str]] = {}
@@ -340,8 +346,8 @@ def _describe_refusals(layer: Layer, refusals: "list[Refusal]") -> tuple[str, ..
 
 
 def _is_of_looks(path: tuple[str, ...]) -> bool:
-    """True for a key that says how one person's terminal looks, which a project cannot."""
-    return path[0] in ("ui", "ide") or path == ("general", "vimMode")
+    """True for a key of one person's terminal and editor, which a project cannot set."""
+    return path[0] in ("ui", "ide") or path in _OF_A_PERSON
 
 
 def _without_held(layer: Layer, held: frozenset[tuple[str, ...]]) -> Layer:

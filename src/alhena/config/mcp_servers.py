@@ -306,11 +306,11 @@ def server_of(name: str, entry: object) -> McpServer | str:
     try:
         server = read_value(entry, McpServer)
     except msgspec.ValidationError as error:
-        from alhena.config.checking import plain_message
+        from alhena.config.checking import explain_error
 
-        said, _, place = str(error).partition(" - at `$")
-        told = plain_message(said)
-        return f"{where}{place.rstrip('`')}: {told}. Correct that value or remove the key."
+        place, told = explain_error(error)
+        key = f"{where}.{place}" if place else where
+        return f"{key}: {told}. Correct that value or remove the key."
     if not name.strip():
         return "settings: mcpServers: a server needs a name that is not empty."
     if server.tcp and not (server.command or server.address):

@@ -156,10 +156,10 @@ def _restrict_keys(
             kept[name] = _servers(_all_servers(holding), value, found)
         elif key in keys:
             made = _apply_rule(key, own, value)
-            if made is REFUSED:
-                found.append((here, LAXER if key in RULES else OWN))
-            else:
+            if made is not REFUSED:
                 kept[name] = made
+            elif not _is_nothing(value) or not _is_nothing(own):
+                found.append((here, LAXER if key in RULES else OWN))
         elif isinstance(own, dict) and isinstance(value, dict):
             below, above = cast("dict[str, Any]", own), cast("dict[str, Any]", value)
             kept[name] = _restrict_keys(above, below, here, found)
@@ -172,6 +172,11 @@ def _apply_rule(key: str, own: Any, given: Any) -> Any:
     if key in FREE or given == own:
         return given
     return RULES[key](own, given) if key in RULES else REFUSED
+
+
+def _is_nothing(value: Any) -> bool:
+    """True for what is empty or off: asked for where it is so, it changes nothing."""
+    return value is False or value in (None, "", [], {})
 
 
 def _servers(holding: Any, given: Any, found: list[Refusal]) -> dict[str, Any]:
@@ -266,7 +271,10 @@ def _some(own: Any, given: Any) -> Any:
 
 
 def _some_of(own: Any, given: Any) -> Any:
-    """Like `_some`, but the user's list must exist: an entry also permits something."""
+    """Like `_some`, but the user's list must exist: an entry also permits something. An empty list
+    is no restriction."""
+    if given == []:
+        return own
     return REFUSED if own is None else given if EVERY in own else _some(own, given)
 
 
@@ -281,7 +289,7 @@ def _less(own: Any, given: Any) -> Any:
 
 
 def _if_unset(own: Any, given: Any) -> Any:
-    return given if own is None else REFUSED
+    return given if own is None and given else REFUSED
 
 
 def _model(_own: Any, given: Any) -> Any:

@@ -239,9 +239,12 @@ class _HookReader:
         try:
             found = msgspec.convert(value, kind)
         except msgspec.ValidationError as error:
-            text, _, inner = str(error).replace("`", "").partition(" - at $")
-            place = f"{path}{inner}".lstrip(".") or "the document"
-            self._wrong(place, f"is wrong: {text[:1].lower()}{text[1:]}", weakens=weakens)
+            from alhena.config.checking import explain_error
+
+            inner, words = explain_error(error)
+            dot = "." if path and inner and not inner.startswith("[") else ""
+            place = f"{path}{dot}{inner}" or "the document"
+            self._wrong(place, f"is wrong: {words[:1].lower()}{words[1:]}", weakens=weakens)
             return None
         if isinstance(found, _Group | _Hook):
             for key in sorted(value.keys() - found.__struct_encode_fields__):

@@ -146,6 +146,7 @@ def describe_stop(reason: str) -> str:
 
 
 _OLD_PATH = "absolute_path"
+_PATH = "file_path"
 
 
 def _forms(call: TrackedCall) -> InputForms:
@@ -157,8 +158,8 @@ def _forms(call: TrackedCall) -> InputForms:
 
     def with_names(params: dict[str, Any]) -> dict[str, Any]:
         shown = with_aliases(name, params, schema)
-        if _OLD_PATH not in params and _OLD_PATH not in call.request.args:
-            shown.pop(_OLD_PATH, None)  # the reference has it for reading alone
+        if _OLD_PATH not in call.request.args and _PATH in shown:
+            shown.pop(_OLD_PATH, None)  # the reference has it no more
         return shown
 
     return InputForms(

@@ -3,6 +3,7 @@ change one into the other."""
 
 import os
 from bisect import bisect_left
+from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import accumulate
 from unicodedata import combining, normalize
@@ -13,28 +14,31 @@ def compose(text: str) -> str:
     return text if text.isascii() else normalize("NFC", text)
 
 
-def existing_form(path: str) -> str:
+def existing_form(path: str, names_in: Callable[[str], Mapping[str, str]] | None = None) -> str:
     """An absolute, normalised path with the names that directories have for what is missing under
-    the names given, but there in an equal form."""
+    the names given, but there in an equal form. `names_in` replaces `accented_names`, for many
+    paths in the same directories."""
     if path.isascii() or os.path.lexists(path):
         return path
+    names_in = names_in or accented_names
     found = ""
     for name in path.split("/")[1:]:
         below = f"{found}/{name}"
-        found = below if os.path.lexists(below) else f"{found}/{_equal_name(found or '/', name)}"
+        if not name.isascii() and not os.path.lexists(below):
+            below = f"{found}/{names_in(found or '/').get(compose(name), name)}"
+        found = below
     return found
 
 
-def _equal_name(directory: str, name: str) -> str:
-    if name.isascii():
-        return name
-    wanted = normalize("NFC", name)
+def accented_names(directory: str) -> dict[str, str]:
+    """The names of a directory that are not ASCII by their composed forms: of equal ones the first
+    in order."""
     try:
         with os.scandir(directory) as entries:
-            equal = (each.name for each in entries if compose(each.name) == wanted)
-            return min(equal, default=name)
+            names = sorted((each.name for each in entries if not each.name.isascii()), reverse=True)
     except OSError:  # there is nothing to find
-        return name
+        return {}
+    return {compose(name): name for name in names}
 
 
 def find_equal(text: str, wanted: str, most: int) -> list[tuple[int, int]]:

@@ -4,6 +4,8 @@ import os
 import stat
 import subprocess
 from pathlib import Path
+from typing import Literal
+from unicodedata import normalize
 
 import pytest
 from hypothesis import given
@@ -88,6 +90,28 @@ def test_the_longest_beginning_that_names_a_file_is_meant(
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).touch()
     assert tuple(each.path for each in find_mentions(prompt, project)) == paths
+
+
+@for_each("form", ["NFC", "NFD"])
+@for_each(
+    ("prompt", "path"),
+    [
+        ("see @d\u00e9j\u00e0/caf\u00e9.txt, please", "d\u00e9j\u00e0/caf\u00e9.txt"),
+        ("(@d\u00e9j\u00e0/)", "d\u00e9j\u00e0/"),
+        ("@'d\u00e9j\u00e0/caf\u00e9.txt'", "d\u00e9j\u00e0/caf\u00e9.txt"),
+        ("@d\u00e9j\u00e0/caf\u00e9.txt\ub97c \ubd10", "d\u00e9j\u00e0/caf\u00e9.txt"),
+    ],
+)
+def test_a_file_is_meant_by_a_canonically_equal_name(
+    form: Literal["NFC", "NFD"], prompt: str, path: str, project: Path
+):
+    other = "NFD" if form == "NFC" else "NFC"
+    place = project / normalize(other, "d\u00e9j\u00e0/caf\u00e9.txt")
+    place.parent.mkdir(exist_ok=True)
+    place.touch()
+    (mention,) = find_mentions(normalize(form, prompt), project)
+    assert mention.path == normalize(form, path)
+    assert existing([mention.path], project) == ((mention.path,), ())
 
 
 @for_each(

@@ -97,7 +97,7 @@ async def test_a_change_is_made_after_a_yes_and_shown_before_it(project: Path):
     async with sitting(generator, screen) as conversation:
         shown = await finished(conversation, screen, "write")
     assert (project / "a.txt").read_text(encoding="utf-8") == "new\n"
-    assert shown.index("? New file") < shown.index("+ new") < shown.index("✓ WriteFile")
+    assert shown.index("? New file") < shown.index("+ new") < shown.index("✓ Write a.txt")
     assert shown.count("+ new") == 1
     assert "Edits need approval" in shown
 
@@ -110,7 +110,7 @@ async def test_a_no_is_told_to_the_model_with_its_reason(project: Path):
         await finished(conversation, screen, "write")
     assert not (project / "a.txt").exists()
     assert "use tabs" in str(generator.seen(1)[-1])
-    assert "\n  Cancelled" in screen.text
+    assert "■ Write a.txt · rejected: use tabs" in screen.text
     assert "|I see.|" in screen.text
 
 
@@ -124,7 +124,7 @@ async def test_a_no_without_words_ends_the_turn(project: Path, answers: list[str
     async with sitting(generator, screen) as conversation:
         await finished(conversation, screen, "write")
         assert len(generator.requests) == 1
-        assert screen.text.count("■ cancelled") == 1
+        assert screen.text.count("■ Stopped. What should be done instead?") == 1
     assert not (project / "a.txt").exists()
 
 
@@ -138,7 +138,7 @@ async def test_always_is_shown_with_what_it_allows_and_is_not_asked_again(projec
     async with sitting(generator, screen) as conversation:
         await finished(conversation, screen, "touch them")
     labels = [each.label for each in screen.menus[0].options]
-    assert any("touch" in label for label in labels if label.startswith("Yes, for"))
+    assert any("touch" in label for label in labels if label.startswith("Session: "))
     assert len(screen.menus) == 1
     assert (project / "two").exists()
 
@@ -234,7 +234,7 @@ async def test_an_interruption_keeps_what_was_done_and_the_conversation_goes_on(
         await generator.reached.wait()
         await screen.until(lambda: "I begin" in conversation.view.open_text)
         assert conversation.interrupt()
-        await screen.until(lambda: "■ cancelled" in screen.text)
+        await screen.until(lambda: "■ Stopped by you." in screen.text)
         assert "|I begin|" in screen.text
         assert conversation.view.busy_since is None or not conversation.view.calls
         conversation.submit("go on")
@@ -251,7 +251,7 @@ async def test_an_interruption_takes_an_open_question_away(project: Path):
         conversation.submit("write")
         await screen.waiting.wait()
         conversation.interrupt()
-        await screen.until(lambda: "■ cancelled" in screen.text)
+        await screen.until(lambda: "■ Stopped by you." in screen.text)
         conversation.submit("and now?")
         await screen.until(lambda: "|Fine.|" in screen.text)
     assert not (project / "a.txt").exists()
@@ -291,7 +291,7 @@ async def test_files_behind_an_at_sign_go_with_the_prompt(project: Path):
     assert "inside it" in parts[2]
     assert parts[2].endswith("--- End of content ---")
     assert "@gone.txt: there is no such file" in shown
-    assert "✓ ReadManyFiles" in shown
+    assert "✓ Read my file.txt (6 lines)" in shown
     assert conforming(generator)
 
 
@@ -307,7 +307,7 @@ async def test_a_file_that_the_policy_keeps_back_is_not_sent(project: Path):
     async with sitting(generator, screen, policy=("p.toml",)) as conversation:
         await finished(conversation, screen, "look at @a.txt")
     assert "secret" not in str(generator.seen(0))
-    assert "not allowed" in screen.text
+    assert "✗ Read a.txt · Tool execution denied by policy." in screen.text
 
 
 @pytest.mark.requirement("CLI-02")
@@ -319,7 +319,7 @@ async def test_a_command_of_the_person_runs_at_once_and_the_model_hears_of_it(pr
             conversation, screen, "!echo hello; touch x; exit 3", "failing", "working", "later"
         )
     assert "hello" in shown
-    assert "exit code 3" in shown
+    assert "✗ Shell echo hello; touch x; exit 3 · exit 3" in shown
     assert screen.menus == []
     assert (project / "x").exists()
     note = (

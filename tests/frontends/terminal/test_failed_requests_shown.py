@@ -137,7 +137,7 @@ def test_a_long_prompt_leaves_its_beginning_and_its_end():
     assert shown[0] == "┃ > line 0"
     assert shown[PROMPT_ROWS - 1 : PROMPT_ROWS + 2] == [
         "┃   line 39",
-        "┃   … 4,955 more lines … (Ctrl-O, /show)",
+        "┃   … 4,955 more lines … · Ctrl-O",
         "┃   line 4995",
     ]
     assert len(shown) == PROMPT_ROWS + 1 + PROMPT_END
@@ -145,16 +145,10 @@ def test_a_long_prompt_leaves_its_beginning_and_its_end():
     assert "…" not in text
 
 
-def test_markdown_of_a_tool_reads_like_text():
+def test_the_row_of_a_tool_has_the_size_of_its_text():
     display = "### ReadManyFiles Result\n\nRead **3 file(s)**.\n\n**Files:**\n- a\n- b"
     _, text = played(ended("read_many_files", display))
-    assert text == snapshot("""\
-✓ read_many_files  1.2 s
-  Read 3 file(s).
-  Files:
-  - a
-  … 4 more lines (Ctrl-O, /show)\
-""")
+    assert text == "✓ Read (7 lines) · 1.2 s"
     _, text = played(ended("glob", 'Found 3 files for "**/a/**" and 2**3**4'))
     assert '"**/a/**" and 2**3**4' in text
 
@@ -162,7 +156,7 @@ def test_markdown_of_a_tool_reads_like_text():
 def test_output_of_a_command_of_the_persons_own_is_shown_whole():
     display = {"type": "terminal_output", "text": "".join(f"{n}\n" for n in range(40))}
     _, text = played(ended("run_shell_command", display))
-    assert "… 28 lines above (Ctrl-O, /show)\n  28\n" in text
+    assert "… 28 lines above · Ctrl-O\n  28\n" in text
     _, text = played(ended("run_shell_command", display), view=View(own=frozenset({"1"})))
     assert "above" not in text
     assert "\n  0\n" in text

@@ -6,7 +6,7 @@ PAINT = """
 import asyncio, io
 from alhena.frontends.terminal import run
 from alhena.frontends.terminal.app import TerminalScreen
-from alhena.frontends.terminal.entry import PromptCompleter
+from alhena.frontends.terminal.completion.completer import PromptCompleter
 from alhena.frontends.terminal.entry import PromptHistory
 from pathlib import Path
 from prompt_toolkit.data_structures import Size

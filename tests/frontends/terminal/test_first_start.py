@@ -20,7 +20,7 @@ KEY = "AIzaSyPastedByAPerson"
 UNREACHABLE = {"HTTPS_PROXY": "http://127.0.0.1:9"}
 
 
-async def asked(project: Path, *answers: str | None) -> tuple[RunArguments, str]:
+async def asked(project: Path, *answers: str | None) -> tuple[RunArguments | None, str]:
     shown: list[Line] = []
     screen = ListScreen(*answers)
     place = open_place(project, os.environ)
@@ -70,19 +70,25 @@ async def test_a_key_that_the_service_refuses_is_not_kept(
     body = {"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}}
     server.reply(json_reply(body, status=400), json_reply({"models": []}))
     arguments, shown = await asked(project, "Paste", "wrong", "Paste", "with blank", "Paste", KEY)
+    assert arguments is not None
     assert shown.count("✗") == 2
     assert "not saved" in shown
     assert arguments.model is None
     assert KEY in (home / ".gemini" / "api_key.json").read_text(encoding="utf-8")
 
 
-async def test_who_wants_none_gets_the_demo_and_sign_in_says_what_it_needs(project: Path):
-    for skipped in (None, "Demo mode"):
-        arguments, shown = await asked(project, "Sign in", "Paste", None, skipped)
-        assert arguments.model == "demo"
-        assert "ALHENA_OAUTH_CLIENT_ID" in shown
-        assert "Standard and Enterprise licences work" in shown
-        assert "Demo mode: answers come from fixed rules, not a model." in shown
+async def test_sign_in_says_what_it_needs_and_demo_mode_is_a_choice(project: Path):
+    arguments, shown = await asked(project, "Sign in", "Paste", None, "Demo mode")
+    assert arguments is not None
+    assert arguments.model == "demo"
+    assert "ALHENA_OAUTH_CLIENT_ID" in shown
+    assert "Standard and Enterprise licences work" in shown
+
+
+async def test_who_leaves_at_the_first_start_is_asked_again(home: Path, project: Path):
+    arguments, _ = await asked(project, "Paste", None, None)
+    assert arguments is None
+    assert not [path for path in home.rglob("*") if path.is_file()]
 
 
 def test_chosen_demo_mode_is_remembered_until_there_is_a_key(server: ScriptedServer, home: Path):
@@ -111,7 +117,8 @@ async def test_a_local_model_is_chosen_and_used_from_then_on(
     (home / ".gemini").mkdir()
     (home / ".gemini" / ".env").write_text("A=b", encoding="utf-8")
     server.reply(json_reply({"data": [{"id": "small"}, {"id": "large"}]}))
-    arguments, _ = await asked(project, "local", f"{server.url}/v1", "large")
+    arguments, _ = await asked(project, "local model", f"{server.url}/v1", "large")
+    assert arguments is not None
     assert arguments.model is None
     place = open_place(project, os.environ)
     assert place.environ["OPENAI_BASE_URL"] == f"{server.url}/v1"

@@ -32,7 +32,7 @@ async def test_restore_lists_goes_back_and_proposes_the_call_again(project: Path
     generator = ScriptedGenerator(writing("new"), [text("Done.")], [text("Done again.")])
     async with sitting(generator, screen, **ON) as conversation:
         shown = await finished(conversation, screen, "go", "/restore", "/restore 1")
-    assert "1 checkpoint, the oldest first" in shown
+    assert "1 checkpoint, newest first" in shown
     assert "Z-a.txt-write_file  before write_file a.txt" in shown
     assert "Put back: a.txt" in shown
     assert "The files before this restore are kept in: " in shown
@@ -72,7 +72,7 @@ async def test_without_checkpoints_both_say_so(project: Path):
     async with sitting(ScriptedGenerator(), screen) as conversation:
         shown = await finished(conversation, screen, "/restore", "/restore x", "/undo")
     assert "No checkpoints." in shown
-    assert "there is no checkpoint 'x'" in shown
+    assert "✗ There is no checkpoint 'x'" in shown
     assert "Nothing to undo: this session has edited no file." in shown
 
 
@@ -119,5 +119,5 @@ async def test_where_nothing_is_said_instead_nothing_is_sent(project: Path):
     async with sitting(generator, screen, **ON) as conversation:
         shown = await finished(conversation, screen, "go", "/restore latest")
     assert len(generator.requests) == 2
-    assert "edits need approval (checkpoint policy)" in shown
+    assert "Without the policy of the checkpoint: allowed" in shown
     assert "default policies" not in shown

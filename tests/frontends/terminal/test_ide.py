@@ -216,7 +216,7 @@ def test_an_edit_is_answered_in_the_editor_as_the_person_leaves_it(
         assert (project / "a.txt").read_text(encoding="utf-8") == "mine\n"
         companion.tell("ide/diffRejected", {"filePath": path})
         terminal.until(f"Rejected in {NAME}.")
-        terminal.until("cancelled")
+        terminal.until("■ Stopped. What should be done instead?")
         leave(terminal)
     assert (project / "a.txt").read_text(encoding="utf-8") == "mine\n"
     assert companion.calls.empty()
@@ -240,7 +240,7 @@ def test_an_edit_is_answered_at_the_terminal_and_the_diff_is_closed(
         assert (project / "a.txt").read_text(encoding="utf-8") == companion.left
         terminal.send(ESC)
         assert companion.called("closeDiff") == close
-        terminal.until("cancelled")
+        terminal.until("■ Stopped. What should be done instead?")
         leave(terminal)
     assert (project / "a.txt").read_text(encoding="utf-8") == companion.left
 

@@ -53,7 +53,7 @@ def test_a_signal_leaves_the_answer_so_far(server: ScriptedServer):
         terminal.until("The half of")
         terminal.process.kill(signal.SIGTERM)
         assert terminal.ended() == 130
-        assert "\nThe half of\n\n■ cancelled\n" in terminal.screen.text
+        assert "\nThe half of\n\n■ Stopped by you.\n" in terminal.screen.text
 
 
 def test_a_terminal_that_goes_away_takes_the_session_and_its_children_with_it(

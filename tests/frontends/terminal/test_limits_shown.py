@@ -38,7 +38,7 @@ async def test_the_person_is_asked_for_more_tokens(project: Path):
     assert "Done at last." in shown
 
 
-@pytest.mark.parametrize(("served", "cost"), [("", "about $0.7500"), ("m", "not known")])
+@pytest.mark.parametrize(("served", "cost"), [("", "about $0.75 "), ("m", "not known")])
 async def test_stats_say_what_it_cost_where_that_is_known(served: str, cost: str, project: Path):
     used = {"promptTokenCount": 1_000_000, "candidatesTokenCount": 0, "totalTokenCount": 1_000_000}
     answer = text("Hello.") | {"usageMetadata": used} | ({"modelVersion": served} if served else {})

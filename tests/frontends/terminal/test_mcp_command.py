@@ -73,7 +73,7 @@ async def test_words_that_mean_nothing_are_told(project: Path, words: str) -> No
     screen = ListScreen()
     off = having(k={"command": "true"})
     async with sitting(ScriptedGenerator(), screen, **off) as conversation:
-        await said(conversation, screen, f"/mcp {words}", "It is /mcp, /mcp desc")
+        await said(conversation, screen, f"/mcp {words}", "Usage: /mcp, /mcp desc")
 
 
 @pytest.mark.requirement("MCP-07")

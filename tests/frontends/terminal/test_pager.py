@@ -30,9 +30,9 @@ def test_blocks_are_collected_whole(tmp_path: Path):
     assert [(page.title, page.whole) for page in pages.items] == [
         ("Prompt", "long\n" * 10),
         ("Thoughts", "Plan\nFirst this.\n\nThen\nthat."),
-        ("replace", "-a\n+b"),
-        ("run_shell_command", "all\\x1b of it"),
-        ("glob", "no"),
+        ("Edit", "-a\n+b"),
+        ("Shell", "all\\x1b of it"),
+        ("Find", "no"),
     ]
     assert PagerBlock("gone", "a part", str(tmp_path / "gone")).whole == "a part"
 
@@ -58,7 +58,7 @@ def test_a_whole_output_is_read_and_searched_and_the_prompt_is_as_it_was(server:
         terminal.send(f"\x1b[200~{pasted}\x1b[201~" + ENTER)
         terminal.until("Done")
         terminal.send("a draft" + CTRL_O)
-        terminal.until("run_shell_command echo the last one  (4 of 4)  q closes")
+        terminal.until("Shell echo the last one  (4 of 4)  q closes")
         assert "the last one" in "\n".join(terminal.screen.shown)
         terminal.send(LEFT)
         terminal.until("(3 of 4)")
@@ -94,7 +94,7 @@ def test_at_a_plain_terminal_a_command_lists_the_blocks_and_prints_one(server: S
         terminal.send("count" + ENTER)
         assert "\n  1\n" not in terminal.until("Done.")
         terminal.send("/show" + ENTER)
-        terminal.until("  1 run_shell_command seq 1 90")
+        terminal.until("  1 Shell seq 1 90")
         terminal.send("/show 2" + ENTER)
         terminal.until("There is no block 2. /show lists them.")
         terminal.send("/show 1" + ENTER)

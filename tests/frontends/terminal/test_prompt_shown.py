@@ -26,7 +26,7 @@ async def test_a_prompt_stands_above_the_files_that_are_read_for_it(project: Pat
     screen = ListScreen()
     async with sitting(ScriptedGenerator([text("I see.")]), screen) as conversation:
         shown = await finished(conversation, screen, "look at @a.txt")
-    assert shown.index("> look at @a.txt") < shown.index("✓ ReadManyFiles") < shown.index("I see.")
+    assert shown.index("> look at @a.txt") < shown.index("✓ Read a.txt") < shown.index("I see.")
     assert shown.count("> look at @a.txt") == 1
 
 

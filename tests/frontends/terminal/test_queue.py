@@ -141,7 +141,9 @@ def test_at_a_plain_terminal_a_number_says_what_becomes_of_the_queue(server: Scr
         terminal.until("commands and keys\n>")
         terminal.send("slow" + ENTER)
         terminal.until("Half.")
-        terminal.send("one" + ENTER + "two" + ENTER)
+        for prompt in ("one", "two"):
+            terminal.send(prompt + ENTER)
+            terminal.until(f"queued: {prompt}")
         terminal.send("/todos" + ENTER)
         terminal.until("No tasks.")
         terminal.send(CTRL_C)

@@ -155,7 +155,7 @@ def test_calls_of_a_resumed_session_stand_there_as_they_were_shown(
         resumed.until(PLACEHOLDER)
         resumed.send("/show" + ENTER)
         told = resumed.until("blocks; /show NUMBER prints one")
-        assert "1 run_shell_command echo so; exit 3" in resumed.until("3 read_file"), told
+        assert "1 Shell echo so; exit 3" in resumed.until("3 Read"), told
         leave(resumed)
     first, second = (
         each.screen.text.partition("> do it\n")[2].partition("Done.")[0]
@@ -163,5 +163,5 @@ def test_calls_of_a_resumed_session_stand_there_as_they_were_shown(
     )
     assert first == second
     assert first.startswith("\n✗ Shell echo so; exit 3")
-    assert "\n  so\n  exit code 3\n✓ Write a.txt  +1 -0 " in first
+    assert " · exit 3\n  so\n✓ Write a.txt (+1 -0)\n" in first
     assert "+ new\n✗ Read gone.txt" in first

@@ -21,7 +21,7 @@ async def test_modes_go_round_and_yolo_apart():
         for _ in range(3):
             conversation.next_mode()
             seen.append(screen.status.mode)
-        assert seen == ["default", "autoEdit", "plan", "default"]
+        assert seen == ["default", "auto_edit", "plan", "default"]
         conversation.toggle_yolo()
         assert screen.status.mode == ApprovalMode.YOLO
         conversation.toggle_yolo()
@@ -46,7 +46,7 @@ async def test_commands_tell_of_the_session():
             "/nop",
         )
         assert "Commands" in shown
-        assert "leave (also /exit)" in shown
+        assert "Leave (also /exit)" in shown
         assert "read_file" in shown
         assert "rules in default mode" in shown
         assert "No hooks are configured." in shown
@@ -71,7 +71,7 @@ async def test_a_tool_that_is_hidden_has_its_title_still():
     async with sitting(ScriptedGenerator(), screen) as conversation:
         conversation.agent.toolset.registry.hide(["exit_plan_mode"])
         assert conversation.agent.toolset.registry.get("exit_plan_mode") is None
-        assert conversation.view.titles["exit_plan_mode"] == "Exit Plan Mode"
+        assert conversation.view.titles["exit_plan_mode"] == "Plan"
         assert conversation.view.titles.get("nothing", "nothing") == "nothing"
         assert "read_file" in list(conversation.view.titles)
 
@@ -116,8 +116,8 @@ async def planned(screen: ListScreen) -> tuple[ScriptedGenerator, str]:
 async def test_a_plan_is_shown_and_approved_with_the_mode_that_follows():
     screen = ListScreen("Yes, and edit files")
     generator, mode = await planned(screen)
-    assert "  # Do it\n  \n  Now.\n" in screen.text
-    assert mode == "autoEdit"
+    assert "? Plan (plan-1.md)\n\n|# Do it\n\nNow.|\n" in screen.text
+    assert mode == "auto_edit"
     assert "Plan approved" in str(generator.seen(1)[-1])
 
 

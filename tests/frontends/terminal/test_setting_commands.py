@@ -77,17 +77,17 @@ async def test_a_setting_is_changed_by_name_and_value(home: Path):
         shown = await finished(
             conversation,
             screen,
-            "/settings ui.theme Solarized Light",
+            "/settings ui.theme GitHub",
             "/settings model.maxSessionTurns 7",
             "/settings general.vimMode perhaps",
             "/settings nothing-like-that",
         )
-    assert "ui.theme is Solarized Light in" in shown
+    assert "ui.theme is GitHub in" in shown
     assert "It takes effect in the next session." in shown
     assert "'perhaps' cannot be used" in shown
     assert "No setting has 'nothing-like-that' in its name." in shown
     written = json.loads(file.read_text(encoding="utf-8"))
-    assert written == {"ui": {"theme": "Solarized Light"}, "model": {"maxSessionTurns": 7}}
+    assert written == {"ui": {"theme": "GitHub"}, "model": {"maxSessionTurns": 7}}
 
 
 async def test_settings_name_their_layer_and_can_be_reset(home: Path):
@@ -104,11 +104,11 @@ async def test_settings_name_their_layer_and_can_be_reset(home: Path):
             "/settings reset ui.theme",
         )
     assert [each.options[0].detail for each in screen.menus if ": " in each.options[0].label] == [
-        "user",
-        "default",
+        "(user)",
+        "(built-in)",
     ]
     assert "ui.hideFooter is not in" in shown
-    assert "any more; it is false (default)." in shown
+    assert "any more; it is false (built-in)." in shown
     assert json.loads(file.read_text(encoding="utf-8")) == {"ui": {"hideFooter": True}}
 
 
@@ -148,8 +148,8 @@ async def test_a_directory_that_is_missing_is_named(tmp_path: Path):
     screen = ListScreen()
     async with sitting(ScriptedGenerator(), screen) as conversation:
         shown = await finished(conversation, screen, "/directory add nope", "/directory nope")
-    assert "there is no directory" in shown
-    assert "It is /directory show or /directory add DIR." in shown
+    assert "✗ There is no directory" in shown
+    assert "Usage: /directory show, or /directory add DIR" in shown
 
 
 @pytest.mark.requirement("TERM-01")
@@ -165,7 +165,7 @@ async def test_plan_tasks_about_and_documentation():
         await screen.until(lambda: "2 turns" in screen.text)
         shown = await finished(conversation, screen, "/todos", "/about", "/bug", "/docs", "/plan")
         assert conversation.toolset.authority.modes.mode == "plan"
-    assert "There is no list of tasks." in shown
+    assert "No tasks. The model lists them for longer work." in shown
     assert shown.count("[»] first") == 2
     assert shown.count("version    alhena") == 2
     folder = shown.partition("Documentation: ")[2].partition(". The model")[0]

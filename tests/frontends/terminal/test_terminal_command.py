@@ -76,8 +76,7 @@ def test_a_change_is_confirmed_with_its_diff(server: ScriptedServer, project: Pa
         assert "> 1/y Yes, this once" in terminal.until("> 1/y Yes")
         assert (project / "a.txt").read_text(encoding="utf-8") == "old\n"
         answer(terminal, "?")
-        shown = terminal.until("Session: edits (auto_edit mode)")
-        assert "  mode: default\n  rule: default (acting.toml:" in shown
+        terminal.until("  mode: default\n  rule: default (acting.toml:")
         answer(terminal, ENTER)
         terminal.until("Done it.", gone="Allow this?")
         leave(terminal)
@@ -111,7 +110,7 @@ def test_escape_interrupts_a_command_and_kills_it(server: ScriptedServer, projec
         terminal.send("run" + ENTER)
         terminal.until("│ on its way")
         terminal.send(ESC)
-        terminal.until("■ cancelled")
+        terminal.until("■ Stopped by you.")
         pid = int((project / "pid").read_text(encoding="utf-8"))
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
@@ -166,7 +165,7 @@ def test_modes_commands_and_completion_work_by_keys(server: ScriptedServer, proj
     with at(server, "--skip-trust") as terminal:
         terminal.until("default  m")
         terminal.send("\x1b[Z")
-        terminal.until("autoEdit  m")
+        terminal.until("auto_edit  m")
         terminal.send("/sta")
         terminal.until("/stats")
         terminal.send("\t" + ENTER + ENTER)
@@ -227,7 +226,7 @@ def test_the_option_that_enter_would_take_is_in_view_in_few_rows(
     with at(server, columns=40, rows=rows) as terminal:
         terminal.until("Type your")
         terminal.send("hi" + ENTER)
-        for option in ("> 1/y Yes", "> 2/a Yes", "> 3/s Yes", "> 4/n No"):
+        for option in ("> 1/y Yes", "> 2/a Session", "> 3/s Save", "> 4/n No"):
             terminal.until(option)
             terminal.send(DOWN)
         terminal.until("> 1/y Yes")

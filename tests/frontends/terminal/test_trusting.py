@@ -39,8 +39,8 @@ async def asked(project: Path, answer: str | None) -> tuple[bool, str]:
 @pytest.mark.parametrize(
     ("answer", "level"),
     [
-        ("Yes, this folder", "TRUST_FOLDER"),
-        ("Yes, the one it is in", "TRUST_PARENT"),
+        ("Yes, trust this folder", "TRUST_FOLDER"),
+        ("Yes, trust the parent folder", "TRUST_PARENT"),
         ("No, never", "DO_NOT_TRUST"),
         ("Not now", None),
         (None, None),
@@ -101,7 +101,7 @@ async def test_an_answer_that_cannot_be_written_down_is_said_and_trusts_nothing(
     workspace(project, {})
     place = open_place(project, os.environ)
     write(home.joinpath(*LIST), "{")
-    screen, shown = ListScreen("Yes, this folder"), list[Line]()
+    screen, shown = ListScreen("Yes, trust this folder"), list[Line]()
     assert not await ask_trust(place, screen.choose, shown.extend)
     assert "cannot be used" in plain(tuple(shown))
 

@@ -45,7 +45,7 @@ def test_a_paste_of_thousands_of_lines_is_one_word_and_is_sent_whole(server: Scr
         shown = terminal.until("Got it.")
         leave(terminal)
     assert sent(server) == "see " + "\n".join(lines) + " there"
-    assert "… 4,955 more lines …" in shown
+    assert "┃ > see [pasted 5,000 lines] there" in shown
     assert "line 2500" not in shown
 
 
@@ -82,7 +82,7 @@ def test_a_key_that_writes_nothing_is_no_typing(server: ScriptedServer, project:
     with at(server) as terminal:
         terminal.until("default  m")
         terminal.send("go" + ENTER)
-        terminal.until("> 1/y Yes")
+        terminal.until("↑/↓ select")
         terminal.send("\x0c\x1bOP\x1b[5~y")
         terminal.until("Done it.")
         leave(terminal)
@@ -122,6 +122,6 @@ def test_in_a_dumb_terminal_control_c_stops_what_runs(server: ScriptedServer, pr
         with (project / "alive").open(encoding="utf-8") as alive:
             terminal.process.kill(signal.SIGINT)
             assert alive.read() == ""
-        terminal.until("■ cancelled")
+        terminal.until("■ Stopped by you.")
         terminal.send("/quit\n")
         assert terminal.ended() == 0

@@ -101,9 +101,14 @@ _TABLES = {
 _TOP = ("name", "description", "display_name", "tools", "isolation", "output", "mcp_servers")
 
 
+_RESTRICTING = re.compile(r"tool|permission|unknown key '(?:hooks|isolation)", re.IGNORECASE)
+"""Unknown keys that may be meant to restrict what an agent can do."""
+
+
 class AgentFiles:
     """The agents of some sources, the stronger first; a name in `taken` is a built-in agent's.
-    `problems` say which files and keys are not used, and why."""
+    `problems` say which files are not used, and why; `notes` name unknown keys that restrict
+    nothing."""
 
     def __init__(
         self,
@@ -112,6 +117,7 @@ class AgentFiles:
         taken: Iterable[str] = (),
     ) -> None:
         self.problems: list[str] = []
+        self.notes: list[str] = []
         self.found: list[FoundAgent] = []
         names = dict.fromkeys(taken, "a built-in agent")
         for source in sources:
@@ -148,7 +154,8 @@ class AgentFiles:
                 self._problem(path, f"is not used: {error.message}")
                 continue
             for warning in warnings:
-                self._problem(path, warning)
+                restricts = _RESTRICTING.search(warning) is not None
+                self._problem(path, warning, self.problems if restricts else self.notes)
             yield from found
 
     def _paths(self, source: AgentSource) -> Iterator[Path]:
@@ -171,8 +178,9 @@ class AgentFiles:
                 continue
             yield path
 
-    def _problem(self, path: Path, text: str) -> None:
-        self.problems.append(f"agent {one_line(str(path))} {one_line(text, 400).rstrip('.')}.")
+    def _problem(self, path: Path, text: str, told: list[str] | None = None) -> None:
+        told = self.problems if told is None else told
+        told.append(f"agent {one_line(str(path))} {one_line(text, 400).rstrip('.')}.")
 
 
 def _expand_texts(
@@ -378,7 +386,10 @@ def _read_agent(document: dict[str, Any], path: Path) -> AgentDefinition | Remot
     try:
         fields = read_value(document, _Fields)
     except msgspec.ValidationError as error:
-        raise InputError(str(error).replace("`$.", "`").replace("`", "'")) from error
+        from alhena.config.checking import explain_error
+
+        place, words = explain_error(error)
+        raise InputError(f"{place}: {words}" if place else words) from error
     if not _NAME.fullmatch(fields.name):
         raise InputError(f"name {fields.name!r}: use a-z, 0-9, - and _, beginning with a letter")
     if fields.kind == "remote":

@@ -89,7 +89,7 @@ def run(argv: list[str]) -> int:
         return _sign_in(options.name, files)
     if options.command == "show":
         return _show(options.name, files, as_json=options.json)
-    tell((*files.problems, place.notice) if place.notice else files.problems)
+    tell((*files.problems, *files.notes, *([place.notice] if place.notice else [])))
     rows = (
         *map(agent_row, builtin_agents()),
         *(agent_row(each.definition, each) for each in files.found),

@@ -109,6 +109,7 @@ def serve_parser() -> Parser:
     add("--fake-responses", metavar="FILE", help="answer from recorded responses, in order")
     add("--fake-responses-non-strict", metavar="FILE", help="the same, matched by method")
     add("--record-responses", metavar="FILE", help="append every response to FILE")
+    add("-d", "--debug", action="store_true", help="show tracebacks")
     return parser
 
 

@@ -6,11 +6,13 @@ Where there are none of them, nothing of them is imported.
 import os
 import re
 from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from alhena.display_text import first_of, one_line
 from alhena.errors import InputError, InterruptedRunError
+from alhena.system.unicode_forms import accented_names, existing_form
 from alhena.values import Value
 from alhena.wire.content import Part
 from alhena.wire.json_values import scrub
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from alhena.commands import CommandFolder, Piece, ShellPlaceholder
     from alhena.mcp.resources import PromptCommand
     from alhena.scheduler.states import CompletedToolCall
-    from alhena.system.workspace import Workspace
 
 HEAD = "\n--- Content from referenced files ---\n"
 MAX_SHELL_OUTPUT = 10_000
@@ -72,9 +73,10 @@ def find_mentions(prompt: str, cwd: Path | None = None) -> tuple[Mention, ...]:
 
 def _find_mention(prompt: str, start: int, cwd: Path | None) -> Mention:
     """The path that begins at a place of a prompt."""
+    names_in = cache(accented_names)
     quoted = _QUOTED.match(prompt, start)
     if quoted is not None:
-        if cwd is not None and os.path.lexists(_place(cwd, quoted[2])):
+        if cwd is not None and os.path.lexists(_place(cwd, quoted[2], names_in)):
             return Mention(quoted[2], _find_lines(prompt, quoted.end()))
         if quoted[1] != "'":
             return Mention(quoted[2])
@@ -83,7 +85,7 @@ def _find_mention(prompt: str, start: int, cwd: Path | None) -> Mention:
         steps = [step[0] for step in _STEP.finditer(long_word[0])]
         for count in range(len(steps), 0, -1):
             path, rest = _unescape("".join(steps[:count])), "".join(steps[count:])
-            place = _place(cwd, path)
+            place = _place(cwd, path, names_in)
             if not os.path.lexists(place):
                 continue
             if os.path.isdir(place):
@@ -93,7 +95,7 @@ def _find_mention(prompt: str, start: int, cwd: Path | None) -> Mention:
                 return Mention(path, _find_lines(rest, 0))
     word = _WORD.match(prompt, start)
     path = "" if word is None else _unescape(word[0]).rstrip(".:")
-    if long_word is not None and cwd is not None and os.path.lexists(_place(cwd, path)):
+    if long_word is not None and cwd is not None and os.path.lexists(_place(cwd, path, names_in)):
         path = re.sub(rf"[.:'{_STOPS}]+$", "", _unescape(long_word[0]))
     return Mention(path)
 
@@ -119,8 +121,13 @@ def _unescape(written: str) -> str:
     return re.sub(r"\\(.)", r"\1", written)
 
 
-def _place(cwd: Path, path: str) -> str:
-    return os.path.join(cwd, _expand_home(path))
+def _place(cwd: Path, path: str, names_in: Callable[[str], Mapping[str, str]]) -> str:
+    """The place that a path means: of what is missing, that of a canonically equal path."""
+    place = os.path.join(cwd, _expand_home(path))
+    if place.isascii() or os.path.lexists(place):
+        return place
+    found = existing_form(os.path.normpath(place), names_in)
+    return f"{found}/" if place.endswith("/") else found
 
 
 def _expand_home(path: str) -> str:
@@ -129,7 +136,8 @@ def _expand_home(path: str) -> str:
 
 def existing(paths: Sequence[str], cwd: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Those of the paths that are there, and those that are not: the latter stay mere text."""
-    there = tuple(path for path in paths if os.path.lexists(_place(cwd, path)))
+    names_in = cache(accented_names)
+    there = tuple(path for path in paths if os.path.lexists(_place(cwd, path, names_in)))
     return there, tuple(path for path in paths if path not in there)
 
 
@@ -194,7 +202,12 @@ async def attach_mentions(
         read = await call("read_mcp_resource", {"uri": uri})
         if read is not None and not read.response.error:
             attached += resource_attachment(uri, read.response.response_parts)
-    sent = frozenset(path for path in paths if not _is_filtered(bench, path, warn))
+    sent: set[str] = set()
+    for path in paths:
+        if reason := _why_filtered(bench, path):
+            warn(f"{one_line(f'@{path}', 200)} is left out: {reason}")
+        else:
+            sent.add(path)
     found = [each for each in mentions if each.path in sent]
     return (*attached, *await _read_mentions(found, bench, call, warn))
 
@@ -258,8 +271,8 @@ def _filtering(bench: "Toolset") -> dict[str, object]:
     }
 
 
-def _is_filtered(bench: "Toolset", path: str, warn: Callable[[str], None]) -> bool:
-    """True for a path that ignore files leave out; `warn` gets the reason."""
+def _why_filtered(bench: "Toolset", path: str) -> str:
+    """The reason why ignore files leave out a path, with the remedy; "" if they do not."""
     from alhena.system.ignore import IgnoreRules
     from alhena.tools.base import root_of
 
@@ -276,10 +289,8 @@ def _is_filtered(bench: "Toolset", path: str, warn: Callable[[str], None]) -> bo
         gemini = key.startswith("respectGemini")
         rules = IgnoreRules(root, git=git, gemini=gemini, custom=custom)
         if respects and rules.is_ignored(place, is_dir):
-            name = one_line(f"@{path}", 200)
-            warn(f"{name} is left out: {who}. Send it with context.fileFiltering.{key}.")
-            return True
-    return False
+            return f"{who}. Send it with context.fileFiltering.{key}."
+    return ""
 
 
 def agent_names(bench: "Toolset") -> frozenset[str]:
@@ -388,8 +399,7 @@ class PromptCommands:
                 made.append(part.text or part)
             return _join_pieces(made)
         pieces = self.custom.read(file).pieces
-        workspace = self._bench().workspace
-        return await _filled_template(pieces, (name, rest), call, warn, workspace)
+        return await _filled_template(pieces, (name, rest), call, warn, self._bench())
 
 
 class FilledPrompt(Value, frozen=True):
@@ -420,7 +430,7 @@ async def _filled_template(
     called: tuple[str, str],
     call: CallTool,
     warn: Callable[[str], None],
-    workspace: "Workspace",
+    bench: "Toolset",
 ) -> FilledPrompt:
     from alhena.commands import (
         ARGUMENTS,
@@ -443,7 +453,7 @@ async def _filled_template(
                 made.append(await _shell_output(name, piece, rest, call))
             case FilePlaceholder():
                 path = piece.path.replace(ARGUMENTS, rest).strip()
-                found = await _file_content(path, call, workspace)
+                found = await _file_content(path, call, bench)
                 if found.why:
                     warn(f"/{name}: {found.why}")
                 made += found.pieces
@@ -459,14 +469,16 @@ class _InjectedFile(Value, frozen=True):
     why: str = ""
 
 
-async def _file_content(path: str, call: CallTool, workspace: "Workspace") -> _InjectedFile:
+async def _file_content(path: str, call: CallTool, bench: "Toolset") -> _InjectedFile:
     """The content at a path: the placeholder where nothing can be read, nothing of ignored
     files."""
     shown = f"@{{{path}}}"
     nothing = _InjectedFile((shown,), why=f"there is nothing to read at {shown}; sent as text.")
     if not path:
         return nothing
-    done = await call("read_many_files", {"paths": [path]})
+    if reason := _why_filtered(bench, path):
+        return _InjectedFile(why=f"{shown} is left out: {reason}")
+    done = await call("read_many_files", {"paths": [path], **_filtering(bench)})
     if done is None:
         raise InterruptedRunError("the command was interrupted.")
     answer = done.response
@@ -481,7 +493,7 @@ async def _file_content(path: str, call: CallTool, workspace: "Workspace") -> _I
     media = [part for part in answer.response_parts if part.function_response is None]
     outputs = (part.function_response for part in answer.response_parts)
     text = "".join(str(each.response.get("output", "")) for each in outputs if each)
-    is_folder = workspace.resolve(path).is_dir()
+    is_folder = bench.workspace.resolve(path).is_dir()
     if media and data.get("processed") == len(media):
         text = ""  # it only names the media
     if is_folder:

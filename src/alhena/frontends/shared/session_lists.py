@@ -227,7 +227,7 @@ def list_servers(session: OpenSession, rest: str) -> Listing:
     """/mcp [list|desc|schema]: the servers with what they offer, once they have settled."""
     what = rest.strip() or "list"
     if what not in ("list", "desc", "schema"):
-        return usage("It is /mcp, /mcp desc or /mcp schema.")
+        return usage("Usage: /mcp, /mcp desc or /mcp schema")
     control = session.toolset.server_control
     if control is None:
         return Listing(noun="MCP server", notes=_unread(session.folder))

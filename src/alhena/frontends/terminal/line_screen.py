@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from alhena.display_text import one_line
 from alhena.frontends.terminal.dialogs.panel import ALONE, LOOK, PAUSE
 from alhena.frontends.terminal.drawing.lines import BAR, Block, Line, Lines, fold_line, plain
 from alhena.frontends.terminal.drawing.menu import Menu, MenuOption, find_option
@@ -61,6 +62,7 @@ class LineScreen:
         self._left = False
         self._prompted = False
         self._echoed = ""
+        self._queued: tuple[str, ...] = ()
 
     def attach(self, person: "Conversation") -> None:
         """From now on `person` gets what is typed."""
@@ -68,11 +70,15 @@ class LineScreen:
         if self._left:
             person.leave()
             return
-        while select((self._source,), (), (), 0)[0] and self._read_lines(self._kept.append):
-            pass  # typed before the session began: one after the other
+        more = True
+        while more and select((self._source,), (), (), 0)[0]:
+            more = self._read_lines(self._kept.append)  # typed before: one after the other
         for each in filter(None, self._kept):
             person.submit(each, early=True)
         self._kept.clear()
+        if not more:
+            self.leave()
+            return
         self._listen()
         self._prompt()
 
@@ -140,7 +146,11 @@ class LineScreen:
         return {}
 
     def show_status(self, status: FootStatus) -> None:
-        """There is no place for it."""
+        """As `Screen.show_status`: a prompt that has to wait is told; there is no place for the
+        rest."""
+        if len(status.queued) > len(self._queued):
+            self._write(f"queued: {one_line(status.queued[-1], 400)}\n")
+        self._queued = status.queued
 
     async def choose(self, menu: Menu) -> frozenset[int] | None:
         """As `Screen.choose`: a number, a letter, or several of them with commas. It is an answer

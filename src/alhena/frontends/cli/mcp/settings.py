@@ -158,6 +158,7 @@ def accept_written(names: Collection[str]) -> None:
     place = place_here(told=False)
     written = {(SERVERS, name) for name in names}
     accept(place, [each for each in place.pending if each.path in written])
+    place = place_here(told=False)
     which = "server is" if len(names) == 1 else "servers are"
     if not place.trust.trusted:
         _say(f"This folder is not trusted; the {which} not used. To trust it: alhena trust")

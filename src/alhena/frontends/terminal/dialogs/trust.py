@@ -21,7 +21,7 @@ from alhena.frontends.terminal.drawing.menu import Menu, MenuOption
 
 MAX_NAMES = 200
 """Characters of the names of files."""
-MAX_PARENT = 37
+MAX_PARENT = 30
 """Characters of the folder above in an answer."""
 _LATER = 2
 _DATA = 2

@@ -81,7 +81,10 @@ def build_layout(
                 HSplit([VSplit([entry]), search, ConditionalContainer(offers, listed)]),
                 Condition(lambda: panel.asking or not panel.open or bool(entered.text)),
             ),
-            Window(FormattedTextControl(foot), height=1, dont_extend_height=True),
+            ConditionalContainer(
+                Window(FormattedTextControl(foot), height=1, dont_extend_height=True),
+                Condition(lambda: not panel.open or get_app().output.get_size().rows > OPTION_ROWS),
+            ),
         ],
         align=VerticalAlign.TOP,
     )
