@@ -12,7 +12,7 @@ JOBS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
 
-.PHONY: help demo test test-fast coverage mutate lint format bench bench-scale soak soak-batch soak-kills soak-turns requirements docs lock smoke beside clean try-local
+.PHONY: help demo test test-fast coverage mutate lint format bench bench-scale soak soak-batch soak-kills soak-turns requirements docs reference sbom lock smoke beside try-local clean
 
 demo: $(VENV)/.base ## set up and try the agent on this repository, without a key
 	@$(BIN)/python scripts/demo.py
@@ -75,8 +75,14 @@ build/local/.installed: scripts/local/requirements.txt
 requirements: $(VENV)/.dev ## list requirements and the tests that claim them
 	@$(BIN)/python scripts/requirements.py
 
+sbom: $(VENV)/.dev ## write the list of parts (CycloneDX) beside the packages
+	$(BIN)/python -m scripts.dependencies dist/alhena-agent.cdx.json
+
 docs: $(VENV)/.dev ## build the site of docs/ in build/docs; a broken link is an error
-	$(BIN)/mkdocs build -q --strict -d build/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict -d build/docs
+
+reference: $(VENV)/.dev ## write docs/reference from the code
+	$(BIN)/python -m scripts.reference
 
 smoke: $(VENV)/.dev ## build the wheel, install it elsewhere and run it
 	$(BIN)/python scripts/smoke_wheel.py

@@ -47,6 +47,7 @@ COMMANDS = {
     "trust": (),
     "shim": ("gemini",),
     "completion": ("bash", "zsh", "fish"),
+    "docs": (),
 }
 """The commands and what they can be told; `alhena.frontends.cli.NAME.run` carries one out, and its
 USAGE is its help. A first word that several others follow begins a prompt: `alhena policy changes
@@ -157,6 +158,10 @@ def _prompt(argv: list[str]) -> int:
     if arguments.wants_version:
         write_stdout(f"{__version__}\n")
         return 0
+    if arguments.bug_report:
+        from alhena.frontends.cli import settings
+
+        return settings.print_bug_report(arguments.model)
     if arguments.words:
         refuse_commands(arguments.words, COMMANDS)
     if arguments.list_extensions:

@@ -1,6 +1,7 @@
 """`alhena settings`: what holds here, where it was said, and what is wrong with it."""
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -235,6 +236,70 @@ def _key_problems(place: Place) -> tuple[str, ...]:
     unknown = ", ".join(file.unknown)
     idle = (f"{path}: commands without effect in this version: {unknown}.",) if unknown else ()
     return (*file.problems, *idle)
+
+
+EXTRAS = {
+    "a2a": "a2a-sdk",
+    "acp": "agent-client-protocol",
+    "gateway": "starlette",
+    "otel": "opentelemetry-sdk",
+    "ray": "ray",
+}
+"""Each extra with a package that it brings."""
+
+
+def print_bug_report(model: str | None) -> int:
+    """Prints what a report of a defect needs, as Markdown; returns the exit code. No text of a
+    setting, path or name of the person is in it."""
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
+    from alhena.frontends.cli.auth import find_status
+    from alhena.models.catalogue import default_model
+    from alhena.system.own_programs import find_program
+    from alhena.system.private_files import PrivateFiles
+    from alhena.version import __version__
+
+    place = place_here(told=False)
+    access = find_status(place.environ, place.settings, PrivateFiles(config_home(os.environ)))
+    extras: list[str] = []
+    for name, package in EXTRAS.items():
+        try:
+            extras.append(f"{name} ({package} {version(package)})")
+        except PackageNotFoundError:
+            continue
+    programs = [name for name in ("bash", "bwrap", "git", "rg") if find_program(name, os.environ)]
+    chosen = model or place.environ.get("GEMINI_MODEL") or place.settings.model.name
+    rows = {
+        "alhena": __version__,
+        "Python": f"{platform.python_version()} ({platform.python_implementation()})",
+        "System": platform.platform(),
+        "Terminal": place.environ.get("TERM") or "none",
+        "Encoding": sys.stdout.encoding if sys.stdout else "none",
+        "Model": chosen or default_model(),
+        "Model access": access.transport or "none",
+        "Extras": ", ".join(extras) or "none",
+        "Programs": ", ".join(programs) or "none",
+        "Trusted folder": "no" if place.unread else "yes, or nothing to trust",
+        "Settings files": ", ".join(str(layer.kind) for layer in place.layers) or "none",
+    }
+    lines = ["## Versions and settings", "", *(f"- {name}: {rows[name]}" for name in rows)]
+    shown = [each for each in list_shown_settings(place) if each.origin[0]["layer"] != DEFAULT]
+    lines += [f"- `{each.key}`: {_size_of(each.value)}" for each in shown]
+    write_stdout("\n".join(one_line(line) for line in lines) + "\n")
+    return 0
+
+
+def _size_of(value: Any) -> str:
+    """A value that is no text, else its kind and length: texts may be private."""
+    if isinstance(value, bool | int | float) or value is None:
+        return str(value).lower()
+    length = len(value)
+    return (
+        f"a text of {length} characters"
+        if isinstance(value, str)
+        else f"{length} {'entry' if length == 1 else 'entries'}"
+    )
 
 
 def _try_settings(place: Place) -> "Trial":

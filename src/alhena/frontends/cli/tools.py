@@ -108,8 +108,8 @@ TOOL_FAILED = 54
 CALL_ID = "call-1"
 
 
-def run(argv: list[str]) -> int:
-    """Carries out `alhena tools ARGV`; returns the exit code."""
+def make_parsers() -> tuple[Parser, dict[str, Parser]]:
+    """The parser of the command, and those of `list` and `call`."""
     parser = Parser(prog="alhena tools", description="Lists or calls the tools of this workspace.")
     commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
     listing = commands.add_parser("list", help="list all tools with their parameters")
@@ -128,8 +128,14 @@ def run(argv: list[str]) -> int:
     for each in (listing, calling):
         each.add_argument("--json", action="store_true", help="print JSON")
         add_toolset_arguments(each)
+    return parser, {"list": listing, "call": calling}
+
+
+def run(argv: list[str]) -> int:
+    """Carries out `alhena tools ARGV`; returns the exit code."""
+    parser, parsers = make_parsers()
     if argv[:1] == ["call"]:  # its options may stand between the name and the parameters
-        found = calling.parse_words(argv[1:], argparse.Namespace(command="call"))
+        found = parsers["call"].parse_words(argv[1:], argparse.Namespace(command="call"))
     else:
         found = parser.parse_args(argv)
     options = toolset_options(found)
@@ -140,7 +146,7 @@ def run(argv: list[str]) -> int:
         emit=warn,
     )
     if found.command == "call":
-        done = _call(options, links, *_tool_and_parameters(calling, found.words))
+        done = _call(options, links, *_tool_and_parameters(parsers["call"], found.words))
         if found.json:
             write_json(done)
         elif done["error"]:

@@ -39,6 +39,7 @@ commands:
   alhena wire check|convert   check a request against the rules of the API; convert it
   alhena shim gemini          write a command gemini that runs alhena
   alhena completion SHELL     print completions for bash, zsh or fish
+  alhena docs [TOPIC]         show a page of the documentation
 
 Run `alhena COMMAND --help` for the arguments of a command.
 """
@@ -72,6 +73,7 @@ class RunArguments(msgspec.Struct, frozen=True, kw_only=True):
     mcp_servers: tuple[str, ...] | None = None
     extensions: tuple[str, ...] | None = None
     list_extensions: bool = False
+    bug_report: bool = False
     skip_trust: bool = False
     sandbox: bool | None = None
     fake_responses: str | None = None
@@ -260,6 +262,7 @@ def run_parser() -> Parser:
         help="print plain lines with headings; redraw nothing",
     )
     add("-d", "--debug", action="store_true", help="show tracebacks")
+    add("--bug-report", action="store_true", help="print versions and settings for a report")
     add("-v", "--version", action="store_true", help="print the version")
     # Only now: for each argument argparse creates a formatter, which would import shutil.
     parser.formatter_class = argparse.RawDescriptionHelpFormatter

@@ -63,7 +63,7 @@ class GetInternalDocsInvocation(BaseInvocation):
         from alhena.system.encoding import decode_text
         from alhena.system.files import read_whole
 
-        names = _names(self._directory)
+        names = document_names(self._directory)
         if not names:
             return ToolResult.from_failure(
                 f"There is no documentation at {printable(self._directory)}.",
@@ -91,7 +91,7 @@ class GetInternalDocsInvocation(BaseInvocation):
         return ToolResult(llm_content=text, display=f"Read documentation: {name}")
 
 
-def _names(directory: Path) -> list[str]:
+def document_names(directory: Path) -> list[str]:
     """Relative paths of the Markdown files below `directory`, without symlinks."""
     names: list[str] = []
     for folder, _, files in os.walk(directory):
