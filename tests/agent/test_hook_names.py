@@ -56,7 +56,12 @@ def gives(**given: Any) -> str:
 async def test_a_guard_sees_the_path_by_whichever_name_it_and_the_model_know_it(asked, known):
     command = guard(f'["tool_input"]["{known}"]', "secret.txt")
     answer = await read_response("read_file", {asked: "secret.txt"}, command)
-    assert answer == {"error": "Tool execution blocked: no secrets"}
+    if (asked, known) == ("file_path", "absolute_path"):
+        # As in the reference a name that was not given is not there: this guard fails, and so blocks.
+        assert answer["error"].startswith("Tool execution blocked: ")
+        assert "KeyError: 'absolute_path'" in answer["error"]
+    else:
+        assert answer == {"error": "Tool execution blocked: no secrets"}
 
 
 @pytest.mark.requirement("HOOK-01")

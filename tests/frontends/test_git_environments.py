@@ -245,10 +245,11 @@ CALLERS = {
     "git_command": {"extensions/installation.py", "session/checkpoints/git.py"},
     "repository_command": {
         "agent/subagents/worktree.py",
+        "frontends/terminal/completion/file_index.py",
         "frontends/terminal/looks/footer.py",
         "system/tracked_files.py",
     },
-    "run_git": {"batch/worktree.py", "frontends/shared/worktree.py"},
+    "run_git": {"batch/tasks.py", "batch/worktree.py", "frontends/shared/worktree.py"},
 }
 """The modules that make git commands, besides those of the function itself."""
 

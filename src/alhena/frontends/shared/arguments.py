@@ -174,8 +174,8 @@ def parse_command(program: str, argv: list[str], commands: Mapping[str, str]) ->
 
 
 def subcommand_help(usage: str, word: str) -> str:
-    """The part of a command's help that is about its subcommand `word`: its line of usage, what is
-    said of it and what is said of all. The whole help where it has no such subcommand."""
+    """The part of a command's help that is about its subcommand `word`: its line of usage, the
+    words about it and about all. The whole help where it has no such subcommand."""
     import re
     import textwrap
 

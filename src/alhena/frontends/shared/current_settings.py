@@ -169,6 +169,38 @@ def with_checkpoints(settings: Settings) -> Settings:
     return msgspec.structs.replace(settings, general=general)
 
 
+MAX_SNAPSHOT_FILES = 2_000
+"""Maximum files of a folder in which a terminal takes checkpoints without a setting: a turn that
+edits waits for a snapshot of them all."""
+
+
+def is_small_folder(folder: Path) -> bool:
+    """True for a folder with few files: those that its repository tracks, or else all of them."""
+    try:
+        with open(folder / ".git" / "index", "rb") as index:
+            head = index.read(12)
+        return int.from_bytes(head[8:12], "big") <= MAX_SNAPSHOT_FILES
+    except OSError:
+        return _count_entries(folder, MAX_SNAPSHOT_FILES) <= MAX_SNAPSHOT_FILES
+
+
+def _count_entries(folder: Path, most: int) -> int:
+    """The entries of a folder and those below it; stops counting past `most`."""
+    count, waiting = 0, [str(folder)]
+    while waiting and count <= most:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    count += 1
+                    if count > most:
+                        break
+                    if entry.name != ".git" and entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except OSError:
+            continue  # a snapshot does not reach it either
+    return count
+
+
 _STATE = "alhena_state.json"
 
 

@@ -146,8 +146,8 @@ class LineScreen:
         return {}
 
     def show_status(self, status: FootStatus) -> None:
-        """As `Screen.show_status`: a prompt that has to wait is told; there is no place for the
-        rest."""
+        """As `Screen.show_status`: it names a prompt that has to wait; there is no place for
+        the rest."""
         if len(status.queued) > len(self._queued):
             self._write(f"queued: {one_line(status.queued[-1], 400)}\n")
         self._queued = status.queued

@@ -20,6 +20,7 @@ from alhena.frontends.shared.arguments import RunArguments
 from alhena.frontends.shared.current_settings import (
     SessionFolder,
     connect_early,
+    is_small_folder,
     load_choices,
     place_here,
     refused_mode,
@@ -190,7 +191,8 @@ def _name_idle(place: Place, conversation: Conversation, *, keys: bool) -> None:
 def _agent(arguments: RunArguments, conversation: Conversation) -> SessionRunner:
     def options() -> SessionSpec:
         asked = session_options(arguments, conversation.folder.place, attended=True)
-        if not any(each.says(_CHECKPOINTS) for each in asked.place.layers):
+        chosen = any(each.says(_CHECKPOINTS) for each in asked.place.layers)
+        if not chosen and is_small_folder(asked.place.cwd):
             kept = with_checkpoints(asked.place.settings)
             asked = msgspec.structs.replace(
                 asked, place=msgspec.structs.replace(asked.place, settings=kept)

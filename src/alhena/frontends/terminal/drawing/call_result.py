@@ -20,7 +20,6 @@ from alhena.events import (
 )
 from alhena.frontends.shared.listings import count_noun
 from alhena.frontends.terminal.drawing.lines import TAB, Line, Span, line, plain, safe
-from alhena.tools.catalogue import plain_name
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
@@ -471,6 +470,8 @@ class PagerBlocks:
             text = _answer_text(event) or display or ""
         if not text.strip() and not event.output_file:
             return 0
+        from alhena.tools.catalogue import plain_name  # not before the prompt is painted
+
         title = plain_name(event.name, event.mcp_server_name)
         described = without_title_words(title, one_line(described, 80))
         self.add(PagerBlock(f"{title} {described}".strip(), text, event.output_file or ""))

@@ -46,7 +46,6 @@ from alhena.frontends.terminal.drawing.call_result import (
 from alhena.frontends.terminal.drawing.lines import BAR, Block, Line, Lines, Markdown, line, safe
 from alhena.frontends.terminal.drawing.markdown_pieces import split
 from alhena.frontends.terminal.drawing.remedies import sitting_words
-from alhena.tools.catalogue import plain_name
 
 if TYPE_CHECKING:
     from alhena.tools.registry import ToolRegistry
@@ -84,6 +83,8 @@ class ToolTitles(Mapping[str, str]):
         entry = self._registry.find(name, excluded=True)
         if entry is None:
             raise KeyError(name)
+        from alhena.tools.catalogue import plain_name
+
         return plain_name(entry.tool.name, entry.server)
 
     def __iter__(self) -> Iterator[str]:
@@ -482,6 +483,8 @@ def call_blocks(
     view: View, event: ToolCallResponseEvent, description: str, *, nested: bool = False
 ) -> Step:
     """An ended call as shown in the scrollback."""
+    from alhena.tools.catalogue import plain_name  # not before the prompt is painted
+
     title = view.titles.get(event.name) or plain_name(event.name, event.mcp_server_name)
     seen, own = event.call_id in view.shown, event.call_id in view.own
     head = header(event, title, one_line(description, 300))
