@@ -84,7 +84,7 @@ def licences_page() -> str:
     ]
     return (
         "<!-- Written by `python -m scripts.dependencies`. -->\n\n# Licences\n\n"
-        "alhena itself is under Apache-2.0. `pip install alhena-agent` brings these packages; "
+        "The project is under Apache-2.0. `pip install alhena-agent` brings these packages; "
         "extras bring more.\n\n| package | licence | only where |\n|---|---|---|\n" + "".join(rows)
     )
 

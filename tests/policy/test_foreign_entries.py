@@ -104,7 +104,7 @@ def test_an_agent_gets_what_other_programs_names_mean_and_says_what_it_lacks(
     path = home / ".gemini" / "agents" / "looker.md"
     write(path, AGENT.format("Read, Grep, Bash(git:*), Nonsense, mcp__jira__search"))
     told = alhena("agents", "validate", str(path))
-    assert "Bash(git:*), Nonsense: none is called so" in told.err
+    assert "no tool for Nonsense: none is called so" in told.err
     given = {"agent_name": "looker", "objective": "look"}
     server.reply(sse(chunk(call("delegate_to_agent", given), finish="STOP")))
     done = call("complete_task", {"result": "seen"})
@@ -112,11 +112,10 @@ def test_an_agent_gets_what_other_programs_names_mean_and_says_what_it_lacks(
     server.reply(sse(text("fine")))
     ran = alhena("-y", "--skip-trust", "-p", "hi", **keyed(server))
     assert ran.code == 0
-    assert "agent looker: there is no tool Bash(git:*), Nonsense, mcp__jira__search" in ran.err
+    assert "agent looker: there is no tool Nonsense, mcp__jira__search" in ran.err
     declared = server.requests[1].json["tools"][0]["functionDeclarations"]
     names = {each["name"] for each in declared}
-    assert {"read_file", "search_file_content"} <= names
-    assert "run_shell_command" not in names
+    assert {"read_file", "search_file_content", "run_shell_command"} <= names
     assert "looker" not in alhena("agents", "list").err
 
 

@@ -109,6 +109,9 @@ PLACES = {
     "frontends/terminal/looks/footer.py": "*command.argv",
     "frontends/terminal/looks/clipboard.py": "(found, *program[1:])",
     # FileSearch.program, by find_program
+    "frontends/terminal/completion/file_index.py": OWN,
+    "frontends/terminal/entry.py": "[program, *words[1:], filename]",  # the editor, by find_program
+    "frontends/cli/docs/__init__.py": "[program, *words[1:]]",  # the pager, by find_program
     "system/search/text_finder.py": "(*self._argv, '--', *names)",
     "system/tracked_files.py": OWN,
     "system/child.py": "argv",  # what a person, their settings or a model names

@@ -174,9 +174,15 @@ class EditedBuffer(Buffer):
 
     def _open_file_in_editor(self, filename: str) -> bool:
         from alhena.frontends.terminal.console import editor_words
+        from alhena.system.environment import shield_memory
+        from alhena.system.own_programs import find_program
 
         words = editor_words(os.environ, self.preferred())
-        return bool(words) and subprocess.run([*words, filename], check=False).returncode == 0
+        program = find_program(words[0], os.environ, (Path.cwd(),)) if words else None
+        if program is None:
+            return False
+        shield_memory()
+        return subprocess.run([program, *words[1:], filename], check=False).returncode == 0
 
 
 class _FoldedHistory(History):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from alhena.display_text import escaped
 from alhena.errors import InputError, UsageError
 from alhena.frontends.shared.streams import is_terminal, write_stdout
+from alhena.system.environment import shield_memory
 from alhena.system.own_programs import find_program
 from alhena.tools.builtin.get_internal_docs import docs_directory, document_names
 
@@ -96,6 +97,7 @@ def show_text(text: str) -> None:
         words = shlex.split(os.environ.get("PAGER") or _PAGER)
         program = find_program(words[0], os.environ, (Path.cwd(),)) if words else None
         if program is not None:
+            shield_memory()
             ran = subprocess.run(
                 [program, *words[1:]], input=shown.encode("utf-8", "replace"), check=False
             )

@@ -121,15 +121,17 @@ def list_paths(cwd: Path, filtering: FileFilteringSettings) -> Iterator[str]:
 
 def _git_files(cwd: Path) -> Iterator[str] | None:
     """The files of the repository around `cwd` that lie below it; None where there is none."""
+    from alhena.system.environment import shield_memory
     from alhena.system.errors import ProcessStartError
     from alhena.system.own_programs import repository_command
 
     try:
-        own = repository_command(cwd, os.environ, _LIST)
+        command = repository_command(cwd, os.environ, _LIST)
+        shield_memory()
         done = subprocess.run(
-            own.argv,
+            command.argv,
             cwd=cwd,
-            env=own.env,
+            env=command.env,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=GIT_S,
