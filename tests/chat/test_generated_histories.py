@@ -13,7 +13,7 @@ from alhena.chat.chat import Chat, ChatServices, Outlets
 from alhena.chat.history import History
 from alhena.chat.recovery import Substitute
 from alhena.chat.turn import AnswerCollector, InvalidResponseError, ModelTraits
-from alhena.errors import ModelError, StreamCutError
+from alhena.errors import AlhenaError, ModelError, StreamCutError
 from alhena.models.errors import DailyQuotaError, QuotaError
 from alhena.models.retry import RetryingGenerator
 from alhena.tools.response import cancelled_parts, error_parts, join_responses, response_parts
@@ -154,10 +154,13 @@ class AnyOther:
     def __init__(self, conversation: "Conversation") -> None:
         self.conversation = conversation
 
-    def offers(self, model: str, error: ModelError) -> bool:
+    def takes(self, error: AlhenaError) -> bool:
+        return isinstance(error, ModelError)
+
+    def offers(self, model: str, error: AlhenaError) -> bool:
         return isinstance(error, QuotaError)
 
-    async def instead_of(self, model: str, error: ModelError) -> Substitute | None:
+    async def instead_of(self, model: str, error: AlhenaError) -> Substitute | None:
         others = {"three": "two", "two": "gemma"}
         if not self.offers(model, error) or model not in others:
             return None

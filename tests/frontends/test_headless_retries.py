@@ -222,7 +222,7 @@ def test_an_interrupt_ends_a_wait_at_once(server: ScriptedServer):
     ) as process:
         assert process.stderr is not None
         said = process.stderr.readline()
-        assert "comes too early); trying again in" in said
+        assert f"comes too early, {server.url}); trying again in" in said
         assert KEY not in said
         process.send_signal(signal.SIGINT)
         assert process.wait() == 130

@@ -31,6 +31,7 @@ class Empty:
     """A connection with nothing after it."""
 
     instructions = ""
+    changes_tools = False
     subjects: frozenset[Subject] = frozenset()
 
     async def pages(self, subject: Subject) -> ListPages:
