@@ -342,7 +342,7 @@ async def test_a_metadata_server_that_is_not_there_is_not_waited_for():
 
 async def test_the_metadata_server_is_asked_by_its_number():
     hurried = metadata_tokens({}, limits=Timeouts(connect=1e-6, idle=1e-6))
-    with pytest.raises(CredentialsError, match=r"http://169\.254\.169\.254 "):
+    with pytest.raises(CredentialsError, match=r"\(http://169\.254\.169\.254\)"):
         await hurried.token()
 
 
