@@ -101,7 +101,7 @@ class ProxyConnector:
     def __init__(self, endpoint: Endpoint, proxy: str) -> None:
         self._endpoint = endpoint
         self._proxy = parse_proxy(proxy)
-        self.named = ProxyRoute(f"{endpoint.place} (through the proxy {self._proxy.shown})")
+        self.named = ProxyRoute(f"{endpoint.place} through the proxy {self._proxy.shown}")
         self._tunnels = endpoint.secure or self._proxy.socks
 
     def adapt_request(self, path: str, headers: Headers) -> tuple[str, Headers]:
