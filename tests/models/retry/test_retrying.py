@@ -6,11 +6,22 @@ from typing import Any
 
 import pytest
 
-from alhena.errors import NetworkError, ServerFaultError, StreamCutError
+from alhena.errors import NetworkError, NoServerError, ServerFaultError, StreamCutError
 from alhena.events import RetryEvent
 from alhena.models.errors import CredentialsError, DailyQuotaError
 from alhena.models.retry import RetryingGenerator, RetryPolicy
-from tests.models.asking import api, asked, chunks, contents, listening, texts
+from tests.models.asking import (
+    api,
+    asked,
+    chunks,
+    contents,
+    event,
+    listening,
+    read_request,
+    response,
+    texts,
+)
+from tests.support.ports import reserved_port
 from tests.support.server import Reply, ScriptedServer, json_reply, sse, text
 
 UNAVAILABLE = json_reply({"error": {"code": 503, "message": "later"}}, status=503)
@@ -139,17 +150,32 @@ async def test_what_no_wait_helps_fails_at_once(
     assert not waits.told
 
 
-async def test_a_service_that_is_not_there_is_tried_as_often_as_one_that_fails():
-    async def gone(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
-        return
+async def test_a_service_that_goes_away_is_tried_as_often_as_one_that_fails():
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(response(event("there")))
+        await writer.drain()
+        await reader.read()
 
-    async with listening(gone) as port:
-        pass
     waits = Waits()
-    generator = retrying(f"http://127.0.0.1:{port}", waits, max_attempts=4)
-    with pytest.raises(NetworkError):
+    async with listening(answer) as port:
+        generator = retrying(f"http://127.0.0.1:{port}", waits, max_attempts=4)
+        assert texts(await chunks(generator)) == ["there"]
+    with pytest.raises(NetworkError, match="Tried 4 times"):
         await chunks(generator)
+    await generator.aclose()
     assert waits.seconds == [5, 10, 20]
+
+
+async def test_a_service_of_this_machine_that_was_never_there_is_tried_once():
+    waits = Waits()
+    with reserved_port() as port:
+        generator = retrying(f"http://127.0.0.1:{port}", waits, max_attempts=4)
+        with pytest.raises(NoServerError, match=f":{port}.*nothing listens"):
+            await chunks(generator)
+    await generator.aclose()
+    assert not waits.told
+    assert not waits.seconds
 
 
 async def test_a_wait_that_is_cancelled_ends_at_once(server: ScriptedServer):
