@@ -132,7 +132,7 @@ def test_what_cannot_be_used_is_named(fields: dict[str, Any], told: str):
 
 def test_settings_of_the_wrong_shape_are_named_when_they_are_read():
     with pytest.raises(ConfigError, match="customAliases"):
-        configs(customAliases=[])
+        configs(customAliases=[7])
 
 
 def test_the_model_of_a_session_is_the_first_that_is_named():
