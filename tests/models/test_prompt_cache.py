@@ -241,11 +241,11 @@ def test_openai_alone_gets_the_key_of_a_conversation(
     project: Path, monkeypatch: pytest.MonkeyPatch, model: str, own: bool
 ):
     if own:
-        monkeypatch.setattr(openai_compatible, "_OWN_HOSTS", ("127.0.0.1",))
+        monkeypatch.setattr(openai_compatible, "_OWN_DOMAINS", ("127.0.0.1",))
     with ScriptedServer() as server:
         server.reply(*[json_reply({}, status=400)] * 4)
         for arguments in (["-p", "one"], ["--resume", "latest", "-p", "two"]):
-            alhena("-m", model, *arguments, OPENAI_BASE_URL=server.url, OPENAI_API_KEY="k")
+            alhena("-m", model, *arguments, OPENAI_BASE_URL=f"{server.url}/v1", OPENAI_API_KEY="k")
         bodies = [received.json for received in server.requests]
     assert len(bodies) == 2
     keys = [body.get("prompt_cache_key") for body in bodies]
@@ -254,13 +254,13 @@ def test_openai_alone_gets_the_key_of_a_conversation(
 
 
 def test_the_tasks_of_a_batch_have_one_key(project: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(openai_compatible, "_OWN_HOSTS", ("127.0.0.1",))
+    monkeypatch.setattr(openai_compatible, "_OWN_DOMAINS", ("127.0.0.1",))
     tasks = [json.dumps({"id": f"t{at}", "prompt": f"task {at}"}) for at in range(3)]
     (project / "tasks.jsonl").write_text("\n".join(tasks))
     with ScriptedServer() as server:
         server.reply(*[json_reply({}, status=400)] * 3)
         options = ("--out", "r.jsonl", "-m", "openai:gpt-4o", "--skip-trust")
-        environ = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "k"}
+        environ = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": "k"}
         ran = alhena("batch", "tasks.jsonl", *options, **environ)
         keys = {received.json.get("prompt_cache_key") for received in server.requests}
     assert len(server.requests) == 3, ran.err
