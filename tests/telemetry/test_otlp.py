@@ -464,7 +464,10 @@ async def test_a_remote_agent_is_told_the_span_of_its_work(
     (far,) = [each for each in done if (each.attributes or {}).get("gen_ai.agent.name") == "far"]
     assert far.context is not None
     expected = f"00-{far.context.trace_id:032x}-{far.context.span_id:016x}-"
-    assert all(headers["traceparent"].startswith(expected) for headers in remote.headers)
+    described, *work = remote.headers  # before there is work, the card is read for the model
+    assert "agent-card" in described["user-agent"]
+    assert "/a2a" in remote.paths[1:]
+    assert all(headers["traceparent"].startswith(expected) for headers in work)
 
 
 async def test_an_interrupted_run_leaves_no_span_open(project: Path, spans: InMemorySpanExporter):
