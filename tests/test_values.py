@@ -148,7 +148,7 @@ def test_a_public_value_class_takes_the_text_of_an_enum(cls: type[msgspec.Struct
 
 @pytest.mark.parametrize("priority", [-1, 1000, 1.5, "100", True])
 def test_a_priority_is_a_whole_number_from_0_to_999(priority: Any):
-    with pytest.raises(FieldError, match=r"PolicyRule\.priority cannot be"):
+    with pytest.raises(FieldError, match=r"Rule\.priority cannot be"):
         PolicyRule(decision=PolicyOutcome.ALLOW, priority=priority)
 
 

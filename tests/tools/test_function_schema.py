@@ -163,7 +163,7 @@ def test_functions_that_cannot_be_tools_say_why():
         (no_words, r"no_words\(\) has no docstring"),
         (many, r"parameter 'values' has no fixed name"),
         (generator, r"generator\(\): a generator has no single result"),
-        (name_nothing, r"unresolved\(\): a type hint cannot be resolved"),
+        (name_nothing, r"name_nothing\(\): a type hint cannot be resolved"),
         (lambda: 1, "cannot be named '<lambda>'"),
     ]:
         with pytest.raises(TypeError, match=reason):

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from alhena.values import Value
 from alhena.wire.content import (
     USER,
     Content,
@@ -151,7 +152,7 @@ def sole_text(chunk: GenerateContentResponse) -> str:
     return part.text or ""
 
 
-class FoundPages(msgspec.Struct, frozen=True):
+class FoundPages(Value, frozen=True):
     """The search behind an answer: its queries, and the address and title of each page."""
 
     queries: tuple[str, ...] = ()
