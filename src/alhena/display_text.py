@@ -30,7 +30,10 @@ _OVERLAYS = ("\u0334", "\u0338")
 _MARKS = 4
 """Maximum combining marks on a letter of a living language."""
 
-_EMOJI = r"[\xa9\xae\u203c-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]"
+_EMOJI = (
+    r"[\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u24c2\u25a0-\u27bf"
+    r"\u2900-\u297f\u2b00-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]"
+)
 _SCRIPT = r"[\u0600-\u0dff]"
 JOINED = (
     rf"(?<={_EMOJI})\ufe0f|(?<=[#*0-9])\ufe0f(?=\u20e3)|(?<=[#*0-9]\ufe0f)\u20e3"

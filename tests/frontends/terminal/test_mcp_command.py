@@ -148,7 +148,7 @@ async def test_one_that_is_not_there_is_told(project: Path) -> None:
     servers = having(k={"command": "true"})
     async with sitting(ScriptedGenerator(), screen, **servers) as conversation:
         for words in ("disable x", "enable x", "auth x"):
-            await said(conversation, screen, f"/mcp {words}", "there is no MCP server 'x'")
+            await said(conversation, screen, f"/mcp {words}", "There is no MCP server 'x'")
 
 
 async def test_a_refresh_connects_anew_and_reads_what_is_there(

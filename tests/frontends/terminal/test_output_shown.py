@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from alhena.display_text import one_line
 from alhena.events import ToolCallResponseEvent, ToolCallUpdateEvent, ToolOutputEvent
 from alhena.frontends.terminal.drawing.call_result import (
     COLUMNS,
@@ -17,6 +18,8 @@ from alhena.frontends.terminal.drawing.call_result import (
     PagerBlocks,
     diff_lines,
     ended_lines,
+    header,
+    is_more,
 )
 from alhena.frontends.terminal.drawing.lines import Line, plain
 from alhena.frontends.terminal.drawing.live_region import live
@@ -26,8 +29,9 @@ from alhena.system.workspace import Workspace
 from alhena.tools.builtin.run_shell_command import RunShellCommand
 from tests.tools.files import call
 
-HIDDEN = re.compile(r"  … (?:at least )?([\d,]+) (?:more )?lines?(?: above)? \(Ctrl-O, /show\)$")
-CUT = re.compile(r"… ([\d,]+) more characters? \(Ctrl-O, /show\)$")
+HIDDEN = re.compile(r"  … (?:at least )?([\d,]+) (?:more )?lines?(?: above)? · Ctrl-O$")
+CUT = re.compile(r"… ([\d,]+) more characters? · Ctrl-O$")
+IN_ROW = re.compile(r"✓ T \((?:(?P<lines>[\d,]+) lines?|(?P<text>.*))\)")
 
 
 def counted(lines: list[Line]) -> tuple[list[str], int]:
@@ -48,6 +52,11 @@ def ended(display: str | dict[str, Any] | None, **more: Any) -> ToolCallResponse
     return ToolCallResponseEvent(display=display, **given_)
 
 
+def row(event: ToolCallResponseEvent) -> str:
+    """The row of an ended call."""
+    return plain([header(event, "T", "")])
+
+
 def output_of(text: str, **more: Any) -> dict[str, Any]:
     return {"type": "terminal_output", "text": text, "exit_code": 0, "signal": None, **more}
 
@@ -60,9 +69,24 @@ def test_no_line_of_an_output_of_any_length_is_lost(status: str, own: bool, end:
         made = [str(number) for number in range(1, count + 1)]
         event = ended(output_of("\n".join(made) + end), status=status, error="It failed.")
         lines = ended_lines(event, own=own)
-        shown, hidden = counted(lines if status == "success" else lines[1:])
+        shown, hidden = counted(lines)
         assert len(shown) + hidden == count
+        assert is_more(event, lines, seen=False) or not hidden
         assert shown == made[count - len(shown) :]
+        assert ("It failed." in row(event)) == (status == "error")
+
+
+def test_an_error_of_a_command_is_shown_beside_its_exit_code_and_can_be_read_with_the_output():
+    for error in ("It failed.", "\n".join(f"reason {number}" for number in range(20))):
+        event = ended(output_of("made", exit_code=1), status="error", error=error)
+        lines = ended_lines(event)
+        shown, hidden = counted(lines)
+        assert row(event) == "✗ T · exit 1"
+        assert len(shown) + hidden == error.count("\n") + 2
+        assert (shown[0], shown[-1]) == (error.split("\n")[0], "made")
+        pages = PagerBlocks()
+        assert pages.call(event, "") == 1
+        assert pages.items[0].whole == f"{error}\n\nmade"
 
 
 LINE = st.text("ab 漢🎉é", max_size=12)
@@ -74,9 +98,29 @@ def test_blank_and_wide_lines_count_as_the_others_do(made: list[str], ends: bool
     text = "\n".join(made) + "\n" * ends
     if not ends and not made[-1]:
         return  # the same text as with one line less that ends
-    shown, hidden = counted(ended_lines(ended(text if is_text else output_of(text))))
-    assert len(shown) + hidden == len(made)
-    assert all(row in made for row in shown)
+    event = ended(text if is_text else output_of(text))
+    shown, hidden = counted(ended_lines(event))
+    if is_text:
+        assert (shown, hidden) == ([], 0)
+        assert_in_row(event, made)
+    else:
+        assert len(shown) + hidden == len(made)
+        assert all(row in made for row in shown)
+
+
+def assert_in_row(event: ToolCallResponseEvent, made: list[str]) -> None:
+    """The row of a call whose result is this text has its only line, or else the number of all
+    its lines; any text can be opened."""
+    said = [line for line in made if line.strip()]
+    found = IN_ROW.fullmatch(row(event))
+    if not said:
+        assert row(event) == "✓ T"
+    elif len(said) == 1:
+        assert found and found["text"] == one_line(said[0].strip())
+    else:
+        assert found and found["lines"] == str(len(made))
+    assert is_more(event, ended_lines(event), seen=False)
+    assert PagerBlocks().call(event, "") == bool(said)
 
 
 @given(st.binary(max_size=200), st.integers(1, 50))
@@ -129,9 +173,14 @@ async def test_blank_lines_at_the_end_of_an_output_are_lines(
 @pytest.mark.parametrize("count", [1, 3, 4, 40])
 def test_text_and_errors_say_how_many_lines_more_there_are(count: int):
     text = "\n".join(f"line {n}" for n in range(count))
-    for event in (ended(text), ended(None, status="error", error=text)):
-        shown, hidden = counted(ended_lines(event))
+    assert_in_row(ended(text), text.split("\n"))
+    failed = ended(None, status="error", error=text)
+    shown, hidden = counted(ended_lines(failed))
+    if count == 1:
+        assert (row(failed), shown, hidden) == (f"✗ T · {text}", [], 0)
+    else:
         assert len(shown) + hidden == count
+    assert is_more(failed, ended_lines(failed), seen=False) == bool(hidden)
 
 
 @pytest.mark.parametrize("count", [39, 40, 41, 500])

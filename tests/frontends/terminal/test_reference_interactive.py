@@ -270,7 +270,11 @@ def test_a_background_command_is_listed_and_read(server: ScriptedServer, home: P
         expect(terminal, "Listed it.")
         enter(terminal, "Read the output")
         expect(terminal, "Read it.")
-        leave(terminal)
+        terminal.send(CTRL_D)
+        expect(terminal, "End 1 command and leave?")
+        answer(terminal, "y")
+        assert terminal.ended() == 0
+        assert_restored(terminal)
     assert "sleep 60" in server.requests[3].body.decode()
     assert "from behind" in str(server.requests[5].json["contents"][-1])
     assert [each["success"] for each in run.logged("tool_call")] == [True] * 3

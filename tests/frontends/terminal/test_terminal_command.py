@@ -288,7 +288,9 @@ def test_a_dumb_terminal_gets_lines_and_nothing_else(server: ScriptedServer, pro
         assert terminal.ended() == 0
     assert "> \r\n" in terminal.raw
     assert re.search(
-        r"\n  Session: 2 calls.*\r\n  To resume it: alhena --resume \S+\r\n$", terminal.raw
+        r"\n  Session: 2 calls.*\r\n  To resume it: alhena --resume \S+\r\n"
+        r"  After that, /diff shows its changes and /trace its timeline.\r\n$",
+        terminal.raw,
     )
     assert "\x1b" not in terminal.raw
     assert (project / "a.txt").exists()

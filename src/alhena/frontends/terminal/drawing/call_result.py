@@ -192,13 +192,13 @@ _RESULTS = tuple(
 
 def short_result(display: Any) -> str:
     """A few words for the result of a call: `122 matches`; of a text of several lines their
-    number."""
+    number, with the blank ones."""
     if isinstance(display, dict):
         todos: Any = cast("dict[str, Any]", display).get("todos")
         return count_noun(len(cast("list[Any]", todos)), "task") if todos is not None else ""
     text = without_controls(display or "").strip()
     if "\n" in text:
-        return count_noun(text.count("\n") + 1, "line")
+        return count_noun(len(_rows(display or "")), "line")
     for pattern, words in _RESULTS:
         if found := pattern.fullmatch(text):
             return found.expand(words).strip()
@@ -251,8 +251,8 @@ def ended_lines(
     if event.status != "success":
         text = _error_text(event)
         lines: list[Line] = []
-        if event.status == "error" and not is_short(text):
-            lines = _first_rows(text, ERROR_ROWS, "error")
+        if event.status == "error" and (event.command_failure or not is_short(text)):
+            lines = _first_rows(text, ERROR_ROWS, "error")  # the row has another reason, or none
         return lines + (_last_rows(display, rows) if ran and isinstance(display, dict) else [])
     return _object(display, rows, seen=seen) if isinstance(display, dict) else []
 
@@ -464,7 +464,9 @@ class PagerBlocks:
         display = event.display
         text = event.error or ""
         if isinstance(display, dict):
-            text = str(display.get("fileDiff") or display.get("text") or text)
+            made = str(display.get("fileDiff") or display.get("text") or "")
+            whole_error = event.status == "error" and text
+            text = f"{text}\n\n{made}" if whole_error and made else made or text
             self._note_change(event, display)
         elif event.status == "success":
             text = _answer_text(event) or display or ""
