@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alhena.display_text import one_line
 from alhena.events import ToolCallResponseEvent, ToolCallUpdateEvent, ToolOutputEvent
 from alhena.frontends.terminal.drawing.call_result import (
     COLUMNS,
@@ -52,7 +51,7 @@ def ended(display: str | dict[str, Any] | None, **more: Any) -> ToolCallResponse
     return ToolCallResponseEvent(display=display, **given_)
 
 
-def row(event: ToolCallResponseEvent) -> str:
+def row_of(event: ToolCallResponseEvent) -> str:
     """The row of an ended call."""
     return plain([header(event, "T", "")])
 
@@ -73,7 +72,7 @@ def test_no_line_of_an_output_of_any_length_is_lost(status: str, own: bool, end:
         assert len(shown) + hidden == count
         assert is_more(event, lines, seen=False) or not hidden
         assert shown == made[count - len(shown) :]
-        assert ("It failed." in row(event)) == (status == "error")
+        assert ("It failed." in row_of(event)) == (status == "error")
 
 
 def test_an_error_of_a_command_is_shown_beside_its_exit_code_and_can_be_read_with_the_output():
@@ -81,7 +80,7 @@ def test_an_error_of_a_command_is_shown_beside_its_exit_code_and_can_be_read_wit
         event = ended(output_of("made", exit_code=1), status="error", error=error)
         lines = ended_lines(event)
         shown, hidden = counted(lines)
-        assert row(event) == "✗ T · exit 1"
+        assert row_of(event) == "✗ T · exit 1"
         assert len(shown) + hidden == error.count("\n") + 2
         assert (shown[0], shown[-1]) == (error.split("\n")[0], "made")
         pages = PagerBlocks()
@@ -112,13 +111,15 @@ def assert_in_row(event: ToolCallResponseEvent, made: list[str]) -> None:
     """The row of a call whose result is this text has its only line, or else the number of all
     its lines; any text can be opened."""
     said = [line for line in made if line.strip()]
-    found = IN_ROW.fullmatch(row(event))
+    found = IN_ROW.fullmatch(row_of(event))
     if not said:
-        assert row(event) == "✓ T"
+        assert row_of(event) == "✓ T"
     elif len(said) == 1:
-        assert found and found["text"] == one_line(said[0].strip())
+        assert found
+        assert found["text"] == said[0].strip()
     else:
-        assert found and found["lines"] == str(len(made))
+        assert found
+        assert found["lines"] == str(len(made))
     assert is_more(event, ended_lines(event), seen=False)
     assert PagerBlocks().call(event, "") == bool(said)
 
@@ -177,7 +178,7 @@ def test_text_and_errors_say_how_many_lines_more_there_are(count: int):
     failed = ended(None, status="error", error=text)
     shown, hidden = counted(ended_lines(failed))
     if count == 1:
-        assert (row(failed), shown, hidden) == (f"✗ T · {text}", [], 0)
+        assert (row_of(failed), shown, hidden) == (f"✗ T · {text}", [], 0)
     else:
         assert len(shown) + hidden == count
     assert is_more(failed, ended_lines(failed), seen=False) == bool(hidden)
