@@ -12,7 +12,16 @@ import pexpect
 import pytest
 
 from alhena.frontends.terminal.dialogs.approval import REASON
-from tests.frontends.terminal.session import CTRL_C, PLACEHOLDER, at, calling, leave
+from tests.frontends.terminal.session import (
+    CTRL_C,
+    CTRL_D,
+    PLACEHOLDER,
+    answer,
+    assert_restored,
+    at,
+    calling,
+    leave,
+)
 from tests.mcp.kit import odd, tool
 from tests.support.server import ScriptedServer, call, chunk, json_reply, sse, text
 from tests.support.terminal import Terminal
