@@ -116,6 +116,7 @@ async def test_a_local_model_is_chosen_and_used_from_then_on(
 ):
     (home / ".gemini").mkdir()
     (home / ".gemini" / ".env").write_text("A=b", encoding="utf-8")
+    server.hides_windows = False  # /v1/models is the list to choose from
     server.reply(json_reply({"data": [{"id": "small"}, {"id": "large"}]}))
     arguments, _ = await asked(project, "local model", f"{server.url}/v1", "large")
     assert arguments is not None
