@@ -496,6 +496,11 @@ def question_keys(panel: Panel) -> KeyBindings:
     for key in _EDITING_KEYS:
         keys.add(key, filter=begun)(end_key)
 
+    @keys.add("pageup", filter=asking)
+    @keys.add("pagedown", filter=asking)
+    def _(_event: KeyPressEvent) -> None:
+        """At a question no earlier prompt becomes the draft."""
+
     @keys.add(Keys.Any, filter=free)
     def _(event: KeyPressEvent) -> None:
         if event.data.isprintable():
