@@ -132,7 +132,9 @@ def _body_shape() -> Shape:
     content = {name: field for name, field in content.items() if name != "signedBy"}
     contents = FieldRule(Many(Shape(content)), rule="C1")
     own = {"model": FieldRule(ValueKind.STRING), "contents": contents}
-    return Shape(_shape(GenerateContentConfig).fields | own)
+    config = _shape(GenerateContentConfig).fields
+    config = {name: field for name, field in config.items() if name != "extra"}  # never sent
+    return Shape(config | own)
 
 
 class ShapeReader:
