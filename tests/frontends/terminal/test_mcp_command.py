@@ -106,7 +106,7 @@ async def test_a_sign_in_is_given_up_by_the_person_or_by_leaving(
         await said(conversation, screen, "hello", "|one|")
         await said(conversation, screen, "/mcp auth g", "state=")
         assert conversation.interrupt()
-        await screen.until(lambda: "it was given up" in screen.text)
+        await screen.until(lambda: "It was given up" in screen.text)
         await said(conversation, screen, "/mcp auth g", "state=")
     # leaving does not wait for the five minutes that a person has
 
