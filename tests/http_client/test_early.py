@@ -2,7 +2,7 @@
 
 import asyncio
 from asyncio import StreamReader, StreamWriter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -63,8 +63,11 @@ async def prepare(url: str, **environ: str) -> None:
 
 
 @pytest.fixture(autouse=True)
-def fresh() -> None:
-    early._attempts.clear()
+def close_earlier() -> Iterator[None]:
+    """Connections that commands of other tests have left in this process."""
+    early.close_unused()
+    yield
+    early.close_unused()
 
 
 @pytest.mark.parametrize("secure", [False, True])

@@ -149,6 +149,13 @@ def _close(done: "Future[_Opened | None]") -> None:
         opened.sock.close()
 
 
+def close_unused() -> None:
+    """Closes the connections that no request has taken."""
+    while _attempts:
+        _, attempt = _attempts.popitem()
+        attempt.done.add_done_callback(_close)
+
+
 async def take_early(peer: Peer, limit: float) -> Channel | None:
     """The connection that `open_early` opened; None without one that can be used. Waits for a
     handshake that is under way, `limit` seconds at most."""

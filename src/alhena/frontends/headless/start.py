@@ -20,5 +20,9 @@ def start_headless(arguments: RunArguments) -> int:
         if arguments.fake_responses is None:
             connect_early(place, arguments.model)
     from alhena.frontends.headless.run import run_headless
+    from alhena.http.early import close_unused
 
-    return run_headless(arguments, place)
+    try:
+        return run_headless(arguments, place)
+    finally:
+        close_unused()
