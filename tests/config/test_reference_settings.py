@@ -5,12 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
 
 from alhena.config.checking import unused_keys
 from alhena.config.documents import with_value
 from alhena.config.reference_keys import MOVED, TRANSLATED, WITHOUT_EFFECT, known_keys
+from alhena.frontends.terminal.completion.completer import PromptCompleter
+from alhena.frontends.terminal.completion.file_index import FileIndex
 from alhena.frontends.terminal.console import editor_command
-from alhena.frontends.terminal.entry import paths
 from alhena.frontends.terminal.looks.theme import custom_theme, theme_named
 from alhena.models.catalogue import model_info, stable_name
 from tests.config.places import opened, user, write
@@ -113,14 +116,24 @@ def test_themes_of_todays_and_older_form_are_used_by_name() -> None:
 
 def test_completion_finds_files_by_letters_in_order(home: Path, project: Path) -> None:
     write(project / "src" / "deep" / "settings_file.py", "")
-    assert list(paths(project, "stfil")) == ["src/deep/settings_file.py"]
+    index = FileIndex(project)
+    index.refresh()
+    index.wait()
+    completer = PromptCompleter(project, index)
+
+    def paths(word: str) -> list[str]:
+        found = completer.get_completions(Document(f"@{word}"), CompleteEvent())
+        return [each.text for each in found]
+
+    assert paths("stfil") == ["src/deep/settings_file.py"]
     user(home, {"context": {"fileFiltering": {"disableFuzzySearch": True}}})
-    strict = opened(project).settings.context.file_filtering
-    assert list(paths(project, "stfil", strict)) == []
-    assert list(paths(project, "ings_f", strict)) == ["src/deep/settings_file.py"]
+    completer.filtering = opened(project).settings.context.file_filtering
+    assert paths("stfil") == []
+    assert paths("ings_f") == ["src/deep/settings_file.py"]
     user(home, {"fileFiltering": {"enableRecursiveFileSearch": False}})
-    flat = opened(project).settings.context.file_filtering
-    assert list(paths(project, "ings_f", flat)) == []
+    completer.filtering = opened(project).settings.context.file_filtering
+    assert paths("ings_f") == []
+    assert paths("sr") == ["src/"]
 
 
 def run(server: ScriptedServer, *calls: dict[str, Any]) -> str:
