@@ -116,9 +116,9 @@ def test_at_the_terminal_the_default_mode_takes_their_place_and_a_line_says_so(
         terminal.until(PLACEHOLDER)
         terminal.until("default  m")
         terminal.send("\x19")  # Ctrl-Y
-        terminal.until("Yolo mode needs a trusted folder")
+        terminal.until("Mode yolo needs a trusted folder. To trust this one: /trust")
         terminal.send("\x1b[Z")
-        terminal.until("Auto-edit mode needs a trusted folder")
+        terminal.until("Mode auto_edit needs a trusted folder. To trust this one: /trust")
         terminal.until("plan  m")
 
 

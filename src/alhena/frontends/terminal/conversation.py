@@ -140,8 +140,7 @@ class ShownSession:
             at = cycle.index(modes.mode) if modes.mode in cycle else -1
             modes.switch(cycle[(at + 1) % len(cycle)])
             if not modes.may_act and modes.mode is ApprovalMode.PLAN:
-                words = "auto_edit needs a trusted folder. To trust this one: /trust"
-                self.print([line(words, "warning")])
+                self._print_untrusted("auto_edit")
 
     def toggle_yolo(self) -> None:
         """Everything runs without asking, or as by default again."""
@@ -150,10 +149,13 @@ class ShownSession:
             on = modes.mode is ApprovalMode.YOLO
             modes.switch(ApprovalMode.DEFAULT if on else ApprovalMode.YOLO)
             if not modes.may_act:
-                words = "yolo needs a trusted folder. To trust this one: /trust"
-                self.print([line(words, "warning")])
+                self._print_untrusted("yolo")
             elif not modes.allows_yolo:
                 self.print([line("security.disableYoloMode turns yolo mode off.", "warning")])
+
+    def _print_untrusted(self, mode: str) -> None:
+        words = f"Mode {mode} needs a trusted folder. To trust this one: /trust"
+        self.print([line(words, "warning")])
 
     def show_status(self) -> None:
         """Brings the line at the foot up to date."""
