@@ -140,7 +140,7 @@ def test_an_export_opens_with_the_conversation(project: Path, browser: Browser):
         for each in (
             "Look <b>around</b>.",
             "Now a change.",
-            "delegate_to_agent",
+            "Agent generalist",
             "All is <b>done</b>.",
         )
     ]
