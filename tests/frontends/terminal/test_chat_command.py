@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from alhena.frontends.terminal import commands
-from alhena.frontends.terminal.entry import PromptCompleter
+from alhena.frontends.terminal.completion.completer import PromptCompleter
 from alhena.policy.model import ApprovalMode
 from tests.agent.kit import conforming
 from tests.frontends.terminal.kit import ListScreen
@@ -40,7 +40,7 @@ async def test_a_conversation_goes_on_from_where_it_was_saved_as_often_as_one_li
     assert "Saved as 'My colours'." in shown
     assert shown.count("'My colours' continues as a new session.") == 2
     assert f"The previous conversation: alhena --resume {first}" in shown
-    assert "1 saved conversation, the oldest first" in shown
+    assert "1 saved conversation, newest first" in shown
     assert "now blue" in said(generator, 1)
     for turn in (2, 3):
         assert "I like green" in said(generator, turn)
@@ -69,11 +69,11 @@ async def test_a_name_is_replaced_only_when_that_is_said():
             "/chat save x --replace", "/chat delete x", "/chat delete x", "/chat resume x",
             "/chat list",
         )  # fmt: skip
-    assert "is saved as 'x' already" in shown
+    assert "A conversation is saved as 'x' already" in shown
     assert shown.count("Saved as 'x'.") == 2
     assert "'x' is deleted. Its session stays." in shown
-    assert shown.count("no conversation is saved as 'x'") == 2
-    assert "No conversations are saved." in shown
+    assert shown.count("No conversation is saved as 'x'") == 2
+    assert "No saved conversations. Save this one with /chat save NAME" in shown
 
 
 async def test_what_cannot_be_saved_says_why():
@@ -82,8 +82,8 @@ async def test_what_cannot_be_saved_says_why():
         shown = await finished(
             conversation, screen, "/chat save x", "/chat save", "/chat what", "/chat share"
         )
-    assert "Nothing to" in shown
-    assert shown.count("It is /chat list") == 2
+    assert "Nothing was said yet." in shown
+    assert shown.count("Usage: /chat list") == 2
     assert "Nothing to share yet." in shown
 
 
@@ -94,7 +94,8 @@ async def test_a_session_that_could_not_be_recorded_says_why(project: Path, home
         sessions = next((home / ".gemini" / "tmp").iterdir()) / "sessions"
         sessions.write_text("in the way", encoding="utf-8")
         shown = await finished(conversation, screen, "first", "/chat save x", "/chat share")
-    assert shown.count("this session is not recorded: ") == 3
+    assert shown.count("! this session is not recorded: ") == 1
+    assert shown.count("✗ This session is not recorded: ") == 2
 
 
 async def test_one_that_cannot_go_on_leaves_the_session_and_nothing_else(project: Path, home: Path):
@@ -136,7 +137,7 @@ async def test_a_session_that_is_not_recorded_says_so():
     generator = ScriptedGenerator([text("One.")])
     async with sitting(generator, screen, record=False) as conversation:
         shown = await finished(conversation, screen, "first", "/chat save x")
-    assert "this session is not recorded." in shown
+    assert "This session is not recorded." in shown
 
 
 async def test_a_conversation_is_shared_as_a_document(project: Path):
@@ -155,7 +156,7 @@ async def test_a_conversation_is_shared_as_a_document(project: Path):
     page = data_of((project / "said.html").read_bytes())
     said = [page["steps"][item]["text"] for item in page["talk"]]
     assert (page["view"], said) == ("conversation", ["a question", "An answer."])
-    assert shown.count("cannot write") == 2
+    assert shown.count("Cannot write") == 2
     assert len(list(project.glob("conversation-*.md"))) == 1
 
 
@@ -166,21 +167,21 @@ async def test_names_are_completed(project: Path):
     screen = ListScreen()
     async with sitting(ScriptedGenerator([text("One.")]), screen) as conversation:
         await finished(conversation, screen, "first", "/chat save colours of mine")
-    found = PromptCompleter(project).get_completions(
-        Document("/chat resume col"), CompleteEvent(completion_requested=True)
-    )
+        completer = PromptCompleter(project)
+        completer.session = conversation
+        found = list(completer.get_completions(Document("/chat resume col"), CompleteEvent()))
     assert [each.text for each in found] == ["colours of mine"]
 
 
 EXPECTED = {
-    "/help": "these commands and the keys",
+    "/help": "Commands and keys",
     "/tools": "read_file",
     "/mcp": "No MCP servers are configured.",
     "/memory": "No memory files found.",
-    "/policies": "rules in default mode",
+    "/policies": "rules in yolo mode, highest priority first",
     "/stats": "tokens out",
     "/compress": "Nothing to compress.",
-    "/chat": "No conversations are saved.",
+    "/chat": "No saved conversations. Save this one with /chat save NAME",
     "/restore": "No checkpoints.",
 }
 

@@ -9,8 +9,8 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from alhena.commands import CommandFolder
+from alhena.frontends.terminal.completion.completer import PromptCompleter
 from alhena.frontends.terminal.conversation import Conversation
-from alhena.frontends.terminal.entry import PromptCompleter
 from tests.commands.test_files import written
 from tests.frontends.terminal.kit import ListScreen
 from tests.frontends.terminal.test_conversation import sitting
@@ -61,7 +61,7 @@ async def test_commands_are_listed_helped_completed_and_found_anew(
         await answered(conversation, screen, "/review", "|two|")
         assert generator.seen(1)[-1]["parts"][0]["text"] == "my own review"
         completer = PromptCompleter(project)
-        completer.prompts = conversation.prompts.names
+        completer.session = conversation
         found = completer.get_completions(Document("/sa"), CompleteEvent())
         assert [(each.text, each.display_meta_text) for each in found] == [("/say", "says it")]
         await answered(conversation, screen, "/new:one", "Unknown command /new:one")
