@@ -160,7 +160,8 @@ async def test_a_conversation_is_shared_as_a_document(project: Path):
     assert len(list(project.glob("conversation-*.md"))) == 1
 
 
-async def test_names_are_completed(project: Path):
+@pytest.mark.parametrize("typed", ["col", "colours of", "of mi", "colours  of", "pink of"])
+async def test_names_are_completed(project: Path, typed: str):
     from prompt_toolkit.completion import CompleteEvent
     from prompt_toolkit.document import Document
 
@@ -169,8 +170,10 @@ async def test_names_are_completed(project: Path):
         await finished(conversation, screen, "first", "/chat save colours of mine")
         completer = PromptCompleter(project)
         completer.session = conversation
-        found = list(completer.get_completions(Document("/chat resume col"), CompleteEvent()))
-    assert [each.text for each in found] == ["colours of mine"]
+        line = f"/chat resume {typed}"
+        found = list(completer.get_completions(Document(line), CompleteEvent()))
+    whole = [line[: len(line) + each.start_position] + each.text for each in found]
+    assert whole == (["/chat resume colours of mine"] if typed in "colours of mine" else [])
 
 
 EXPECTED = {

@@ -68,9 +68,13 @@ class PromptCompleter(Completer):
             return
         from alhena.frontends.terminal.completion.command_values import values_of
 
-        before, _, last = rest.rpartition(" ")
-        for word, about in best_of(values_of(self.session, name, before.split()), last):
-            yield _completion(word, last, about, word)
+        words = rest.split(" ")
+        for start in reversed(range(len(words))):  # a value may have blanks
+            before, last = [each for each in words[:start] if each], " ".join(words[start:])
+            found = best_of(values_of(self.session, name, before), last)
+            if found:
+                yield from (_completion(word, last, about, word) for word, about in found)
+                return
 
     def _mentions(self, word: str) -> "Iterator[Offer]":
         """Agents and resources of servers."""
