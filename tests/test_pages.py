@@ -25,6 +25,7 @@ from tests.support.pages import (
 FOLDERS = ("tutorial", "howto", "concepts", "coming-from")
 
 
+@pytest.mark.timeout(180)  # a page runs many programs, one after the other
 @pytest.mark.parametrize("name", pages())
 def test_the_commands_of_a_page_print_what_it_says(name: str, tmp_path: Path) -> None:
     told, ran = shown_commands(name), run_page(name, tmp_path)
