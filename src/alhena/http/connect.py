@@ -1,6 +1,7 @@
 """Addresses of services, and TCP and TLS connections to them as byte streams with idle timeouts."""
 
 import asyncio
+import os
 import socket
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -481,8 +482,6 @@ def _base_context(environ: Mapping[str, str]) -> "SSLContext":
 def _find_hashed_folder(folders: Iterable[str]) -> str:
     """The first folder whose certificates OpenSSL finds one by one by their hashes: reading a whole
     bundle takes 20 ms. "" where there is none, or where a bundle was changed after its folder."""
-    import os
-
     for folder in folders:
         try:
             changed = os.stat(folder).st_mtime
@@ -496,8 +495,6 @@ def _find_hashed_folder(folders: Iterable[str]) -> str:
 
 
 def _is_newer(path: str, than: float) -> bool:
-    import os
-
     try:
         return os.stat(path).st_mtime > than
     except OSError:
