@@ -93,7 +93,7 @@ class SessionModels:
         if self._own is None:
             return config
         agents, models = self._own
-        return agents.over(models if of_model is None else of_model).apply(config, model)
+        return agents.merge_over(models if of_model is None else of_model).apply(config, model)
 
     def require(self, model: str) -> None:
         """Raises ConfigError if `modelConfigs` sets something that `model` cannot take."""

@@ -446,7 +446,7 @@ def _settings(
     from alhena.models.settings import NONE, own_settings
 
     own = definition.settings or NONE
-    return own.over(own_settings(definition.generator)).apply(config, model)
+    return own.merge_over(own_settings(definition.generator)).apply(config, model)
 
 
 _INPUT = re.compile(r"\$\{(\w+)\}")

@@ -58,7 +58,7 @@ class ModelSettings(Value, frozen=True, kw_only=True):
         if isinstance(self.thinking, int):
             _require("thinking", self.thinking, least=0)
 
-    def over(self, other: "ModelSettings") -> "ModelSettings":
+    def merge_over(self, other: "ModelSettings") -> "ModelSettings":
         """These, and where they leave a field, the `other` ones; `safety` and `extra` together."""
         merged = {
             name: getattr(other if getattr(self, name) is None else self, name)
