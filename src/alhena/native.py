@@ -7,7 +7,8 @@ form and have tools in OpenAI's.
             parser.feed(chunk)
         parser.finish()
         history.append(parser.message)
-        history.append(tool_results([run(block) for block in parser.content_blocks]))
+        calls = [block for block in parser.content_blocks if block["type"] == "tool_use"]
+        history.append(tool_results([run(call) for call in calls]))
 
 Any model of alhena answers; the dialects convert the history.
 """
@@ -227,7 +228,7 @@ def native_request(
     model: str,
     system: str,
     messages: Sequence[Mapping[str, Any]],
-    tools: Sequence[Mapping[str, Any]] = (),
+    tools: Sequence[Mapping[str, Any]] | None = (),
     mode: FunctionCallingMode | None = None,
     allowed_tools: Sequence[str] | None = None,
 ) -> DialectRequest:
@@ -238,9 +239,10 @@ def native_request(
     """
     read = read_request({"model": model, "system": system, "messages": list(messages)})
     functions = [
-        Fields(tool.get("function"), f"tools[{at}].function") for at, tool in enumerate(tools)
+        Fields(tool.get("function"), f"tools[{at}].function") for at, tool in enumerate(tools or ())
     ]
     made = tuple(declare_tool(each, read.names) for each in functions)
+    _require_names([each.required_text("name") for each in functions], allowed_tools)
     declared = (ToolDeclarations(function_declarations=made),) if made else None
     forced = mode is FunctionCallingMode.ANY
     if allowed_tools is not None and not forced:
@@ -253,6 +255,18 @@ def native_request(
             config, tool_config=ToolConfig(function_calling_config=calling)
         )
     return msgspec.structs.replace(read, config=config)
+
+
+def _require_names(names: Sequence[str], allowed: Sequence[str] | None) -> None:
+    """Raises DialectError for two tools of one name, and for one to call that is not there."""
+    twice = next((at for at, name in enumerate(names) if name in names[:at]), None)
+    if twice is not None:
+        raise DialectError(
+            f"tools[{twice}].function.name: there is a tool {names[twice]!r} already"
+        )
+    absent = next((name for name in allowed or () if name not in names), None)
+    if absent is not None:
+        raise DialectError(f"there is no tool {absent!r}", "allowed_tools")
 
 
 def _only(
@@ -308,7 +322,7 @@ class NativeProvider:
         self,
         system: str,
         messages: Sequence[Mapping[str, Any]],
-        tools: Sequence[Mapping[str, Any]] = (),
+        tools: Sequence[Mapping[str, Any]] | None = (),
         *,
         allowed_tools: Sequence[str] | None = None,
         mode: str | None = None,

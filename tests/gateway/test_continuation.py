@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from alhena.http.connect import parse_endpoint
+from alhena.http.addresses import parse_endpoint
 from alhena.models.providers.gemini_api import GeminiApi, GeminiService
 from alhena.models.retry import REPLAY, RetryingGenerator
 from tests.gateway.kit import client, gateway

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from alhena.http.connect import parse_endpoint
+from alhena.http.addresses import parse_endpoint
 from alhena.models.providers.anthropic_api import AnthropicApi
 from alhena.wire.content import SIGNATURE_SENTINEL
 from tests.gateway.kit import client, gateway

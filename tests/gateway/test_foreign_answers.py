@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from alhena.http.connect import parse_endpoint
+from alhena.http.addresses import parse_endpoint
 from alhena.models.providers.openai_compatible import OpenAiCompatible
 from tests.gateway.kit import client, gateway
 from tests.support.server import ScriptedServer, json_reply, sse

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from alhena.errors import AlhenaError
 from alhena.gateway.faults import FaultKind, fault_of
 from alhena.gateway.upstream import ModelNames, Upstream
-from alhena.http.connect import parse_endpoint
+from alhena.http.addresses import parse_endpoint
 from alhena.models.providers.anthropic_api import AnthropicApi
 from alhena.models.providers.openai_compatible import OpenAiCompatible
 from alhena.wire.dialects import anthropic, gemini, openai
@@ -179,7 +179,7 @@ def named(message: Any) -> tuple[list[str], list[str]]:
 
 
 @pytest.mark.parametrize("dialect", [anthropic, openai], ids=["anthropic", "openai"])
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(conversations.anthropic_conversations(), st.data())
 def test_what_a_gemini_client_sends_is_refused_or_keeps_the_rules_of_the_other_dialect(
     dialect: Any, body: Any, data: st.DataObject

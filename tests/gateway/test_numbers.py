@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from alhena.gateway.upstream import adapt_config
-from alhena.http.connect import parse_endpoint
+from alhena.http.addresses import parse_endpoint
 from alhena.models.catalogue import model_info
 from alhena.models.providers.openai_compatible import OpenAiCompatible
 from alhena.wire.encode import encode_request

@@ -58,7 +58,7 @@ BOTH = Part(text="x", function_call=FunctionCall(id="1", name="f", args={}))
 @example([spoken(1), spoken(2)], "m")
 @example([spoken(1), spoken(1, BOTH)], "m")
 @example([spoken(1), spoken(1, Part(text="a"), Part(text="b"))], "m")
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(responses, min_size=1, max_size=4), texts)
 def test_the_bytes_of_a_stream_of_openai_are_those_of_its_chunks(
     fed: list[GenerateContentResponse], model: str
@@ -87,7 +87,7 @@ CALL = Part(function_call=FunctionCall(id="1", name="f", args={}))
 @example([spoken(1), spoken(1, BOTH), spoken(1)])
 @example([spoken(1, Part(text="a", thought=True)), spoken(1), spoken(1, Part(text="a"))])
 @example([spoken(1), spoken(1, Part(text="a", thought_signature="QQ==")), spoken(1), spoken(1)])
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(responses, min_size=1, max_size=5))
 def test_the_bytes_of_a_stream_of_anthropic_are_those_of_its_events(
     fed: list[GenerateContentResponse],

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from alhena.errors import NetworkError
-from alhena.http import MOST_INTERIM
-from alhena.http.client import KEEP_ALIVE, Timeouts, Transport
-from alhena.http.connect import Channel, open_channel, parse_endpoint
+from alhena.http import MOST_INTERIM, Timeouts
+from alhena.http.addresses import parse_endpoint
+from alhena.http.client import KEEP_ALIVE, Transport
+from alhena.http.connect import Channel, open_channel
 from alhena.models.retry import RetryClass, manner_of
 from alhena.wire.encode import RequestBody, request_body
 from tests.models.asking import (

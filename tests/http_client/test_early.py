@@ -3,14 +3,16 @@
 import asyncio
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from alhena.errors import NetworkError
 from alhena.http import early
-from alhena.http.client import prepare_connection
-from alhena.http.connect import parse_endpoint
+from alhena.http.addresses import parse_endpoint
+from alhena.http.early import prepare_connection
 from tests.http_client.test_proxy import tunnel
 from tests.models.asking import (
     Answer,
@@ -59,7 +61,9 @@ async def prepare(url: str, **environ: str) -> None:
     """Has a connection opened and waits until that has ended."""
     prepare_connection(parse_endpoint(url, "url"), environ)
     for attempt in early._attempts.values():
-        await asyncio.wrap_future(attempt.done)
+        done: Future[object] = Future()
+        attempt.when_done(done.set_result)
+        await asyncio.wrap_future(done)
 
 
 @pytest.fixture(autouse=True)
@@ -174,12 +178,23 @@ async def test_the_connection_to_a_proxy_is_opened(tmp_path: Path, secure: bool)
         (("settings", "path"), False),
     ],
 )
-def test_the_command_opens_one_only_for_a_prompt(arguments: tuple[str, ...], opened: bool):
+def test_the_command_opens_one_only_for_a_prompt(
+    monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], opened: bool
+):
+    begun: list[object] = []
+
+    class Noted(Thread):
+        def start(self) -> None:
+            begun.append(self)
+            super().start()
+
+    monkeypatch.setattr(early, "Thread", Noted)
     with ScriptedServer() as server:
         server.reply(sse(text("hello")))
         ran = alhena(*arguments, GEMINI_API_KEY="k", GOOGLE_GEMINI_BASE_URL=server.url)
         assert (server.connections, len(server.requests)) == ((1, 1) if opened else (0, 0))
     assert ran.code == 0 or not opened
+    assert len(begun) == opened
 
 
 def test_without_a_key_nothing_is_opened(monkeypatch: pytest.MonkeyPatch):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.errors import ConfigError
-from alhena.http.connect import (
+from alhena.http.addresses import (
     Endpoint,
     is_header_value,
     is_loopback,

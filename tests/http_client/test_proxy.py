@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from alhena.errors import ConfigError, NetworkError
-from alhena.http.client import proxy_for
-from alhena.http.connect import parse_endpoint
+from alhena.http.addresses import parse_endpoint, proxy_for
 from tests.http_client.test_transport import greet
 from tests.models.asking import (
     MODEL,

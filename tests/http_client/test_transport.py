@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from alhena.errors import ConfigError, ModelError, NetworkError, ServerFaultError, StreamCutError
-from alhena.http import connect
-from alhena.http.client import Timeouts
-from alhena.http.connect import parse_endpoint
+from alhena.http import Timeouts, certificates
+from alhena.http.addresses import parse_endpoint
 from alhena.http.exchange import unreachable
 from tests.models.asking import (
     KEY,
@@ -358,8 +357,8 @@ async def test_the_systems_folder_of_hashed_certificates_is_enough(
     os.utime(bundle, (0, 0))
     paths = ssl.get_default_verify_paths()._replace(openssl_capath=str(folder))
     monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: paths)
-    monkeypatch.setattr(connect, "CA_BUNDLES", (str(bundle),))
-    assert connect.tls_context({}).get_ca_certs() == []  # none is read before it is needed
+    monkeypatch.setattr(certificates, "CA_BUNDLES", (str(bundle),))
+    assert certificates.tls_context({}).get_ca_certs() == []  # none is read before it is needed
     async with listening(greet, context) as port:
         trusting = api(f"https://localhost:{port}")
         assert texts(await chunks(trusting)) == ["secure"]
@@ -370,7 +369,7 @@ async def test_the_systems_folder_of_hashed_certificates_is_enough(
     bundle.write_bytes(public.read_bytes())
     os.utime(bundle, (folder.stat().st_mtime + 10,) * 2)
     monkeypatch.setattr(ssl.SSLContext, "load_default_certs", lambda *_given: None)
-    assert len(connect.tls_context({}).get_ca_certs()) == 1
+    assert len(certificates.tls_context({}).get_ca_certs()) == 1
 
 
 @pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "SSL_CERT_DIR", *MORE])

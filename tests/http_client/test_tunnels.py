@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from alhena.errors import ModelError, NetworkError, StreamCutError
-from alhena.http.client import Timeouts
+from alhena.http import Timeouts
 from alhena.models.retry import RetryClass, manner_of
 from tests.http_client.test_proxy import tunnel
 from tests.http_client.test_transport import greet

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from ssl import SSLContext
 from typing import Any
 
-from alhena.http.client import Timeouts
+from alhena.http import Timeouts
 from alhena.models.generator import ContentGenerator
 from alhena.models.providers.gemini_api import GeminiApi, service_from
 from alhena.wire.content import text_content

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from alhena.errors import ConfigError, ModelError, NetworkError, ServerFaultError
-from alhena.http.client import Timeouts
+from alhena.http import Timeouts
 from alhena.models.auth import SCOPE
 from alhena.models.auth.adc import account_tokens, default_credentials, gcloud_file, metadata_tokens
 from alhena.models.auth.tokens import Credentials

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from alhena.errors import ModelError, ServerFaultError, StreamCutError
-from alhena.http.connect import parse_endpoint
+from alhena.http.addresses import parse_endpoint
 from alhena.models.errors import CredentialsError, QuotaError, RequestRejectedError
 from alhena.models.providers.anthropic_api import AnthropicApi, anthropic_from
 from alhena.wire.content import Content, FunctionCall, FunctionResponse, Part, text_content

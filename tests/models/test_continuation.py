@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from alhena.chat.turn import AnswerCollector, model_content
 from alhena.errors import StreamCutError
-from alhena.http.connect import parse_endpoint
+from alhena.http.addresses import parse_endpoint
 from alhena.models.errors import UnusableAnswerError
 from alhena.models.generator import MAX_REQUESTS, ContinuedAnswer, whole_answer
 from alhena.models.providers.gemini_api import GeminiApi, GeminiService

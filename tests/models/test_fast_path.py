@@ -60,11 +60,14 @@ def test_a_direct_request_loads_no_full_http_client(server: ScriptedServer):
     assert {name for name in after if name.startswith(rooms)} == {
         f"alhena.{name}"
         for name in (
+            "http.addresses",
+            "http.adoption",
             "http.client",
             "http.connect",
             "http.early",
             "http.exchange",
             "http.response",
+            "http.transports",
             "models.catalogue",
             "models.errors",
             "models.providers.gemini_api",

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from alhena.errors import ConfigError
-from alhena.http.connect import parse_endpoint
+from alhena.http.addresses import parse_endpoint
 from alhena.models.catalogue import thinking_config
 from alhena.models.providers.gemini_api import GeminiApi, GeminiService, service_from
 from alhena.version import __version__

@@ -7,7 +7,7 @@ import pytest
 
 from alhena.config.settings import AuthSettings, SecuritySettings, Settings
 from alhena.errors import ServerFaultError, StreamCutError
-from alhena.http.connect import parse_endpoint
+from alhena.http.addresses import parse_endpoint
 from alhena.models.errors import (
     CredentialsError,
     ModelNotFoundError,

@@ -10,7 +10,7 @@ import pytest
 from alhena import Agent
 from alhena.agent.between_prompts import switch_model
 from alhena.errors import AlhenaError, InputError, ServerFaultError, StreamCutError
-from alhena.http.connect import parse_endpoint
+from alhena.http.addresses import parse_endpoint
 from alhena.models import OpenAICompatible
 from alhena.models.catalogue import (
     answers_to_responses,

@@ -134,6 +134,17 @@ def test_what_is_no_amount_of_money_is_refused(bad: float) -> None:
         Prices({"m": PriceSettings(input=1, output=bad)})
 
 
+def test_a_process_that_runs_past_midnight_counts_the_new_prices(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    prices, tokens = Prices({}), Tokens(prompt=1_000_000)
+    found: list[float | None] = []
+    for day in ("2026-11-30", "2026-12-01"):
+        monkeypatch.setattr(prices_module, "today", lambda day=day: day)
+        found.append(prices.cost(ARGON, tokens, size=1000))
+    assert found == [2, 4]
+
+
 @pytest.mark.requirement("TODAY-01")
 def test_an_announced_price_holds_from_its_day_on() -> None:
     table = price_table()

@@ -8,7 +8,7 @@ import pytest
 
 from alhena import Agent, Rule
 from alhena.errors import ModelError
-from alhena.models import Anthropic
+from alhena.models import Anthropic, OpenAICompatible
 from alhena.models.providers import openai_compatible
 from tests.support.caching import PromptCache
 from tests.support.command import alhena
@@ -136,8 +136,14 @@ def test_a_session_costs_little_more_than_the_least_possible(project: Path, thin
 def test_a_session_that_is_resumed_reads_what_it_wrote_before(project: Path):
     files(project, 4)
     with CachingServer(reads(2), reads(2, 2)) as server:
-        assert run(server, "-p", "one").code == 0
-        assert run(server, "--resume", "latest", "-p", "two").code == 0
+        ran = run(server, "-p", "one")
+        first = len(server.cache.counts)
+        streamed = run(server, "--resume", "latest", "-p", "two", "-o", "stream-json")
+    written = [each for _, each, _ in server.cache.counts]
+    (model,) = json.loads(ran.out)["stats"]["models"].values()
+    assert model["tokens"]["cacheWrite"] == sum(written[:first]) > 0
+    stats = json.loads(streamed.out.splitlines()[-1])["stats"]
+    assert stats["cache_write"] == sum(written[first:]) > 0
     counts = server.cache.counts
     before = sum(counts[-2])
     assert counts[-1][2] >= 0.95 * before
@@ -221,6 +227,19 @@ def test_a_server_that_refuses_the_field_gets_it_once(project: Path):
     assert marked == [True, False, False, False, False]
 
 
+@pytest.mark.requirement("COST-01")
+def test_the_tasks_of_a_batch_send_the_field_once_to_a_server_that_refuses_it(project: Path):
+    tasks = [json.dumps({"id": f"t{at}", "prompt": f"task {at}"}) for at in range(3)]
+    (project / "tasks.jsonl").write_text("\n".join(tasks))
+    with RefusingServer() as server:
+        options = ("--out", "r.jsonl", "-m", "anthropic:claude-opus-4-6", "--skip-trust")
+        environ = {**KEY, "ANTHROPIC_BASE_URL": server.url}
+        ran = alhena("batch", "tasks.jsonl", *options, "--concurrency", "1", **environ)
+    assert ran.code == 0, ran.err
+    marked = [bool(marks(received.json)) for received in server.requests]
+    assert marked == [True, False, False, False]
+
+
 async def test_a_request_that_is_refused_for_another_reason_stays_refused():
     class Server(ScriptedServer):
         def take(self, received: Received) -> Reply:
@@ -251,6 +270,34 @@ def test_openai_alone_gets_the_key_of_a_conversation(
     keys = [body.get("prompt_cache_key") for body in bodies]
     assert keys[0] == keys[1]
     assert bool(keys[0]) is own
+
+
+@pytest.mark.parametrize("moves", [False, True], ids=["stays", "moves to the Responses API"])
+async def test_a_server_of_openai_that_refuses_the_key_gets_it_once(
+    monkeypatch: pytest.MonkeyPatch, moves: bool
+):
+    monkeypatch.setattr(openai_compatible, "_OWN_DOMAINS", ("127.0.0.1",))
+
+    class Server(ScriptedServer):
+        def take(self, received: Received) -> Reply:
+            self.requests.append(received)
+            message = "bad tool"
+            if "prompt_cache_key" in received.json:
+                message = "Unrecognized request argument supplied: prompt_cache_key"
+            elif moves and received.path.endswith("/completions"):
+                message = "This is not a chat model."
+            return json_reply({"error": {"message": message}}, status=400)
+
+    with Server() as server:
+        for _ in range(2):
+            model = OpenAICompatible("gpt-4o", api_key="k", base_url=f"{server.url}/v1")
+            async with Agent(model, isolated=True) as agent:
+                with pytest.raises(ModelError, match="bad tool"):
+                    await agent.ask("hi")
+    sent = [(each.path[3:], "prompt_cache_key" in each.json) for each in server.requests]
+    chat, last = "/chat/completions", "/responses" if moves else "/chat/completions"
+    refused = [(chat, True), (chat, False)]
+    assert sent == [*refused, *[(last, False)] * (2 if moves else 1)]
 
 
 def test_the_tasks_of_a_batch_have_one_key(project: Path, monkeypatch: pytest.MonkeyPatch):

@@ -55,7 +55,7 @@ def test_every_conversation_made_by_the_rules_passes(contents: list[Content]) ->
     assert check_json({"model": "m", "project": "p", "request": body}) == ()
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(histories(min_steps=1), st.data())
 def test_a_dropped_response_is_caught(contents: list[Content], data: st.DataObject) -> None:
     places = [
@@ -72,7 +72,7 @@ def test_a_dropped_response_is_caught(contents: list[Content], data: st.DataObje
     assert "F10" in found
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(histories(min_steps=1), st.data())
 def test_a_doubled_response_is_caught(contents: list[Content], data: st.DataObject) -> None:
     indexes = [i for i, item in enumerate(contents) if item.parts[0].function_response]
@@ -86,7 +86,7 @@ def test_a_doubled_response_is_caught(contents: list[Content], data: st.DataObje
     assert ("F5" in found) == bool(first.id)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(histories(min_steps=1), st.data())
 def test_a_removed_content_is_caught(contents: list[Content], data: st.DataObject) -> None:
     steps = [
@@ -98,7 +98,7 @@ def test_a_removed_content_is_caught(contents: list[Content], data: st.DataObjec
     assert {"F1", "F2"} & broken(contents).keys()
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(histories(min_steps=1), st.data())
 def test_swapped_contents_are_caught(contents: list[Content], data: st.DataObject) -> None:
     indexes = [i for i, item in enumerate(contents) if item.parts[0].function_response]
@@ -107,7 +107,7 @@ def test_swapped_contents_are_caught(contents: list[Content], data: st.DataObjec
     assert {"F1", "F2"} <= broken(contents).keys()
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(histories(), st.data())
 def test_an_emptied_content_is_caught(contents: list[Content], data: st.DataObject) -> None:
     index = data.draw(st.integers(0, len(contents) - 1))
@@ -115,7 +115,7 @@ def test_an_emptied_content_is_caught(contents: list[Content], data: st.DataObje
     assert broken(contents)["C2"] == f"contents[{index}]"
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     histories(), st.data(), st.sampled_from(["system", "assistant", "tool", "function", "", None])
 )
@@ -127,7 +127,7 @@ def test_a_foreign_role_is_caught(
     assert broken(contents)["C1"] == f"contents[{index}]"
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(histories(min_steps=1), st.data())
 def test_a_changed_name_or_id_of_a_response_is_caught(
     contents: list[Content], data: st.DataObject
@@ -143,7 +143,7 @@ def test_a_changed_name_or_id_of_a_response_is_caught(
     assert rules & broken(contents).keys()
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(histories(min_steps=1), st.data())
 def test_a_missing_signature_in_the_current_turn_is_caught_where_it_is_wanted(
     contents: list[Content], data: st.DataObject

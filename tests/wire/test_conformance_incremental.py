@@ -48,7 +48,7 @@ ANYTHING = st.sampled_from(
 CONFIGS = [CONFIG, GenerateContentConfig()]
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(st.data(), st.booleans(), st.booleans())
 def test_it_finds_the_same_at_every_step(data: st.DataObject, needs: bool, takes: bool) -> None:
     checker = RequestChecker()

@@ -248,7 +248,7 @@ def test_any_json_value_is_judged_without_failing(value: Any) -> None:
         assert "\n" not in item.path
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(histories(min_steps=1), JSON, st.data())
 def test_a_body_with_one_value_replaced_is_judged_without_failing(
     contents: list[Any], value: Any, data: st.DataObject

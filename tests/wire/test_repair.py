@@ -66,7 +66,7 @@ PIECES = st.sampled_from(
 OPTIONS = {"needs_signatures": st.booleans(), "takes_signatures": st.booleans()}
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(st.lists(PIECES, min_size=1, max_size=9), st.fixed_dictionaries(OPTIONS))
 def test_whatever_is_repaired_keeps_the_rules_and_needs_no_second_repair(
     contents: list[Content], options: dict[str, bool]
@@ -85,7 +85,7 @@ def test_whatever_is_repaired_keeps_the_rules_and_needs_no_second_repair(
     )
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(st.lists(PIECES, min_size=1, max_size=9))
 def test_with_an_open_end_a_prompt_or_the_responses_may_follow(contents: list[Content]) -> None:
     made = repair(contents, open_end=True).contents

@@ -168,7 +168,7 @@ def run_of_lists(value: Any, above: int = 0) -> int:
             return 0
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(parameters, st.lists(st.dictionaries(words, values, max_size=4), max_size=8))
 def test_adapted_schemas_are_valid_and_accept_what_the_given_one_does(
     schema: dict[str, Any], candidates: list[dict[str, Any]]
@@ -188,7 +188,7 @@ def test_adapted_schemas_are_valid_and_accept_what_the_given_one_does(
                 assert jsonschema_rs.is_valid(as_json_schema(made), candidate)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(parameters)
 def test_adapting_twice_changes_nothing_more(schema: dict[str, Any]) -> None:
     local = local_schema(schema)
@@ -233,7 +233,7 @@ JSONISH = st.recursive(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(JSONISH)
 @example({"properties": {"x": {"items": [True]}}})
 def test_whatever_is_given_as_a_schema_ends_in_a_schema_or_a_reason(value: Any) -> None:
@@ -423,7 +423,7 @@ def test_the_place_without_a_type_is_named(schema: Any, place: str | None) -> No
     assert untyped_at(schema) == place
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(parameters | JSONISH)
 def test_a_plain_schema_is_what_adapting_makes_of_it(value: Any) -> None:
     if is_plain(value):

@@ -15,7 +15,7 @@ LEAD = text_content("user", "[what came before was left out]")
 STEP = [model(call(id="1")), user(response(id="1"))]
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(
     histories(min_steps=1),
     st.integers(-12, 12),

@@ -36,7 +36,7 @@ from alhena.gateway.exchange import AnswerTerms, Exchange, Headers, until_gone
 from alhena.gateway.faults import Fault, FaultKind, fault_of, refusal_error
 from alhena.gateway.stored import ResponseStore
 from alhena.gateway.upstream import ModelNames, Upstream, UpstreamRequest
-from alhena.http.connect import is_loopback
+from alhena.http.addresses import is_loopback
 from alhena.models.catalogue import ModelInfo, model_info
 from alhena.wire.content import encode_value
 

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+import msgspec
+
 MAX_HEAD_BYTES = 128 * 1024
 
 
@@ -19,3 +21,10 @@ class ResponseHead(NamedTuple):
     status: int
     headers: tuple[tuple[bytes, bytes], ...]
     reason: bytes
+
+
+class Timeouts(msgspec.Struct, frozen=True):
+    """Timeouts in seconds: for connecting, and without data on a connection."""
+
+    connect: float = 10.0
+    idle: float = 300.0

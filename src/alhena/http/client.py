@@ -4,22 +4,15 @@
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
-from weakref import WeakKeyDictionary
 
-import msgspec
-
-from alhena.errors import (
-    ConfigError,
-    NetworkError,
-    ProgramError,
-    ServerFaultError,
-    StreamCutError,
-)
-from alhena.http import ResponseHead
-from alhena.http.connect import Endpoint, open_channel
-from alhena.http.early import Peer, open_early, take_early
+from alhena.errors import NetworkError, ServerFaultError, StreamCutError
+from alhena.http import ResponseHead, Timeouts
+from alhena.http.addresses import Endpoint, proxy_for
+from alhena.http.adoption import take_early
+from alhena.http.connect import open_channel
+from alhena.http.early import Peer
 from alhena.http.exchange import Body, Headers, HttpConnection, NamedPeer, unreachable
 
 if TYPE_CHECKING:
@@ -31,13 +24,6 @@ PIECE = 1 << 20
 """Maximum bytes decompressed at once."""
 KEEP_ALIVE = 90.0
 """Seconds after which an idle connection is discarded: routers drop them silently."""
-
-
-class Timeouts(msgspec.Struct, frozen=True):
-    """Timeouts in seconds: for connecting, and without data on a connection."""
-
-    connect: float = 10.0
-    idle: float = 300.0
 
 
 def open_transport(
@@ -53,24 +39,6 @@ def open_transport(
     from alhena.http.proxy import ProxyConnector
 
     return Transport(endpoint, timeouts, environ, ProxyConnector(endpoint, proxy))
-
-
-def prepare_connection(endpoint: Endpoint, environ: Mapping[str, str]) -> None:
-    """Begins to open a connection to a service, or to the proxy that leads to it, for the next
-    request of this process; returns at once. Nothing is sent, and failures are silent."""
-    proxy = proxy_for(endpoint, environ)
-    if proxy is None:
-        open_early(Peer(endpoint.host, endpoint.port, endpoint.secure), environ)
-        return
-    from alhena.http.proxy import parse_proxy
-
-    try:
-        known = parse_proxy(proxy)
-    except ConfigError:
-        return  # the request says what is wrong with it
-    # TLS to a proxy carries another TLS, which asyncio only puts on top of its own.
-    if known.scheme != "https":
-        open_early(Peer(known.host, known.port, secure=False), environ)
 
 
 class Transport:
@@ -177,66 +145,10 @@ class Transport:
 
     def _tls_context(self) -> "SSLContext":
         if self._tls is None:
-            from alhena.http.connect import tls_context
+            from alhena.http.certificates import tls_context
 
             self._tls = tls_context(self._environ)
         return self._tls
-
-
-class Transports:
-    """The transports to one service, one for each event loop that sends: connections belong to the
-    loop that opened them, and are closed when it ends."""
-
-    def __init__(self, endpoint: Endpoint, environ: Mapping[str, str], timeouts: Timeouts) -> None:
-        self._endpoint = endpoint
-        self._environ = environ
-        self._timeouts = timeouts
-        self._closed = False
-        self._open: WeakKeyDictionary[asyncio.AbstractEventLoop, _Kept] = WeakKeyDictionary()
-
-    async def here(self) -> Transport:
-        """The transport of the running loop, opened now if there is none. Raises ConfigError for
-        an invalid proxy address."""
-        if self._closed:
-            raise ProgramError(
-                f"the connections to {self._endpoint.place} are closed.",
-                remedy="Use the model inside of its `async with`, or make another one.",
-            )
-        loop = asyncio.get_running_loop()
-        kept = self._open.get(loop)
-        if kept is None:
-            transport = open_transport(self._endpoint, self._environ, self._timeouts)
-            kept = self._open[loop] = _Kept(transport, _close_at_end(transport))
-            await anext(kept.end)
-        return kept.transport
-
-    async def aclose(self) -> None:
-        """Closes the idle connections of all loops; those of loops in other threads soon after.
-        Nothing can be sent from now on."""
-        self._closed = True
-        here = asyncio.get_running_loop()
-        for loop, kept in list(self._open.items()):
-            del self._open[loop]
-            if loop is here:
-                await kept.end.aclose()
-            elif loop.is_running():
-                asyncio.run_coroutine_threadsafe(kept.transport.aclose(), loop)
-
-
-class _Kept(msgspec.Struct, frozen=True):
-    """A transport, and what closes it with its loop."""
-
-    transport: Transport
-    end: AsyncGenerator[None, None]
-
-
-async def _close_at_end(transport: Transport) -> AsyncGenerator[None, None]:
-    """A generator that has begun: the loop closes it, and it the transport, before its own end
-    (`shutdown_asyncgens`, which `asyncio.run` calls)."""
-    try:
-        yield
-    finally:
-        await transport.aclose()
 
 
 class Response:
@@ -261,6 +173,10 @@ class Response:
             if key == wanted:
                 return value.decode("latin-1")
         return ""
+
+    def body(self) -> "BodyReader":
+        """The reader of its decompressed body."""
+        return BodyReader(self)
 
     async def read(self) -> bytes:
         """The next piece of the body; b"" at its end. Raises StreamCutError or NetworkError."""
@@ -347,63 +263,3 @@ def _inflate(inflater: _Inflater, data: bytes) -> bytes:
         return inflater.decompress(data, PIECE) if data else inflater.flush()
     except zlib.error as error:
         raise StreamCutError("the compressed answer is damaged.") from error
-
-
-def proxy_for(endpoint: Endpoint, environ: Mapping[str, str]) -> str | None:
-    """The proxy URL for `endpoint`, None for a direct connection.
-
-    HTTPS_PROXY or HTTP_PROXY by scheme, else ALL_PROXY; lower-case names take precedence, an empty
-    value means none. NO_PROXY lists hosts, domains (with or without a leading dot), addresses,
-    networks and host:port pairs that are reached directly; "*" matches all.
-    """
-    proxy = _variable(environ, f"{endpoint.scheme}_proxy") or _variable(environ, "all_proxy")
-    if not proxy or _is_bypassed(endpoint, _variable(environ, "no_proxy")):
-        return None
-    return proxy if "://" in proxy else f"http://{proxy}"
-
-
-def _variable(environ: Mapping[str, str], name: str) -> str:
-    value = environ.get(name)
-    # CGI servers set HTTP_PROXY from a client's "Proxy:" header.
-    if value is None and not (name == "http_proxy" and "REQUEST_METHOD" in environ):
-        value = environ.get(name.upper())
-    return (value or "").strip()
-
-
-def _is_bypassed(endpoint: Endpoint, listed: str) -> bool:
-    return any(_covers(entry.strip().lower(), endpoint) for entry in listed.split(","))
-
-
-def _covers(entry: str, endpoint: Endpoint) -> bool:
-    """True when an entry of NO_PROXY covers the endpoint."""
-    if not entry:
-        return False
-    if entry == "*":
-        return True
-    host = endpoint.host.rstrip(".")
-    if "/" in entry:
-        return _in_network(host, entry)
-    name, port = _host_and_port(entry)
-    if port and port != str(endpoint.port):
-        return False
-    name = name.removeprefix("*").removeprefix(".")
-    return bool(name) and (host == name or host.endswith(f".{name}"))
-
-
-def _host_and_port(entry: str) -> tuple[str, str]:
-    if entry.startswith("["):
-        name, _, rest = entry[1:].partition("]")
-        return name, rest.removeprefix(":")
-    if entry.count(":") == 1:
-        name, _, port = entry.partition(":")
-        return name, port
-    return entry, ""
-
-
-def _in_network(host: str, network: str) -> bool:
-    import ipaddress
-
-    try:
-        return ipaddress.ip_address(host) in ipaddress.ip_network(network, strict=False)
-    except ValueError:
-        return False

@@ -1,148 +1,19 @@
-"""Addresses of services, and TCP and TLS connections to them as byte streams with idle timeouts."""
+"""TCP and TLS connections as byte streams with idle timeouts."""
 
 import asyncio
-import os
-import socket
+import threading
 from collections import deque
-from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, cast
 
+from alhena.http.addresses import HEAD_START, preferred_families, refusal
+
 if TYPE_CHECKING:
     from ssl import SSLContext
-import re
-from urllib.parse import quote, urlsplit
-
-import msgspec
-
-from alhena.errors import ConfigError
-
-_FRAMING = ("connection", "content-length", "transfer-encoding")
-_NEXT_HEADER = re.compile(r",(?=\s*(?:[^,:]+:|$))")
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-
-
-class Endpoint(msgspec.Struct, frozen=True):
-    """A service address; `prefix` is "" or a quoted path that starts with "/" and ends without.
-    `source` is the variable or setting it comes from, for messages."""
-
-    scheme: str
-    host: str
-    port: int
-    prefix: str = ""
-    source: str = "GOOGLE_GEMINI_BASE_URL"
-
-    @property
-    def secure(self) -> bool:
-        """True when requests are encrypted."""
-        return self.scheme == "https"
-
-    @property
-    def authority(self) -> str:
-        """Host and non-default port: the value of the Host header."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == (443 if self.secure else 80) else f"{host}:{self.port}"
-
-    @property
-    def place(self) -> str:
-        """The address for messages."""
-        return f"{self.scheme}://{self.authority}"
-
-
-def parse_endpoint(text: str, source: str) -> Endpoint:
-    """The endpoint of a base URL; `source` is the variable or option it came from.
-
-    Raises ConfigError for anything but http(s)://host[:port][/path]; the message quotes the URL
-    unless it has a password.
-    """
-    url = text.strip()
-    remedy = f"Set {source} to an address such as https://host.example/prefix, or unset it."
-    if any(char <= " " or char == "\x7f" for char in url) or "\\" in url:
-        raise ConfigError(f"{source} contains spaces or control characters.", remedy=remedy)
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-        host = parts.hostname or ""
-        if not host.isascii() or len(host) > 63:  # the codec knows what is too long
-            host = host.encode("idna").decode("ascii")
-        prefix = quote(parts.path.rstrip("/"), safe="/%:@!$&'()*+,;=~-._")
-    except (ValueError, UnicodeError) as error:
-        raise ConfigError(f"{source} is no usable URL.", remedy=remedy) from error
-    if parts.username is not None or parts.password is not None:
-        raise ConfigError(f"{source} must not hold a user name or password.", remedy=remedy)
-    if parts.scheme not in {"http", "https"} or not host or parts.query or parts.fragment:
-        raise ConfigError(f"{source} is no usable URL: {url[:200]!r}.", remedy=remedy)
-    port = port or (443 if parts.scheme == "https" else 80)
-    return Endpoint(parts.scheme, host, port, prefix, source)
-
-
-def endpoint_from(
-    environ: Mapping[str, str], variable: str, default: str, base_url: str | None
-) -> Endpoint:
-    """The endpoint of the argument `base_url`, else of a variable, else the default one. Raises
-    ConfigError, as `parse_endpoint` does."""
-    if base_url is not None:
-        return parse_endpoint(base_url, "base_url")
-    return parse_endpoint(environ.get(variable, "").strip() or default, variable)
-
-
-def is_loopback(host: str) -> bool:
-    """True when `host` is a loopback name or address."""
-    return host in {"localhost", "::1"} or re.fullmatch(r"127(\.\d{1,3}){3}", host) is not None
-
-
-def is_header_value(text: str) -> bool:
-    """True when `text` can be sent as a header value: visible ASCII and inner blanks."""
-    return text.isascii() and text.strip() == text and (not text or text.isprintable())
-
-
-def is_header_name(text: str) -> bool:
-    """True when `text` can be the name of a header."""
-    return _NAME.fullmatch(text.lower()) is not None
-
-
-def parse_headers(text: str, source: str) -> dict[str, str]:
-    """Parses headers written as "Name:Value, Name:Value", by lower-case name.
-
-    A comma belongs to the value unless a "name:" follows it. Raises ConfigError, which names the
-    header and never its value.
-    """
-    headers: dict[str, str] = {}
-    for position, entry in enumerate(_NEXT_HEADER.split(text), start=1):
-        if not entry.strip():
-            continue
-        name, colon, value = entry.partition(":")
-        name, value = name.strip().lower(), value.strip()
-        if not colon or not _NAME.fullmatch(name):
-            raise ConfigError(
-                f"entry {position} of {source} is no header.", remedy='Write it as "Name: value".'
-            )
-        if name in _FRAMING or not is_header_value(value):
-            raise ConfigError(
-                f"{source} cannot set the header {name!r}.",
-                remedy="Framing headers are computed; values are printable ASCII.",
-            )
-        headers[name] = value
-    return headers
-
 
 HIGH_WATER = 1 << 18
 """Unread bytes (256 KiB) above which reading pauses."""
-HEAD_START = 0.25
-"""Seconds before the next address of a host is tried in parallel (RFC 8305)."""
-CA_BUNDLES = (
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-)
-"""Certificate bundles of various systems, for a Python whose OpenSSL uses other paths."""
-
-CA_FOLDERS = ("/etc/ssl/certs", "/etc/pki/tls/certs")
-"""Folders of certificates of various systems, likewise."""
-_HASHED = re.compile(r"[0-9a-f]{8}\.\d+")
 
 _BUFFER = 1 << 16
 """Bytes read from the socket at once. The buffer is reused: allocating the transport's default 256
@@ -222,6 +93,16 @@ class _Link(asyncio.BufferedProtocol):
             self._waiter.set_result(None)
 
 
+class _ReadBuffer(threading.local):
+    """The buffer into which all connections of a thread receive, one after the other."""
+
+    def __init__(self) -> None:
+        self.view = memoryview(bytearray(_BUFFER))
+
+
+_received = _ReadBuffer()
+
+
 class Channel(_Link):
     """One connection. It reads while a request is still being written, so that an early answer (a
     refusal of a large body) is not lost when the peer then closes.
@@ -232,18 +113,17 @@ class Channel(_Link):
     def __init__(self) -> None:
         super().__init__()
         self._writable = True
-        self._buffer = memoryview(bytearray(_BUFFER))
         self._pieces: deque[bytes] = deque()
         self._unread = 0
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """The buffer for the next bytes."""
+        """The buffer for the next bytes, which `buffer_updated` takes out at once."""
         del sizehint
-        return self._buffer
+        return _received.view
 
     def buffer_updated(self, nbytes: int) -> None:
         """Stores received bytes; pauses reading when too much is unread."""
-        self._pieces.append(bytes(self._buffer[:nbytes]))
+        self._pieces.append(bytes(_received.view[:nbytes]))
         self._unread += nbytes
         if self._unread > HIGH_WATER and self._transport is not None:
             self._transport.pause_reading()
@@ -327,30 +207,6 @@ class Channel(_Link):
         return data
 
 
-_families: list[socket.AddressFamily] = []
-
-
-def order_addresses(*, ipv4_first: bool) -> None:
-    """Has all connections of this process try a host's IPv4 addresses first."""
-    _families[:] = [socket.AF_INET] if ipv4_first else []
-
-
-def preferred_families() -> tuple[socket.AddressFamily, ...]:
-    """The families of addresses that are tried first."""
-    return tuple(_families)
-
-
-forbidden = 0
-"""Greater than zero while a program's test lets no request leave."""
-
-
-def refusal(host: str) -> str | None:
-    """The reason why no request may leave to `host`; None: it may."""
-    if not forbidden:
-        return None
-    return f"no_real_requests() lets no request leave to {host}."
-
-
 async def open_channel(host: str, port: int, tls: "SSLContext | None", limit: float) -> Channel:
     """Connects within `limit` seconds, name resolution and TLS handshake included.
 
@@ -361,7 +217,7 @@ async def open_channel(host: str, port: int, tls: "SSLContext | None", limit: fl
 
         raise ProgramError(refused, remedy="Use a TestModel or a replay instead.")
     async with asyncio.timeout(limit):
-        for family in _families:
+        for family in preferred_families():
             with suppress(OSError):
                 return await _open_first(host, port, tls, host, family=family)
         loop = asyncio.get_running_loop()
@@ -433,98 +289,3 @@ async def _end_attempts(running: "set[asyncio.Task[Channel]]") -> None:
     for result in await asyncio.gather(*running, return_exceptions=True):
         if isinstance(result, Channel):
             result.abort()
-
-
-def tls_context(environ: Mapping[str, str]) -> "SSLContext":
-    """A context for outgoing connections, which are always verified: against the system's
-    certificates, or those in SSL_CERT_FILE and SSL_CERT_DIR, and those that MORE_CERTIFICATES name.
-
-    Raises ConfigError when these are unreadable.
-    """
-    context = _base_context(environ)
-    for name in MORE_CERTIFICATES:
-        if environ.get(name):
-            _load_certificates(context, name, environ[name])
-    return context
-
-
-MORE_CERTIFICATES = ("NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-"""Variables of other programs that name certificates to trust, here in addition to the others."""
-
-
-def _base_context(environ: Mapping[str, str]) -> "SSLContext":
-    import ssl
-    import sys
-    from pathlib import Path
-
-    file, directory = environ.get("SSL_CERT_FILE"), environ.get("SSL_CERT_DIR")
-    if directory and not Path(directory).is_dir():
-        raise _unusable("SSL_CERT_DIR", directory, "no directory")
-    if file or directory:
-        try:
-            return ssl.create_default_context(cafile=file or None, capath=directory or None)
-        except OSError as error:
-            raise _unusable("SSL_CERT_FILE", file or "", error.strerror or str(error)) from error
-    if sys.platform in {"darwin", "win32"}:
-        import truststore
-
-        return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    default = ssl.get_default_verify_paths().openssl_capath
-    folder = _find_hashed_folder((default, *CA_FOLDERS))
-    if folder:
-        return ssl.create_default_context(capath=folder)
-    context = ssl.create_default_context()
-    if not context.get_ca_certs():
-        _add_bundle(context)
-    return context
-
-
-def _find_hashed_folder(folders: Iterable[str]) -> str:
-    """The first folder whose certificates OpenSSL finds one by one by their hashes: reading a whole
-    bundle takes 20 ms. "" where there is none, or where a bundle was changed after its folder."""
-    for folder in folders:
-        try:
-            changed = os.stat(folder).st_mtime
-            with os.scandir(folder) as entries:
-                hashed = any(_HASHED.fullmatch(entry.name) for entry in entries)
-        except OSError:
-            continue
-        if hashed:
-            return "" if any(_is_newer(bundle, changed) for bundle in CA_BUNDLES) else folder
-    return ""
-
-
-def _is_newer(path: str, than: float) -> bool:
-    try:
-        return os.stat(path).st_mtime > than
-    except OSError:
-        return False
-
-
-def _load_certificates(context: "SSLContext", name: str, path: str) -> None:
-    """Trusts the certificates in the file or directory that a variable names."""
-    from pathlib import Path
-
-    folder = Path(path).is_dir()
-    try:
-        context.load_verify_locations(None if folder else path, path if folder else None)
-    except OSError as error:
-        raise _unusable(name, path, error.strerror or str(error)) from error
-
-
-def _unusable(name: str, path: str, reason: str) -> "ConfigError":
-    from alhena.errors import ConfigError
-
-    return ConfigError(
-        f"{name} ({path}) cannot be used: {reason}.",
-        remedy="Let it name PEM certificates, or unset it.",
-    )
-
-
-def _add_bundle(context: "SSLContext") -> None:
-    from pathlib import Path
-
-    for bundle in CA_BUNDLES:
-        if Path(bundle).is_file():
-            context.load_verify_locations(bundle)
-            return

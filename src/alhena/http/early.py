@@ -4,20 +4,16 @@ Only the connection is opened; nothing is sent over it. What fails here fails si
 then connects in the usual way, which says what is wrong.
 """
 
-import asyncio
-import select
 import socket
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from contextlib import suppress
-from threading import Thread
-from typing import TYPE_CHECKING, cast
+from threading import Lock, Thread
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.errors import AlhenaError
-from alhena.http.connect import HEAD_START, Channel, preferred_families, refusal, tls_context
+from alhena.errors import AlhenaError, ConfigError
+from alhena.http.addresses import Endpoint, parse_proxy, preferred_families, proxy_for, refusal
 
 if TYPE_CHECKING:
     from ssl import MemoryBIO, SSLContext, SSLObject
@@ -25,7 +21,7 @@ if TYPE_CHECKING:
 LASTS_S = 90.0
 """Seconds after which an unused connection is closed."""
 _CONNECT_S = 10.0
-_PIECE = 1 << 16
+PIECE = 1 << 16
 
 
 class Peer(msgspec.Struct, frozen=True):
@@ -36,7 +32,7 @@ class Peer(msgspec.Struct, frozen=True):
     secure: bool
 
 
-class _TlsState(msgspec.Struct, frozen=True):
+class TlsState(msgspec.Struct, frozen=True):
     """A finished handshake, and the encrypted bytes on their way in and out."""
 
     tls: "SSLObject"
@@ -44,29 +40,67 @@ class _TlsState(msgspec.Struct, frozen=True):
     outgoing: "MemoryBIO"
 
 
-class _Opened(msgspec.Struct, frozen=True):
+class Opened(msgspec.Struct, frozen=True):
+    """An open connection; `state` is that of its TLS, if any."""
+
     sock: socket.socket
-    state: _TlsState | None
+    state: TlsState | None
 
 
-class _Attempt:
+class EarlyAttempt:
     """A connection that a thread opens. `connected` is set when its TCP connection is there."""
 
     def __init__(self) -> None:
         self.begun = time.monotonic()
         self.connected = False
-        self.done: Future[_Opened | None] = Future()
+        # A Future would import `logging`, before the connection is begun.
+        self._lock = Lock()
+        self._ended = False
+        self._opened: Opened | None = None
+        self._waiting: list[Callable[[Opened | None], object]] = []
 
     @property
     def expired(self) -> bool:
         """True for one that is too old to be used."""
         return time.monotonic() - self.begun > LASTS_S
 
+    def end(self, opened: Opened | None) -> None:
+        """Stores what was opened; None is a failure."""
+        with self._lock:
+            self._ended, self._opened = True, opened
+            waiting, self._waiting = self._waiting, []
+        for tell in waiting:
+            tell(opened)
 
-_attempts: dict[Peer, _Attempt] = {}
+    def when_done(self, tell: "Callable[[Opened | None], object]") -> None:
+        """Has `tell` called with what was opened: by the thread, or at once after its end."""
+        with self._lock:
+            if not self._ended:
+                self._waiting.append(tell)
+                return
+        tell(self._opened)
 
 
-def open_early(peer: Peer, environ: Mapping[str, str]) -> None:
+_attempts: dict[Peer, EarlyAttempt] = {}
+
+
+def prepare_connection(endpoint: Endpoint, environ: Mapping[str, str]) -> None:
+    """Begins to open a connection to a service, or to the proxy that leads to it, for the next
+    request of this process; returns at once. Nothing is sent, and failures are silent."""
+    proxy = proxy_for(endpoint, environ)
+    if proxy is None:
+        _open_early(Peer(endpoint.host, endpoint.port, endpoint.secure), environ)
+        return
+    try:
+        known = parse_proxy(proxy)
+    except ConfigError:
+        return  # the request says what is wrong with it
+    # TLS to a proxy carries another TLS, which asyncio only puts on top of its own.
+    if known.scheme != "https":
+        _open_early(Peer(known.host, known.port, secure=False), environ)
+
+
+def _open_early(peer: Peer, environ: Mapping[str, str]) -> None:
     """Begins to open a connection, and returns at once. Does nothing while one is ready."""
     if refusal(peer.host):
         return
@@ -74,33 +108,38 @@ def open_early(peer: Peer, environ: Mapping[str, str]) -> None:
     if earlier is not None and not earlier.expired:
         return
     if earlier is not None:
-        earlier.done.add_done_callback(_close)
-    attempt = _attempts[peer] = _Attempt()
-    work = Thread(target=_open, args=(attempt, peer, lambda: tls_context(environ)), daemon=True)
+        earlier.when_done(close)
+    attempt = _attempts[peer] = EarlyAttempt()
+    work = Thread(target=_open, args=(attempt, peer, environ), daemon=True)
     work.start()
 
 
-def _open(attempt: _Attempt, peer: Peer, context: "Callable[[], SSLContext]") -> None:
-    opened: _Opened | None = None
+def _open(attempt: EarlyAttempt, peer: Peer, environ: Mapping[str, str]) -> None:
+    opened: Opened | None = None
     try:
         sock = _connect(peer)
         attempt.connected = True
         try:
-            opened = _Opened(
-                sock, _shake_hands(sock, peer.host, context()) if peer.secure else None
-            )
+            state = None
+            if peer.secure:
+                from alhena.http.certificates import tls_context
+
+                state = _shake_hands(sock, peer.host, tls_context(environ))
+            opened = Opened(sock, state)
         finally:
             if opened is None:
                 sock.close()
     except (OSError, AlhenaError):
         opened = None  # the request will meet the same, and say it
     finally:
-        attempt.done.set_result(opened)
+        attempt.end(opened)
 
 
 def _connect(peer: Peer) -> socket.socket:
     """A TCP connection to the first address that answers. Raises OSError."""
-    found = socket.getaddrinfo(peer.host, peer.port, type=socket.SOCK_STREAM)
+    # As bytes: for text Python would load its codec for names that are not ASCII, for 2 ms.
+    name = peer.host.encode("ascii")
+    found = socket.getaddrinfo(name, peer.port, type=socket.SOCK_STREAM)
     preferred = preferred_families()
     found.sort(key=lambda each: each[0] not in preferred)
     problem: OSError = ConnectionError(f"{peer.host} has no address")
@@ -118,11 +157,11 @@ def _connect(peer: Peer) -> socket.socket:
     raise problem
 
 
-def _shake_hands(sock: socket.socket, host: str, context: "SSLContext") -> _TlsState:
+def _shake_hands(sock: socket.socket, host: str, context: "SSLContext") -> TlsState:
     """Does a TLS handshake. Raises OSError."""
     import ssl
 
-    state = _TlsState(
+    state = TlsState(
         context.wrap_bio(
             incoming := ssl.MemoryBIO(), outgoing := ssl.MemoryBIO(), server_hostname=host
         ),
@@ -134,7 +173,7 @@ def _shake_hands(sock: socket.socket, host: str, context: "SSLContext") -> _TlsS
             state.tls.do_handshake()
         except ssl.SSLWantReadError:
             sock.sendall(outgoing.read())
-            data = sock.recv(_PIECE)
+            data = sock.recv(PIECE)
             if not data:
                 raise ConnectionResetError from None
             incoming.write(data)
@@ -143,8 +182,8 @@ def _shake_hands(sock: socket.socket, host: str, context: "SSLContext") -> _TlsS
             return state
 
 
-def _close(done: "Future[_Opened | None]") -> None:
-    opened = done.result()
+def close(opened: Opened | None) -> None:
+    """Closes what no request will use."""
     if opened is not None:
         opened.sock.close()
 
@@ -153,140 +192,9 @@ def close_unused() -> None:
     """Closes the connections that no request has taken."""
     while _attempts:
         _, attempt = _attempts.popitem()
-        attempt.done.add_done_callback(_close)
+        attempt.when_done(close)
 
 
-async def take_early(peer: Peer, limit: float) -> Channel | None:
-    """The connection that `open_early` opened; None without one that can be used. Waits for a
-    handshake that is under way, `limit` seconds at most."""
-    attempt = _attempts.pop(peer, None)
-    if attempt is None:
-        return None
-    late = not attempt.connected and time.monotonic() - attempt.begun > HEAD_START
-    if late or attempt.expired:  # the usual way tries several addresses at once
-        attempt.done.add_done_callback(_close)
-        return None
-    try:
-        async with asyncio.timeout(limit):
-            opened = await asyncio.shield(asyncio.wrap_future(attempt.done))
-    except (TimeoutError, asyncio.CancelledError) as error:
-        attempt.done.add_done_callback(_close)
-        if isinstance(error, asyncio.CancelledError):
-            raise
-        return None
-    if opened is None:
-        return None
-    try:
-        return await _adopt(opened)
-    except OSError:
-        opened.sock.close()
-        return None
-
-
-async def _adopt(opened: _Opened) -> Channel:
-    """The channel over an open connection. Raises OSError for one that has ended meanwhile."""
-    sock, state = opened.sock, opened.state
-    sock.setblocking(False)
-    _require_open(sock, state)
-    loop = asyncio.get_running_loop()
-    channel = Channel()
-    if state is None:
-        await loop.create_connection(lambda: channel, sock=sock)
-    else:
-        await loop.create_connection(lambda: _Decryption(channel, state), sock=sock)
-    return channel
-
-
-def _require_open(sock: socket.socket, state: _TlsState | None) -> None:
-    """Raises OSError when the peer has closed the connection, or has sent more than TLS needs."""
-    while select.select([sock], [], [], 0)[0]:
-        data = sock.recv(_PIECE)
-        if not data or state is None:
-            raise ConnectionResetError
-        state.incoming.write(data)
-    if state is not None:
-        import ssl
-
-        with suppress(ssl.SSLWantReadError):
-            state.tls.read(1)
-            raise ConnectionResetError
-
-
-class _Decryption(asyncio.Protocol):
-    """Between a socket's transport and a `Channel`, whose transport it is: decrypts what comes and
-    encrypts what goes, after a handshake that was done elsewhere."""
-
-    def __init__(self, channel: Channel, state: _TlsState) -> None:
-        self._channel = channel
-        self._tls, self._incoming, self._outgoing = state.tls, state.incoming, state.outgoing
-        self._raw: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Hands itself to the channel as its transport."""
-        self._raw = cast("asyncio.Transport", transport)
-        self._channel.connection_made(self)  # pyright: ignore[reportArgumentType]
-
-    def data_received(self, data: bytes) -> None:
-        """Gives the channel what it can decrypt."""
-        import ssl
-
-        self._incoming.write(data)
-        try:
-            while True:
-                buffer = self._channel.get_buffer(_PIECE)
-                count = self._tls.read(len(buffer), buffer)  # pyright: ignore[reportArgumentType]
-                if not count:
-                    break
-                self._channel.buffer_updated(count)  # pyright: ignore[reportArgumentType]
-        except ssl.SSLWantReadError:
-            self._flush()
-        except ssl.SSLZeroReturnError:
-            self._channel.eof_received()
-        except ssl.SSLError as error:
-            self._channel.connection_lost(error)
-            self.abort()
-
-    def eof_received(self) -> None:
-        """Tells the channel that the peer has closed."""
-        self._channel.eof_received()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Tells the channel that the connection is gone."""
-        self._raw = None
-        self._channel.connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        """Passes on that the peer reads too slowly."""
-        self._channel.pause_writing()
-
-    def resume_writing(self) -> None:
-        """Passes on that the peer has caught up."""
-        self._channel.resume_writing()
-
-    def write(self, data: bytes) -> None:
-        """Encrypts and sends, as `asyncio.Transport`."""
-        self._tls.write(data)
-        self._flush()
-
-    def get_write_buffer_size(self) -> int:
-        """As `asyncio.Transport`."""
-        return 0 if self._raw is None else self._raw.get_write_buffer_size()
-
-    def pause_reading(self) -> None:
-        """As `asyncio.Transport`."""
-        if self._raw is not None:
-            self._raw.pause_reading()
-
-    def resume_reading(self) -> None:
-        """As `asyncio.Transport`."""
-        if self._raw is not None:
-            self._raw.resume_reading()
-
-    def abort(self) -> None:
-        """As `asyncio.Transport`."""
-        if self._raw is not None:
-            self._raw.abort()
-
-    def _flush(self) -> None:
-        if self._raw is not None and (data := self._outgoing.read()):
-            self._raw.write(data)
+def take_attempt(peer: Peer) -> EarlyAttempt | None:
+    """The attempt to open this connection, which its caller uses or closes."""
+    return _attempts.pop(peer, None)

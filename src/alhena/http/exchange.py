@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from alhena.errors import NetworkError, NoServerError, StreamCutError
 from alhena.http import MAX_HEAD_BYTES, MOST_INTERIM, MalformedResponseError, ResponseHead
-from alhena.http.connect import Channel, Endpoint, is_loopback
+from alhena.http.addresses import Endpoint, is_loopback
+from alhena.http.connect import Channel
 
 if TYPE_CHECKING:
     from alhena.http.response import ResponseReader

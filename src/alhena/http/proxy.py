@@ -8,83 +8,21 @@ import asyncio
 import ipaddress
 from collections.abc import Callable
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from alhena.errors import ConfigError, NetworkError
+from alhena.errors import NetworkError
 from alhena.http import ResponseHead
-from alhena.http.connect import Channel, Endpoint, open_channel
-from alhena.http.early import Peer, take_early
+from alhena.http.addresses import PROXY_REMEDY, VARIABLES, Endpoint, parse_proxy
+from alhena.http.adoption import take_early
+from alhena.http.connect import Channel, open_channel
+from alhena.http.early import Peer
 from alhena.http.exchange import Headers, HttpConnection, unreachable
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-VARIABLES = "HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY"
-_REMEDY = f"Check {VARIABLES}."
-_PORTS = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
 _REFUSES = 407
-
-
-class Proxy(msgspec.Struct, frozen=True):
-    """A proxy. User and password are hidden in its repr and in messages."""
-
-    scheme: str
-    host: str
-    port: int
-    user: str = ""
-    password: str = ""
-
-    def __repr__(self) -> str:
-        return f"Proxy({self.shown})"
-
-    @property
-    def shown(self) -> str:
-        """Host and port for messages."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    @property
-    def socks(self) -> bool:
-        """True for SOCKS 5."""
-        return self.scheme.startswith("socks")
-
-    @property
-    def headers(self) -> list[tuple[str, str]]:
-        """The header with user and password."""
-        if not self.user and not self.password:
-            return []
-        from base64 import b64encode
-
-        pair = f"{self.user}:{self.password}".encode(errors="replace")
-        return [("proxy-authorization", f"Basic {b64encode(pair).decode('ascii')}")]
-
-
-def parse_proxy(url: str) -> Proxy:
-    """Parses a proxy address. Raises ConfigError; the message does not quote the URL, because it
-    may have a password."""
-    try:
-        found = _read(url)
-    except ValueError:
-        found = None
-    if found is None:
-        # Not chained: the cause quotes the URL.
-        raise ConfigError(
-            "the proxy's address cannot be used.",
-            remedy=f"Write it as http://host:port, https://… or socks5://…. {_REMEDY}",
-        )
-    return found
-
-
-def _read(url: str) -> Proxy | None:
-    parts = urlsplit(url)
-    scheme, host = parts.scheme.lower(), parts.hostname
-    usual = _PORTS.get(scheme)
-    port = usual if parts.port is None else parts.port
-    if not host or not port or usual is None:
-        return None
-    host.encode("idna")  # a ValueError for an invalid name
-    return Proxy(scheme, host, port, unquote(parts.username or ""), unquote(parts.password or ""))
 
 
 class ProxyRoute(msgspec.Struct, frozen=True):
@@ -198,7 +136,7 @@ class ProxyConnector:
         return NetworkError(
             f"no connection to {self._endpoint.place} through the proxy {self._proxy.shown}: "
             f"{reason}",
-            remedy=_REMEDY,
+            remedy=PROXY_REMEDY,
         )
 
     def _refusal_error(self, reason: str, status: int | None) -> NetworkError:
@@ -206,7 +144,7 @@ class ProxyConnector:
         return NetworkError(
             f"the proxy {self._proxy.shown} refused to connect to {self._endpoint.place}: "
             f"{reason}.",
-            remedy=_REMEDY,
+            remedy=PROXY_REMEDY,
             status=status,
         )
 

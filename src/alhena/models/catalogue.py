@@ -43,7 +43,7 @@ OpenAI's."""
 FOREIGN = (OPENAI, OPENAI_RESPONSES, ANTHROPIC, OLLAMA)
 GEMINI, VERTEX = "gemini:", "vertex:"
 """Prefixes of Google's services, which are not part of the name that is sent."""
-_RESPONSES_ONLY = re.compile(
+_RESPONSES_ONLY = (
     r"(?:gpt-\d[\w.]*|o\d+)(?:-[a-z\d.]+)*?-(?:codex|pro|deep-research)(?:-.+)?"
     r"|codex-.+|computer-use-preview(?:-.+)?"
 )
@@ -260,6 +260,23 @@ def is_alias(name: str) -> bool:
     return name.removeprefix("models/") in ALIASES
 
 
+def misspelt_model(name: str) -> str | None:
+    """The name that is meant by one with a misspelt word (`gemini-3.8-flahs`); None where all words
+    are known, as those of a newer version are, or none is similar."""
+    from difflib import get_close_matches
+
+    names = (DEMO, *ALIASES, *_BY_NAME)
+    known = {word for each in names for word in each.split("-") if word.isalpha()}
+    words = [] if ":" in name else name.split("-")
+    meant = [
+        next(iter(get_close_matches(each, known, n=1, cutoff=0.75)), each)
+        if each.isalpha() and each not in known
+        else each
+        for each in words
+    ]
+    return "-".join(meant) if meant != words else None
+
+
 def served_models(today: str) -> tuple[ModelInfo, ...]:
     """The listed models that are served on `today` (YYYY-MM-DD)."""
     return tuple(model for model in MODELS if model.is_served(today))
@@ -404,7 +421,7 @@ def foreign_name(name: str) -> str:
 
 def answers_to_responses(name: str) -> bool:
     """True for one of OpenAI's models (without prefix) that answers to the Responses API only."""
-    return _RESPONSES_ONLY.fullmatch(name) is not None
+    return re.fullmatch(_RESPONSES_ONLY, name) is not None
 
 
 def with_usual_prefix(name: str) -> str:

@@ -1,6 +1,7 @@
 """Models made of others: `Fallback` asks the next one when one fails, `Limited` keeps to a rate."""
 
 import asyncio
+import copy
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -38,6 +39,25 @@ def require_model(argument: str, model: object) -> ContentGenerator:
     if isinstance(model, type) or not hasattr(model, "stream"):
         raise TypeError(f"{argument} has to be a model object, not {model!r:.60}")
     return cast("ContentGenerator", model)
+
+
+Failures = list[tuple[str, Exception]]
+"""The models that have failed, by name, with their errors."""
+
+
+def name_failures(failures: Failures) -> Exception:
+    """The error of the last of several models, whose message names all of them."""
+    error = failures[-1][1]
+    if len(failures) == 1 or not isinstance(error, AlhenaError):
+        return error
+    told = copy.copy(error)
+    reasons = (
+        f"{name}: {getattr(each, 'message', '') or repr(each)}".rstrip(".")
+        for name, each in failures
+    )
+    told.message = f"all {len(failures)} models failed. {'; '.join(reasons)}."
+    told.__cause__ = error
+    return told
 
 
 class OwnModelError(ModelError):
@@ -89,14 +109,16 @@ class Fallback:
         await self.aclose()
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
-        """The whole answer of the first model that gives one. Raises the last one's error."""
+        """The whole answer of the first model that gives one. Raises the last one's error, which
+        names all."""
         return await self._ask_first(lambda model: model.generate(_for_model(request, model)))
 
     async def stream(
         self, request: GenerateContentRequest
     ) -> AsyncGenerator[GenerateContentResponse, None]:
-        """The chunks of the first model that begins an answer. Raises the last one's error, and
-        that of an answer which has begun."""
+        """The chunks of the first model that begins an answer. Raises the last one's error, which
+        names all, and that of an answer which has begun."""
+        failures: Failures = []
         for model in self.models:
             begun = False
             answer = model.stream(_for_model(request, model))
@@ -105,11 +127,13 @@ class Fallback:
                     begun = True
                     yield chunk
                 return
-            except self.on:
-                if begun or model is self.models[-1]:
+            except self.on as error:
+                if begun:
                     raise
+                failures.append((name_of(model), error))
             finally:
                 await answer.aclose()
+        raise name_failures(failures)
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
         """The tokens, as the first model counts that can."""
@@ -128,12 +152,13 @@ class Fallback:
             await model.aclose()
 
     async def _ask_first(self, ask: Callable[[ContentGenerator], Awaitable[T]]) -> T:
-        for model in self.models[:-1]:
+        failures: Failures = []
+        for model in self.models:
             try:
                 return await ask(model)
-            except self.on:
-                continue
-        return await ask(self.models[-1])
+            except self.on as error:
+                failures.append((name_of(model), error))
+        raise name_failures(failures)
 
 
 def _for_model(request: GenerateContentRequest, model: object) -> GenerateContentRequest:
@@ -250,6 +275,8 @@ class RequestLimits:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         for name, limit in (("rpm", rpm), ("tpm", tpm), ("concurrency", concurrency)):
+            if limit is not None and not isinstance(cast("object", limit), int | float):
+                raise TypeError(f"{name} has to be a number, not {limit!r:.60}")
             if limit is not None and not limit >= 1:
                 raise ConfigError(f"{name} cannot be {limit!r}.", remedy="Give a number from 1.")
         self._rpm = rpm

@@ -208,11 +208,13 @@ def _chain(requested: str, aliases: Mapping[str, Any], base: str | None) -> list
             raise ConfigError(
                 f"modelConfigs: the alias {name!r} extends itself.",
                 remedy="Correct its `extends`.",
+                page="models",
             )
         if name not in aliases:
             raise ConfigError(
                 f"modelConfigs: the alias {chain[-1]!r} extends {name!r}, which there is not.",
                 remedy="Correct its `extends`, or add that alias.",
+                page="models",
             )
         chain.append(name)
         extended = (as_object(aliases[name]) or {}).get("extends")
@@ -248,6 +250,7 @@ def _matching(
             raise ConfigError(
                 f"modelConfigs: override {index + 1} has no `match`.",
                 remedy="Say in it for which model it is, as in {match: {model: ...}}.",
+                page="models",
             )
         conditions = {key: value for key, value in match.items() if value is not None}
         model = conditions.pop("model", None)

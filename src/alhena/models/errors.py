@@ -28,6 +28,7 @@ class CredentialsError(ModelError):
 
     exit_code = 41
     kind = "auth"
+    page = "models"
 
 
 class NoSignInError(CredentialsError):

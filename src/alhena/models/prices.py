@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import msgspec
@@ -63,24 +63,25 @@ class Prices:
                 raise ConfigError(
                     f"the price of {name} in model.prices is no amount of money.",
                     remedy="Give US dollars for a million tokens, 0 or more.",
+                    page="limits",
                 )
         self._own = own
-        self._found: dict[str, PriceSettings | None] = {}
+        self._found: dict[tuple[str, str], PriceSettings | None] = {}
 
     def of(self, model: str) -> PriceSettings | None:
-        """The price of a model; None if unknown."""
-        if model not in self._found:
-            self._found[model] = self._search(model)
-        return self._found[model]
+        """The price of a model today; None if unknown."""
+        asked = model, today()
+        if asked not in self._found:
+            self._found[asked] = self._search(*asked)
+        return self._found[asked]
 
-    def _search(self, model: str) -> PriceSettings | None:
+    def _search(self, model: str, day: str) -> PriceSettings | None:
         bare = foreign_name(resolved_name(model)).rpartition("/")[2]
         for name in (model, with_usual_prefix(model), bare):
             if (found := _longest(self._own, name)) is not None:
                 return self._own[found]
-        table = price_table()
-        found = _longest(table.models, bare)
-        return None if found is None else table.price(found, today())
+        found = _table_pattern(bare)
+        return None if found is None else price_table().price(found, day)
 
     def cost(self, model: str, tokens: Tokens, *, size: int | None = None) -> float | None:
         """Cost in US dollars; None if the price is unknown. `size`: the tokens of each prompt, if
@@ -120,6 +121,13 @@ def write_rates(price: PriceSettings, fresh: float) -> tuple[float, float]:
 def price_table() -> PriceTable:
     """The table included in this version."""
     return msgspec.json.decode(_TABLE.read_bytes(), type=PriceTable)
+
+
+@lru_cache(maxsize=256)
+def _table_pattern(name: str) -> str | None:
+    """The pattern of the table for a name. To compare it with all of them takes a good part of a
+    millisecond, and each agent of a program asks."""
+    return _longest(price_table().models, name)
 
 
 def _longest(patterns: Iterable[str], name: str) -> str | None:

@@ -16,7 +16,7 @@ from alhena.errors import (
 from alhena.events import RetryEvent
 from alhena.models.errors import CapacityError, QuotaError, RequestRejectedError, SpentQuotaError
 from alhena.models.generator import ContentGenerator, ContinuedAnswer, whole_answer
-from alhena.values import Value
+from alhena.values import FieldError, Value
 from alhena.wire.encode import EncodedContent
 from alhena.wire.errors import DecodeError, SseError, WireError
 from alhena.wire.request import GenerateContentRequest
@@ -48,6 +48,15 @@ class RetryPolicy(Value, frozen=True, kw_only=True):
     max_wait_s: float = LONGEST_WAIT_S
     jitter: float = 0.2
     retry_fetch_errors: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("max_attempts", "broken_attempts"):
+            if getattr(self, name) < 1:
+                raise FieldError(f"RetryPolicy.{name} cannot be {getattr(self, name)}: at least 1.")
+        times = (self.initial_s, self.max_s, self.broken_s, self.max_wait_s, *self.capacity_s)
+        if min(*times, self.jitter) < 0:
+            raise FieldError("the times and the jitter of RetryPolicy cannot be below 0.")
 
 
 REPLAY = RetryPolicy(initial_s=0, max_s=0, broken_s=0, capacity_s=(0, 0), jitter=0)

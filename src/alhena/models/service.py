@@ -3,19 +3,24 @@
 import re
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
-from typing import Protocol, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Protocol, TypeVar
 from urllib.parse import quote
 
 from alhena.errors import ConfigError, ModelError, NetworkError, NoServerError, StreamCutError
-from alhena.http.client import BodyReader, Response, Timeouts, Transports
-from alhena.http.connect import Endpoint
-from alhena.http.exchange import Body
+from alhena.http import Timeouts
+from alhena.http.addresses import Endpoint
+from alhena.http.transports import Transports
 from alhena.models.errors import RequestDetails, RequestRejectedError
 from alhena.values import Value
 from alhena.version import __version__
 from alhena.wire.errors import DecodeError, SseError
 from alhena.wire.request import GenerateContentRequest, ServiceTier
 from alhena.wire.sse import END_MARKER, SseDecoder
+
+if TYPE_CHECKING:
+    from alhena.http.client import BodyReader, Response
+    from alhena.http.exchange import Body
 
 T = TypeVar("T")
 Pause = Callable[[float], None]
@@ -119,7 +124,7 @@ class HttpService:
         self,
         path: str,
         model: str,
-        body: Body | None,
+        body: "Body | None",
         decode: Callable[[bytes], T],
         pause: Pause | None = None,
         idle: float | None = None,
@@ -132,7 +137,7 @@ class HttpService:
         """
         response, asked = await self._send_request(path, model, body, pause, idle)
         try:
-            payload = await _read_all(BodyReader(response), MAX_BODY_BYTES)
+            payload = await _read_all(response.body(), MAX_BODY_BYTES)
         finally:
             await response.aclose()
         return _decode_answer(payload, asked, decode)
@@ -141,7 +146,7 @@ class HttpService:
         self,
         path: str,
         model: str,
-        encode: Callable[[], Body],
+        encode: "Callable[[], Body]",
         decode: Callable[[bytes], T],
         pause: Pause | None = None,
         idle: float | None = None,
@@ -155,7 +160,7 @@ class HttpService:
         """
         response, asked = await self._send_request(path, model, encode(), pause, idle)
         try:
-            reader, decoder = BodyReader(response), SseDecoder()
+            reader, decoder = response.body(), SseDecoder()
             try:
                 while data := await reader.read():
                     for payload in decoder.feed(data):
@@ -179,8 +184,8 @@ class HttpService:
         await self._transports.aclose()
 
     async def _send_request(
-        self, path: str, model: str, body: Body | None, pause: Pause | None, idle: float | None
-    ) -> tuple[Response, RequestDetails]:
+        self, path: str, model: str, body: "Body | None", pause: Pause | None, idle: float | None
+    ) -> "tuple[Response, RequestDetails]":
         """Returns a 2xx response with unread body; raises the error of any other status."""
         credentials = await self._access.headers()
         renewed = False
@@ -192,7 +197,7 @@ class HttpService:
                     pause(seconds)
                 return response, asked
             try:
-                start = await _read_start(BodyReader(response), MAX_ERROR_BYTES)
+                start = await _read_start(response.body(), MAX_ERROR_BYTES)
             finally:
                 await response.aclose()
             if response.status == 401 and not renewed:
@@ -206,8 +211,8 @@ class HttpService:
             raise refusal(response.status, start, asked, retry_after_s=_requested_wait(response))
 
     async def _send(
-        self, path: str, headers: list[tuple[str, str]], body: Body | None, idle: float | None
-    ) -> Response:
+        self, path: str, headers: list[tuple[str, str]], body: "Body | None", idle: float | None
+    ) -> "Response":
         transport = await self._transports.here()
         method = "GET" if body is None else "POST"
         target = f"{self._endpoint.prefix}{path}"
@@ -270,6 +275,7 @@ def model_path(model: str) -> str:
     return f"models/{quote(model, safe='', errors='replace')}"
 
 
+@cache
 def user_agent(model: str) -> str:
     """The user agent: "alhena/VERSION/MODEL (PLATFORM; ARCHITECTURE; terminal)"."""
     import os
@@ -310,7 +316,7 @@ def _decoded_last(payload: bytes, asked: RequestDetails, decode: Callable[[bytes
         ) from error
 
 
-def _requested_wait(response: Response) -> float | None:
+def _requested_wait(response: "Response") -> float | None:
     """The wait in seconds requested by Retry-After or, like OpenAI's clients, in milliseconds; else
     that of a limit that is used up."""
     header, milliseconds = response.header("retry-after"), response.header("retry-after-ms")
@@ -324,7 +330,7 @@ def _requested_wait(response: Response) -> float | None:
     return longest((said, retry_after_ms(milliseconds)))
 
 
-def _renewal(response: Response) -> float | None:
+def _renewal(response: "Response") -> float | None:
     """The wait in seconds until a limit is renewed that the headers say is used up."""
     from time import time
 
@@ -333,7 +339,7 @@ def _renewal(response: Response) -> float | None:
     return renewal_s(response.header, time())
 
 
-async def _read_all(body: BodyReader, limit: int) -> bytes:
+async def _read_all(body: "BodyReader", limit: int) -> bytes:
     pieces: list[bytes] = []
     size = 0
     while piece := await body.read():
@@ -344,7 +350,7 @@ async def _read_all(body: BodyReader, limit: int) -> bytes:
     return b"".join(pieces)
 
 
-async def _read_start(body: BodyReader, limit: int) -> bytes:
+async def _read_start(body: "BodyReader", limit: int) -> bytes:
     """The first `limit` bytes, fewer if reading fails: the status is known anyway."""
     start = b""
     try:

@@ -1,7 +1,7 @@
 """`ModelSettings`: the parameters of a model's answers that a program sets."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from msgspec.structs import replace
 
@@ -55,6 +55,9 @@ class ModelSettings(Value, frozen=True, kw_only=True):
         _require("top_p", self.top_p, least=0, most=1)
         for name in ("top_k", "max_output_tokens"):
             _require(name, getattr(self, name), least=1)
+        for name in ("safety", "extra"):
+            if not isinstance(given := cast("object", getattr(self, name)), Mapping):
+                raise TypeError(f"ModelSettings.{name} has to be a mapping, not {given!r:.60}")
         if isinstance(self.thinking, int):
             _require("thinking", self.thinking, least=0)
 

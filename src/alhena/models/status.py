@@ -1,6 +1,7 @@
 """Converts HTTP statuses and error bodies to errors of this room."""
 
 import re
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from alhena.errors import ModelError, ServerFaultError
@@ -140,7 +141,7 @@ def _error(
     from alhena.models.retry import LONGEST_WAIT_S
 
     said = asked.clean(api.message) or asked.clean(api.status) or "no reason given"
-    said = f"{label or f'HTTP {code}'}: {said}"
+    said = f"{label or f'HTTP {code}'}: {said.removesuffix('.')}"
     said += "".join(f" ({word})" for word in api.words if word in _TOO_LONG and word not in said)
     hint = longest((retry_after_s, retry_hint(api)))
     kind = quota_class(code, api, hint)
@@ -166,7 +167,7 @@ def _error(
 
 def _with_place(said: str, asked: RequestDetails) -> str:
     """The service's words, with its address at the end where that is not the usual one."""
-    return said if asked.usual else f"{said}, {asked.place}"
+    return said if asked.usual else f"{said.rstrip('.')}, {asked.place}"
 
 
 def _redact_detail(value: object, asked: RequestDetails, depth: int = 0) -> Any:
@@ -224,15 +225,15 @@ def _describe_fault(code: int, model: str) -> str:
     return f"{model} is overloaded" if code in (503, 529) else "The service failed"
 
 
-def near_model(model: str) -> str | None:
-    """The known model of a similar name."""
+def near_model(model: str, listed: Iterable[str] = ()) -> str | None:
+    """The model of a similar name among those that are known or `listed`."""
     from difflib import get_close_matches
 
     from alhena.models.catalogue import served_models, today
 
-    names = [each.name for each in served_models(today())]
-    near = get_close_matches(model.lower(), names, n=1, cutoff=0.75)
-    return near[0] if near and near[0] != model else None
+    names = [*listed, *(each.name for each in served_models(today()))]
+    near = get_close_matches(model.lower(), names, n=1)
+    return near[0] if near else None
 
 
 def _not_let_in(code: int, api: ApiStatus, asked: RequestDetails, said: str) -> CredentialsError:

@@ -266,18 +266,18 @@ CALL_TOOL = "call_tool"
 
 
 def meant_call(call: FunctionCall) -> FunctionCall:
-    """The call that is meant by one of `call_tool`. Others, and one that does not say a tool and
-    its arguments, as they are."""
+    """The call that is meant by one of `call_tool`, whose `args` may be called `arguments`, as MCP
+    does. Others, and one that does not say a tool and its arguments, as they are."""
     if call.name != CALL_TOOL or not isinstance(call.args, dict):
         return call
     name: object = call.args.get("name")
-    args: object = call.args.get("args")
+    args: object = call.args.get("args", call.args.get("arguments"))
     if isinstance(args, str):
         try:
             args = msgspec.json.decode(args) if args.strip() else {}
         except msgspec.DecodeError:
             return call
-    known = call.args.keys() <= {"name", "args"}
+    known = call.args.keys() <= {"name", "args"} or call.args.keys() == {"name", "arguments"}
     if not known or not isinstance(name, str) or not isinstance(args, dict | None):
         return call
     if name.strip() in ("", CALL_TOOL):

@@ -66,7 +66,7 @@ class ConformanceError(WireError):
         more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
         super().__init__(
             f"the request breaks rule {first.rule} at {first.path}: {first.message}{more}",
-            remedy="This is a defect in alhena or in a history given to it; nothing was sent.",
+            remedy="Nothing was sent: the history, or what a hook made of it, is not valid.",
         )
         self.violations = violations
 

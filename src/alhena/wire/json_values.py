@@ -35,10 +35,9 @@ def scrub(text: str) -> str:
     return text
 
 
-_ESCAPE = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-    rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
-    re.DOTALL,
+_ESCAPE = (
+    rb"(?s)\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
 )
 """An escape of a JSON text: a pair of surrogates, a lone one (in the group), or another."""
 
@@ -46,7 +45,7 @@ _ESCAPE = re.compile(
 def scrub_json(data: bytes) -> bytes:
     """JSON text that strict readers take: lone surrogate escapes become U+FFFD. Services cut texts
     within an emoji."""
-    return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], data)
+    return re.sub(_ESCAPE, lambda found: rb"\ufffd" if found[1] else found[0], data)
 
 
 def decode_json(data: bytes | str) -> Any:

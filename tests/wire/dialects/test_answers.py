@@ -84,14 +84,14 @@ def through_events(parts: tuple[Part, ...]) -> tuple[list[dict[str, Any]], tuple
     return events, tuple(part for chunk in chunks for part in chunk.parts)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(answers())
 def test_an_answer_survives_the_way_through_a_message(parts: tuple[Part, ...]) -> None:
     message = anthropic.write_response(answer(*parts), model="m", names=NAMES, new_id=ids())
     assert anthropic.read_response(message, NAMES, ids()).parts == parts
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(answers())
 def test_an_answer_survives_the_way_through_message_events(parts: tuple[Part, ...]) -> None:
     events, back = through_events(parts)
@@ -100,7 +100,7 @@ def test_an_answer_survives_the_way_through_message_events(parts: tuple[Part, ..
     assert starts == list(range(len(starts)))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(answers())
 def test_no_call_of_an_answer_is_lost_in_chunks_of_a_completion(parts: tuple[Part, ...]) -> None:
     writer = openai.EventWriter(model="m", names=NAMES, new_id=ids(), created=0)

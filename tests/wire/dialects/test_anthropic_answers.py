@@ -254,7 +254,7 @@ def test_a_number_too_long_to_be_read_is_a_call_that_cannot_be() -> None:
 cuts = st.lists(st.integers(0, 60), max_size=4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.permutations(range(3)), cuts, st.booleans())
 def test_calls_side_by_side_are_whole_however_their_pieces_come(
     order: list[int], at: list[int], stops: bool

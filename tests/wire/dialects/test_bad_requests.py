@@ -144,7 +144,7 @@ def test_a_field_of_geminis_that_would_be_lost_is_refused() -> None:
     assert raised.value.path == "contents[0].parts[0].text"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(anthropic_conversations() | openai_conversations(), st.integers(0, 2**32))
 def test_whatever_is_wrong_with_a_request_it_is_refused_or_read(
     body: dict[str, Any], seed: int

@@ -28,7 +28,7 @@ def errors(request: DialectRequest, contents: tuple[Content, ...]) -> list[Any]:
 
 
 @pytest.mark.requirement("NATIVE-06")
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(anthropic_conversations())
 def test_an_anthropic_conversation_comes_back_as_it_was(body: dict[str, Any]) -> None:
     request = anthropic.read_request(body)
@@ -36,14 +36,14 @@ def test_an_anthropic_conversation_comes_back_as_it_was(body: dict[str, Any]) ->
 
 
 @pytest.mark.requirement("NATIVE-06")
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(openai_conversations())
 def test_an_openai_conversation_comes_back_as_it_was(body: dict[str, Any]) -> None:
     request = openai.read_request(body)
     assert openai.write_request(request, new_id=ids()) == body
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(anthropic_conversations())
 def test_what_an_anthropic_conversation_becomes_keeps_the_rules(body: dict[str, Any]) -> None:
     request = anthropic.read_request(body)
@@ -51,7 +51,7 @@ def test_what_an_anthropic_conversation_becomes_keeps_the_rules(body: dict[str, 
     assert errors(request, beside_results(request.contents)) == []
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(openai_conversations())
 def test_what_an_openai_conversation_becomes_keeps_the_rules(body: dict[str, Any]) -> None:
     request = openai.read_request(body)
@@ -59,7 +59,7 @@ def test_what_an_openai_conversation_becomes_keeps_the_rules(body: dict[str, Any
     assert errors(request, beside_results(request.contents)) == []
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(anthropic_conversations())
 def test_geminis_own_body_comes_back_as_it_was(body: dict[str, Any]) -> None:
     request = anthropic.read_request(body)
@@ -67,7 +67,7 @@ def test_geminis_own_body_comes_back_as_it_was(body: dict[str, Any]) -> None:
     assert gemini.write_request(gemini.read_request(written, "m")) == written
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(anthropic_conversations())
 def test_no_call_and_no_result_is_lost_on_the_way_to_the_other_dialect(
     body: dict[str, Any],
@@ -95,14 +95,14 @@ def comparable(body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "input": items}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(responses_conversations())
 def test_a_responses_conversation_comes_back_as_it_was(body: dict[str, Any]) -> None:
     request = responses.read_request(body)
     assert comparable(responses.write_request(request, new_id=ids())) == body
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(responses_conversations())
 def test_a_responses_conversation_passes_geminis_own_form(body: dict[str, Any]) -> None:
     request = responses.read_request(body)
@@ -110,7 +110,7 @@ def test_a_responses_conversation_passes_geminis_own_form(body: dict[str, Any]) 
     assert through.contents == request.contents
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(anthropic_conversations())
 def test_no_call_is_lost_on_the_way_to_responses(body: dict[str, Any]) -> None:
     body.pop("stop_sequences", None)  # there is no such setting

@@ -17,8 +17,9 @@ import msgspec
 
 from alhena.config.documents import NotReadableError, read_limited
 from alhena.errors import NetworkError, ServerFaultError
-from alhena.http.client import Response, Timeouts
-from alhena.http.connect import Endpoint, parse_endpoint
+from alhena.http import Timeouts
+from alhena.http.addresses import Endpoint, parse_endpoint
+from alhena.http.client import Response
 from alhena.models.auth import LOGIN, SCOPE
 from alhena.models.auth.tokens import (
     IDENTITY_S,

@@ -8,7 +8,7 @@ import msgspec
 
 from alhena.config.settings import OAuthSettings
 from alhena.errors import ConfigError
-from alhena.http.connect import Endpoint
+from alhena.http.addresses import Endpoint
 from alhena.models.auth.store import CLIENT_KEY, OAuthCredentials
 from alhena.models.auth.tokens import (
     TIMEOUTS,

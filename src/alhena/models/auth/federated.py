@@ -17,8 +17,8 @@ from urllib.parse import parse_qsl, quote, urlsplit
 import msgspec
 
 from alhena.errors import ServerFaultError
+from alhena.http.addresses import Endpoint, parse_endpoint
 from alhena.http.client import open_transport
-from alhena.http.connect import Endpoint, parse_endpoint
 from alhena.models.auth import LOGIN, SCOPE
 from alhena.models.auth.tokens import (
     TIMEOUTS,

@@ -15,8 +15,9 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from alhena.errors import ConfigError, ModelError, NetworkError, ServerFaultError, StreamCutError
-from alhena.http.client import BodyReader, Response, Timeouts, Transport, open_transport
-from alhena.http.connect import Endpoint, is_header_value, is_loopback, parse_endpoint
+from alhena.http import Timeouts
+from alhena.http.addresses import Endpoint, is_header_value, is_loopback, parse_endpoint
+from alhena.http.client import BodyReader, Response, Transport, open_transport
 from alhena.http.exchange import Headers
 from alhena.models.errors import CredentialsError
 from alhena.version import __version__

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from alhena.http.connect import Endpoint, endpoint_from
+from alhena.http.addresses import Endpoint, endpoint_from
 from alhena.models.catalogue import LEAST_OUTPUT, ClaudeInfo, claude_info, foreign_name
 from alhena.models.errors import RequestRejectedError
 from alhena.models.generator import WithoutEmbeddings
@@ -61,6 +61,8 @@ _LEAST_BYTES = 4 * anthropic.LEAST_TOKENS
 """Size of a request below which no prefix is kept."""
 _REFUSALS = frozenset({400, 422})
 """Statuses of a request with a field that a server does not know."""
+_UNMARKED: set[str] = set()
+"""Addresses of compatible servers that refused marks for the cache."""
 
 
 def own_thoughts(content: Content) -> Content:
@@ -265,7 +267,7 @@ class AnthropicApi(WithoutEmbeddings):
             if not self._drop_marks(error, marked, body):
                 raise
             answer = await self._ask(request, body)
-            self._cache = None
+            self._mark_no_more()
         try:
             return anthropic.read_response(answer, names, self._new_id)
         except DialectError as error:
@@ -293,7 +295,7 @@ class AnthropicApi(WithoutEmbeddings):
             return
         async with aclosing(self._chunks(request, names, body)) as chunks:
             async for chunk in chunks:
-                self._cache = None
+                self._mark_no_more()
                 yield chunk
 
     async def _ask(self, request: GenerateContentRequest, body: dict[str, Any]) -> dict[str, Any]:
@@ -320,7 +322,7 @@ class AnthropicApi(WithoutEmbeddings):
 
     def _mark(self, request: GenerateContentRequest, body: dict[str, Any]) -> dict[str, Any]:
         """The body with marks for the cache, unless it is too small for one."""
-        if self._cache is None:
+        if self._cache is None or self._address in _UNMARKED:
             return body
         # A long conversation is not encoded once more to be measured.
         size = sum(entry.size for entry in request.contents)
@@ -336,6 +338,15 @@ class AnthropicApi(WithoutEmbeddings):
         if marked is body or error.status not in _REFUSALS:
             return False
         return "cache_control" in error.message or self.endpoint.host != _OWN_HOST
+
+    @property
+    def _address(self) -> str:
+        return f"{self.endpoint.place}{self.endpoint.prefix}"
+
+    def _mark_no_more(self) -> None:
+        self._cache = None
+        if self.endpoint.host != _OWN_HOST:  # its own service knows marks, and refused these ones
+            _UNMARKED.add(self._address)
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
         """Counts the tokens of the contents through the service."""

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import aclosing
 
 from alhena.config.settings import OAuthSettings
-from alhena.http.connect import Endpoint
+from alhena.http.addresses import Endpoint
 from alhena.models.auth.store import LoginFiles
 from alhena.models.auth.tokens import LoopLock
 from alhena.models.generator import WithoutEmbeddings

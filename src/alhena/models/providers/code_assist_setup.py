@@ -9,7 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from alhena.errors import ConfigError, ModelError
-from alhena.http.connect import parse_endpoint, parse_headers
+from alhena.http.addresses import parse_endpoint, parse_headers
 from alhena.http.exchange import Body
 from alhena.models.errors import (
     PERSONAL_ENDED,

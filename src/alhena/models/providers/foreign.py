@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from alhena.errors import StreamCutError
-from alhena.http.connect import Endpoint, is_loopback
+from alhena.http.addresses import Endpoint, is_loopback
 from alhena.models.errors import CredentialsError
 from alhena.wire.dialects.conversation import ToolNameMap, service_names
 from alhena.wire.dialects.fields import DialectError

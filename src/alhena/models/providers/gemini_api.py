@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from alhena.http.client import Timeouts
-from alhena.http.connect import Endpoint, endpoint_from, parse_headers
+from alhena.http import Timeouts
+from alhena.http.addresses import Endpoint, endpoint_from, parse_headers
 from alhena.models.errors import KEY_REMEDY, RequestRejectedError
 from alhena.models.generator import ContentGenerator
 from alhena.models.service import FixedAccess, HttpService, idle_s, model_path, parse_version

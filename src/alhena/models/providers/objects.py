@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from alhena.config.settings import AuthSettings, SecuritySettings, Settings
 from alhena.errors import ConfigError, ProgramError
-from alhena.http.client import Timeouts
-from alhena.http.connect import is_header_name, is_header_value
+from alhena.http import Timeouts
+from alhena.http.addresses import is_header_name, is_header_value
 from alhena.models.catalogue import (
     ANTHROPIC,
     OPENAI,

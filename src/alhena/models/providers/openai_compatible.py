@@ -10,8 +10,8 @@ import msgspec
 from msgspec.structs import replace
 
 from alhena.errors import ModelError
-from alhena.http.client import Timeouts
-from alhena.http.connect import Endpoint, endpoint_from, is_header_value, parse_endpoint
+from alhena.http import Timeouts
+from alhena.http.addresses import Endpoint, endpoint_from, is_header_value, parse_endpoint
 from alhena.models.catalogue import OPENAI_RESPONSES, answers_to_responses, foreign_name
 from alhena.models.errors import CredentialsError, ModelNotFoundError, RequestRejectedError
 from alhena.models.generator import WithoutEmbeddings
@@ -55,6 +55,7 @@ _PUBLIC_DOMAINS = (
 """Domains of public services, whose models have large windows: they are not asked for them, so that
 no session waits for that."""
 _ACCOUNT = {"OPENAI_ORG_ID": "openai-organization", "OPENAI_PROJECT_ID": "openai-project"}
+_CACHE_KEY = "prompt_cache_key"
 _LONGEST_KEY = 64
 _LEAST_OUTPUT = 16
 """The least output limit that the Responses API takes, in tokens."""
@@ -112,11 +113,13 @@ _RESPONSES = _Api(
 
 class _Way(msgspec.Struct, frozen=True):
     """A way to ask a model. `encrypts`: its reasoning is asked for, to be sent back. `forms`: it
-    takes the schema of an answer, which goes into the prompt otherwise."""
+    takes the schema of an answer, which goes into the prompt otherwise. `keyed`: it takes the key
+    of a conversation for its cache."""
 
     api: _Api
     encrypts: bool = True
     forms: bool = True
+    keyed: bool = True
 
 
 _LEARNED: dict[tuple[str, str], _Way] = {}
@@ -271,11 +274,14 @@ class OpenAiCompatible(WithoutEmbeddings):
             other = replace(way, forms=False)
             if request.config.tools:  # some servers take a schema only where there are no tools
                 return other
+        elif way.keyed and self.is_openai and _CACHE_KEY in error.message:
+            other = replace(way, keyed=False)
         elif way.api is _CHAT:
             if status in {400, 404} and _ASK_RESPONSES.search(error.message):
-                other = known or _Way(_RESPONSES)  # a request beside this one may know already
+                # A request beside this one may know already.
+                other = known if known not in (None, way) else replace(way, api=_RESPONSES)
         elif way.encrypts and status == 400 and _NO_ENCRYPTION.search(error.message):
-            other = _Way(_RESPONSES, encrypts=False)
+            other = replace(way, encrypts=False)
         elif status in {404, 405} and not self.is_openai and not _is_forced(model):
             # Other servers may have a model of such a name, and no such API.
             other = known or _Way(_CHAT)
@@ -315,8 +321,8 @@ class OpenAiCompatible(WithoutEmbeddings):
         if not way.encrypts:
             del body["include"]
         key = request.cache_key or request.session_id
-        if key and self.is_openai:
-            body["prompt_cache_key"] = key[:_LONGEST_KEY]
+        if key and self.is_openai and way.keyed:
+            body[_CACHE_KEY] = key[:_LONGEST_KEY]
         return encode_value(merge_extra(body, request.config.extra))
 
     def _own_config(self, config: GenerateContentConfig, way: _Way) -> GenerateContentConfig:

@@ -14,8 +14,8 @@ from alhena.models.retry import REPLAY, RetryingGenerator, RetryPolicy
 from alhena.values import Value
 
 if TYPE_CHECKING:
-    from alhena.http.client import Timeouts
-    from alhena.http.connect import Endpoint
+    from alhena.http import Timeouts
+    from alhena.http.addresses import Endpoint
     from alhena.models.auth.store import LoginFiles
     from alhena.models.service import ServiceOptions
 from enum import StrEnum
@@ -439,7 +439,7 @@ def _installation(choice: ModelChoice) -> dict[str, str]:
 
 def _encryption_warnings(endpoint: "Endpoint", what: str) -> tuple[str, ...]:
     """A warning about an address that is neither encrypted nor local."""
-    from alhena.http.connect import is_loopback
+    from alhena.http.addresses import is_loopback
 
     if endpoint.secure or is_loopback(endpoint.host):
         return ()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from alhena.errors import AlhenaError, NetworkError
-from alhena.http.connect import Endpoint
+from alhena.http.addresses import Endpoint
 from alhena.models.catalogue import OLLAMA, foreign_name
 from alhena.models.providers.foreign import decode_object
 from alhena.models.service import HttpService

@@ -7,8 +7,8 @@ from urllib.parse import quote
 import msgspec
 
 from alhena.errors import ConfigError
-from alhena.http.client import Timeouts
-from alhena.http.connect import Endpoint, parse_endpoint, parse_headers
+from alhena.http import Timeouts
+from alhena.http.addresses import Endpoint, parse_endpoint, parse_headers
 from alhena.models.errors import CredentialsError
 from alhena.models.providers.gemini_api import GeminiMethods, wants_bearer
 from alhena.models.service import Access, FixedAccess, HttpService, ServiceOptions, parse_version
