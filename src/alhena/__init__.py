@@ -12,7 +12,7 @@ DISTRIBUTION = "alhena-agent"
 
 TYPE_CHECKING = False  # type checkers read it as true; importing typing would cost `--version` 5 ms
 if TYPE_CHECKING:
-    from alhena import evals, events, hooks, models, native, otel, testing
+    from alhena import errors, evals, events, hooks, models, native, otel, testing
     from alhena.agent.final_answer import OutputError
     from alhena.agent.limits import BusyError, LimitError, Usage
     from alhena.agent.subagents.remote import RemoteAgent
@@ -90,6 +90,7 @@ __all__ = [
     "Video",
     "__version__",
     "call_tool",
+    "errors",
     "evals",
     "events",
     "hooks",
@@ -151,7 +152,7 @@ _HOMES = {
     "run_many": "alhena.batch.many",
     "tool": "alhena.tools.function",
 }
-_MODULES = ("evals", "events", "hooks", "models", "native", "otel", "testing")
+_MODULES = ("errors", "evals", "events", "hooks", "models", "native", "otel", "testing")
 
 
 def __getattr__(name: str) -> object:

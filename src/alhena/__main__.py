@@ -66,13 +66,20 @@ def _find_utf8_locale() -> str | None:
 
 
 def _import_msgspec() -> None:
-    """Imports msgspec without typing_extensions, which it prefers to `typing` and which takes long
-    to load."""
+    """Imports msgspec without two modules that take long to load: typing_extensions, which it
+    prefers to `typing`, and platform, which `uuid` asks for the name of the system only."""
+    from types import SimpleNamespace
+
     modules: dict[str, object] = sys.modules  # type: ignore[assignment]
-    hidden = modules.setdefault("typing_extensions", None) is None
+    hidden: dict[str, object] = {"typing_extensions": None}
+    if sys.platform != "win32":
+        system = os.uname().sysname
+        hidden["platform"] = SimpleNamespace(system=lambda: system)
+    hidden = {name: stand_in for name, stand_in in hidden.items() if name not in modules}
+    modules |= hidden
     __import__("msgspec")
-    if hidden:
-        del modules["typing_extensions"]
+    for name in hidden:
+        del modules[name]
 
 
 if __name__ == "__main__":

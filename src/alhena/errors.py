@@ -93,17 +93,21 @@ class AlhenaError(Exception):
 
     `message` is one line with the cause and the place; `remedy`, if any, is what to do. `kind` is
     the stable name in `error.type` of JSON output; `exit_code` is the exit code of the command.
-    `result` is the Result of the run that the error ended, None if it ended none.
+    `result` is the Result of the run that the error ended, None if it ended none. `page` is the
+    page of the documentation (`alhena docs PAGE`) that helps, None if none does.
     """
 
     exit_code: ClassVar[int] = 1
     kind: ClassVar[str] = "error"
+    page: str | None = None
     result: Any = None
 
-    def __init__(self, message: str, *, remedy: str | None = None) -> None:
+    def __init__(self, message: str, *, remedy: str | None = None, page: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.remedy = remedy
+        if page is not None:
+            self.page = page
 
     def __str__(self) -> str:
         return f"{self.message} {self.remedy}" if self.remedy else self.message
@@ -224,6 +228,8 @@ class NetworkError(ModelError):
 
 class NoServerError(NetworkError):
     """Nothing listens at an address of this machine."""
+
+    page = "models"
 
 
 class StreamCutError(ModelError):

@@ -30,6 +30,8 @@ Scorer = Callable[[Outcome[Any]], float | Awaitable[float]]
 """A function, async or not, of an outcome that is done; it returns a bool or a number. Its name is
 the name of its column."""
 _REPEAT = "#"
+_FEW = 10
+"""Cases below which a bootstrap makes an interval that is too narrow."""
 
 
 class ScoredCase(Value, frozen=True, kw_only=True):
@@ -43,7 +45,8 @@ class ScoredCase(Value, frozen=True, kw_only=True):
 
 class Difference(Value, frozen=True, kw_only=True):
     """The mean difference of a score, paired by case, between `low` and `high` with a confidence of
-    95 % (bootstrap). `better` and `worse` are the ids of the cases that moved."""
+    95 % (bootstrap; -inf and inf for one case). `better` and `worse` are the ids of the cases that
+    moved."""
 
     difference: float
     low: float
@@ -53,7 +56,9 @@ class Difference(Value, frozen=True, kw_only=True):
     worse: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.difference:+.3f} [{self.low:+.3f}, {self.high:+.3f}] ({self.cases} cases)"
+        cases = f"{self.cases} case{'' if self.cases == 1 else 's'}"
+        few = ", too few to rely on" if self.cases < _FEW else ""
+        return f"{self.difference:+.3f} [{self.low:+.3f}, {self.high:+.3f}] ({cases}{few})"
 
 
 class Comparison(Mapping[str, Difference]):
@@ -181,14 +186,14 @@ async def evaluate(
         scorers: functions of an Outcome.
         run_dir: keeps outcomes: called again, only unfinished cases run; all are scored.
         repeats: how often each case runs; its scores are averaged.
-        more: `concurrency`, `rpm`, `tpm`, `total_cost` of `run_many`.
+        more: `concurrency`, `rpm`, `tpm`, `total_cost`, `retry_failed` of `run_many`.
 
     What a scorer raises is raised, with the id of its case. Raises TypeError for a score that is no
     number.
     """
     columns = _columns(scorers)
-    if repeats < 1:
-        raise ValueError(f"repeats has to be at least 1, not {repeats}")
+    if not isinstance(cast("object", repeats), int) or repeats < 1:
+        raise ValueError(f"repeats has to be a number from 1, not {repeats!r:.60}")
     works = list(number_tasks(cases))
     tasks: list[Task[Any]] = []
     places: dict[str, tuple[int, str, Any]] = {}
@@ -215,9 +220,11 @@ def rename_task(task: Task[Any], name: str) -> Task[Any]:
 
 
 def _columns(scorers: Sequence[Scorer] | Scorer) -> dict[str, Scorer]:
-    given: Sequence[Any] = [scorers] if callable(scorers) else scorers
+    given: Any = [scorers] if callable(scorers) else scorers
+    if not isinstance(given, list | tuple):
+        raise TypeError(f"scorers has to be a list of functions, not {given!r:.60}")
     found: dict[str, Scorer] = {}
-    for scorer in given:
+    for scorer in cast("Sequence[Any]", given):
         name = getattr(scorer, "__name__", "")
         if not callable(scorer) or not name:
             raise TypeError(f"scorers: {scorer!r:.60} is no function with a name")

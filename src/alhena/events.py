@@ -240,8 +240,8 @@ class ToolCallResponseEvent(EventBase, Value, frozen=True, kw_only=True, tag="to
 
 class CheckpointEvent(EventBase, frozen=True, kw_only=True, tag="checkpoint"):
     """A snapshot of the files was made under this name: before a call (`call_id`), or before a
-    restore (none). `tree` is its name in the shadow repository, "" if only files of other roots
-    could be saved."""
+    restore (none). `tree` is that of all files in the shadow repository, "" if it is not complete
+    yet or there is none; the checkpoint gets it later."""
 
     name: str
     tree: str

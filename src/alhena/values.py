@@ -2,7 +2,9 @@
 
 from enum import Enum
 from functools import lru_cache, reduce
-from inspect import currentframe, get_annotations
+
+# `inspect.currentframe` is this; `inspect` takes 4 ms to import.
+from sys import _getframe as current_frame  # pyright: ignore[reportPrivateUsage]
 from types import FrameType, NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, cast, get_args, get_origin
 
@@ -37,10 +39,14 @@ class Value(msgspec.Struct, frozen=True):
     """
 
     def __post_init__(self) -> None:
-        if _is_our_own(currentframe()):
+        frame: FrameType | None = current_frame()
+        while frame is not None and frame.f_code.co_name == "__post_init__":
+            frame = frame.f_back
+        if frame is not None and _is_our_own(frame.f_globals.get("__name__")):
             return
         cls = type(self)
-        for name, settled, arrays, elements, wanted in _fields.get(cls) or _read(cls):
+        fields = _fields.get(cls)
+        for name, settled, arrays, elements, wanted in _read(cls) if fields is None else fields:
             value: object = getattr(self, name)
             kind = type(value)
             if kind in settled or (
@@ -50,7 +56,7 @@ class Value(msgspec.Struct, frozen=True):
             try:
                 force_setattr(self, name, msgspec.convert(value, wanted))
             except msgspec.ValidationError as error:
-                field = f"{cls.__name__}.{name}"
+                field = f"{cls.__name__.removesuffix('Arguments')}.{name}"
                 raise FieldError(_refusal(field, value, wanted, error)) from None
 
 
@@ -61,11 +67,9 @@ _PASSING_ON = (
 """Modules of alhena that make values of what programs give them."""
 
 
-def _is_our_own(frame: FrameType | None) -> bool:
-    """True if a module of alhena makes the value, at the end of the frames of `__post_init__`."""
-    while frame is not None and frame.f_code.co_name == "__post_init__":
-        frame = frame.f_back
-    name: object = frame and frame.f_globals.get("__name__")
+@lru_cache(maxsize=1024)
+def _is_our_own(name: str | None) -> bool:
+    """True for a module of alhena whose values a type checker has checked."""
     return isinstance(name, str) and name.startswith("alhena.") and not name.startswith(_PASSING_ON)
 
 
@@ -75,12 +79,18 @@ def _refusal(field: str, value: object, wanted: Any, error: Exception) -> str:
     said = f"{field} cannot be {value!r:.100}"
     if isinstance(value, str) and any(get_origin(kind) in _ARRAYS for kind in kinds):
         return f"{said}: it takes a tuple, such as ({value!r:.100},)."
-    named = ", ".join(repr(str(each)) for kind in kinds if _is_enum(kind) for each in kind)
+    words = [str(each) for kind in kinds if _is_enum(kind) for each in kind]
+    if isinstance(value, str):
+        literals = (get_args(kind) for kind in kinds if get_origin(kind) is Literal)
+        words += [str(each) for found in literals for each in found]
+    named = ", ".join(map(repr, words))
     return f"{said}: it is one of {named}." if named else f"{said}: {error}."
 
 
 def _read(cls: type) -> tuple[_Field, ...]:
     """The fields of a class with checkable types."""
+    from inspect import get_annotations
+
     annotations: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         annotations |= get_annotations(base)
@@ -176,12 +186,31 @@ def meant_names(name: str) -> tuple[str, ...] | None:
 class FailedCall(Value, frozen=True, kw_only=True):
     """A call whose function raised: a tool, its `confirm`, a rule's `when`, or a hook, which has
     the name of its event and no `call_id` where it is not about a call. `exception` is what it
-    raised."""
+    raised; pickled, one that cannot be read again becomes a RuntimeError with its words."""
 
     call_id: str
     name: str
     args: dict[str, Any]
     exception: Exception
+
+    def __reduce__(self) -> "tuple[Any, ...]":
+        """Pickles the call. Many exceptions cannot be made of their `args`, as pickle wants."""
+        return _rebuild_failed, (self.call_id, self.name, self.args, _portable(self.exception))
+
+
+def _portable(error: Exception) -> Exception:
+    import pickle
+
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301  what was pickled here
+    except Exception as problem:  # noqa: BLE001  its class is the program's
+        del problem
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+def _rebuild_failed(call_id: str, name: str, args: dict[str, Any], error: Exception) -> FailedCall:
+    return FailedCall(call_id=call_id, name=name, args=args, exception=error)
 
 
 class Limits(Value, frozen=True, kw_only=True):

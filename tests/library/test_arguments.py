@@ -55,7 +55,7 @@ def test_the_public_names_are_these_and_load_by_themselves():
         HttpServer Image InProcessServer Kind LimitError Limits Model ModelSettings Outcome
         OutputError Part RemoteAgent Result Rule Run RunContext SQLiteStore Server StdioServer
         Store Subagent Task Tool ToolContext ToolError ToolResult Usage Video __version__
-        call_tool evals events hooks models native otel run_many testing tool
+        call_tool errors evals events hooks models native otel run_many testing tool
     """
     assert dir(alhena) == names.split()
     for name in alhena.__all__:

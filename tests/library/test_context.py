@@ -18,6 +18,8 @@ from alhena import (
     Audio,
     Document,
     Image,
+    LimitError,
+    Limits,
     OutputError,
     RunContext,
     ToolContext,
@@ -171,6 +173,29 @@ class Order(pydantic.BaseModel):
     note: str
 
 
+class Named(pydantic.BaseModel):
+    first: str = pydantic.Field(validation_alias="firstName")
+    place: int = pydantic.Field(alias="Place")
+
+
+@pydantic.dataclasses.dataclass
+class Row:
+    size: int = pydantic.Field(alias="Size")
+    name: str = ""
+
+
+class Numbers(pydantic.RootModel[list[int]]):
+    pass
+
+
+class Left(msgspec.Struct, tag="left"):
+    size: int
+
+
+class Right(msgspec.Struct, tag="right"):
+    size: int
+
+
 class Point(NamedTuple):
     x: int
     y: int
@@ -196,6 +221,17 @@ GROWING: list[tuple[Any, Any, list[Any]]] = [
     (Trip, {"city": BERN, "days": 3}, [{"city": City("Bä", None, None)}]),  # type: ignore[arg-type]
     (Box, {"size": "large", "city": BERN}, [Box("large", None)]),
     (Order, {"number": 12, "note": "as soon as"}, [Order.model_construct(number=12, note="")]),
+    (
+        Named,
+        {"firstName": "Ada", "Place": 12},
+        [
+            Named.model_construct(first="Ad", place=None),
+            Named.model_construct(first="A", place=None),
+        ],
+    ),
+    (Row, {"Size": 12, "name": "abc"}, [Row(Size=12, name="a")]),
+    (Numbers, {"value": [1, 22, 3]}, [Numbers([1]), Numbers([1, 22])]),
+    (Left | Right, {"value": {"type": "right", "size": 12}}, [Right(None)]),  # type: ignore[arg-type]
     (list[City], {"value": [BERN, BERN]}, [[City('Bärn "x"', 134_000, ["a", "old town"])]]),
     (dict[str, int], {"a": 1, "bcdefg": 2}, [{"a": 1}]),
     (Point, {"value": [123, 456]}, [Point(123, None)]),  # type: ignore[arg-type]
@@ -220,12 +256,37 @@ async def test_partial_gives_growing_values_and_then_the_output(
     assert len(slow) >= len(values) > len(some)
 
 
+async def test_what_has_not_changed_keeps_its_value_so_that_long_lists_grow_fast():
+    cities = [BERN | {"people": n} for n in range(20)]
+    model = ScriptedGenerator(pieces({"value": cities}))
+    values = [each async for each in agent(model).run("Go.", output=list[City]).partial()]
+    assert [each.people for each in values[-1]] == list(range(20))
+    later = [each for each in values[:-1] if len(each) > 1]  # the last one was read as a whole
+    assert len(later) > 100
+    assert len({id(each[0]) for each in later}) == 1
+
+
 async def test_partial_of_text_is_the_text_so_far_and_errors_are_raised():
     model = ScriptedGenerator([chunk({"text": "Hello "}), chunk({"text": "Bern."}, finish="STOP")])
     assert [each async for each in agent(model).run("Go.").partial()] == ["Hello ", "Hello Bern."]
     wrong = ScriptedGenerator(*[pieces({"name": 5})] * 2)
     with pytest.raises(OutputError):
         [each async for each in agent(wrong).run("Go.", output=City).partial()]
+
+
+async def test_stream_text_gives_the_texts_of_all_turns_in_pieces_and_errors_are_raised():
+    def lookup() -> str:
+        """Looks it up."""
+        return "Bern"
+
+    call = {"functionCall": {"name": "lookup", "args": {}}}
+    first = [chunk({"text": "I look "}), chunk({"text": "it up."}, call, finish="STOP")]
+    model = ScriptedGenerator(first, [chunk({"text": "Bern."}, finish="STOP")])
+    texts = [each async for each in agent(model, tools=[lookup]).run("Go.").stream_text()]
+    assert texts == ["I look ", "it up.", "Bern."]
+    limited = agent(TestModel(Call("lookup"), "x"), tools=[lookup], limits=Limits(turns=1))
+    with pytest.raises(LimitError):
+        [each async for each in limited.run("Go.").stream_text()]
 
 
 class Hanging(ScriptedGenerator):
@@ -240,13 +301,18 @@ class Hanging(ScriptedGenerator):
             self.closed_early += 1
 
 
-async def test_leaving_partial_ends_the_run():
-    model = Hanging(pieces(BERN))
+async def test_leaving_partial_or_stream_text_ends_the_run():
+    model = Hanging(pieces(BERN), [chunk({"text": "Hello "})])
     async with agent(model) as opened:
         values: AsyncIterator[Any] = opened.run("Go.", output=City).partial()
         assert await anext(values) == City(None, None, None)  # type: ignore[arg-type]
         await values.aclose()  # type: ignore[attr-defined]
-    assert model.closed_early
+        closed = model.closed_early
+        assert closed
+        texts: AsyncIterator[str] = opened.run("Go.").stream_text()
+        assert await anext(texts) == "Hello "
+        await texts.aclose()  # type: ignore[attr-defined]
+    assert model.closed_early > closed
 
 
 def test_synchronous_code_gets_the_events():

@@ -24,6 +24,8 @@ from tests.support.ports import reserved_port
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import ScriptedServer, call, chunk, sse, text
 
+pytestmark = pytest.mark.requirement("LIB-16")
+
 uvloop: Any = pytest.importorskip("uvloop", reason="uvloop is not made for this system")
 KITCHEN = Path(__file__).parents[1] / "mcp/served/kitchen.py"
 
@@ -60,6 +62,23 @@ def test_an_agent_works_under_uvloop(
 
     assert uvloop.run(whole()) == "done"
     assert said in server.requests[1].body.decode()
+
+
+def test_a_hundred_agents_share_a_model_and_its_connections(server: ScriptedServer):
+    agents, rounds = 100, 2
+    server.reply(*[sse(text("done"))] * (agents * rounds))
+    model = model_at(server)
+
+    async def ask() -> str:
+        return await Agent(model, isolated=True, builtin_tools=()).ask("go")
+
+    async def whole() -> None:
+        for _ in range(rounds):
+            answers = await asyncio.gather(*(ask() for _ in range(agents)))
+            assert answers == ["done"] * agents
+
+    uvloop.run(whole())
+    assert server.connections <= agents
 
 
 def test_the_gateway_works_under_uvloop():

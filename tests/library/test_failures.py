@@ -3,6 +3,8 @@
 import inspect
 import logging
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -25,8 +27,9 @@ from alhena import (
     otel,
     tool,
 )
-from alhena.errors import ProgramError
+from alhena.errors import ModelError, ProgramError
 from alhena.testing import Call, TestModel
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.requirement("LIB-12")
 
@@ -73,6 +76,34 @@ async def test_a_tool_that_raises_is_logged_with_its_traceback_and_in_the_result
     told = "There is no order 2. Ask for its number."
     assert answers(model) == [{"error": "fetch failed: KeyError: 'no order 1'"}, {"error": told}]
     assert (await agent(TestModel("fine"), tools=[fetch]).run("Hi.")).failed == ()
+
+
+def test_nothing_is_printed_unless_the_program_sets_up_logging(project: Path):
+    program = """
+import logging, sys
+from alhena import Agent
+from alhena.testing import Call, TestModel
+if sys.argv[1:]:
+    logging.basicConfig()
+def fetch() -> str:
+    "Fetches."
+    raise KeyError("no order")
+agent = Agent(TestModel(Call("fetch"), "Sorry."), tools=[fetch], isolated=True)
+assert agent.run_sync("Go.").failed
+"""
+    quiet, logged = (
+        subprocess.run(
+            [sys.executable, "-c", program, *given],
+            cwd=project,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=True,
+        )
+        for given in ((), ("logging",))
+    )
+    assert quiet.stdout + quiet.stderr == ""
+    assert logged.stderr.startswith("WARNING:alhena.tools:fetch failed: KeyError: 'no order'")
 
 
 async def test_on_tool_error_says_what_the_model_reads_or_ends_the_run():
@@ -194,15 +225,37 @@ HELPER: dict[str, Any] = {"name": "helper", "description": "d", "instructions": 
     [
         ({"policy": [Rule.deny("pey")], "tools": [pay], "approve": "always"}, "no tool 'pey'"),
         ({"agents": [Subagent(**HELPER, tools=["nope"])]}, "'helper': there is no tool 'nope'"),
+        (
+            {"agents": [Subagent(**HELPER, tools=["delegate_to_agent"])]},
+            "cannot have the tool 'delegate_to_agent'",
+        ),
+        ({"agents": [Subagent(**HELPER, model="foo:x")]}, "no service has the prefix 'foo:'"),
         ({"servers": {"files": StdioServer("server")}}, "tools of the server files need approval"),
     ],
-    ids=["rule", "subagent", "server"],
+    ids=["rule", "subagent", "steering", "model", "server"],
 )
 async def test_what_names_nothing_or_can_never_run_is_an_error_at_entry(
     given: dict[str, Any], said: str
 ):
     with pytest.raises(ConfigError, match=said):
         await agent(TestModel("never asked"), **given).ask("Hi.")
+
+
+async def test_a_subagent_whose_model_fails_is_a_failed_call(caplog: pytest.LogCaptureFixture):
+    def refuse(_request: dict[str, Any]) -> str:
+        raise ModelError("the service is down.")
+
+    for more, read in (
+        ({}, "the service is down"),
+        ({"on_tool_error": lambda _: "Later."}, "Later."),
+    ):
+        model = TestModel(Call("helper", objective="x"), "done")
+        helper = Subagent(**HELPER, model=TestModel(refuse))
+        result = await agent(model, agents=[helper], **more).run("Go.")
+        (failed,) = result.failed
+        assert (failed.name, type(failed.exception)) == ("helper", ModelError)
+        assert read in answers(model)[0]["error"]
+    assert "helper failed: ModelError: the service is down." in caplog.text
 
 
 async def test_rules_that_name_what_is_there_are_taken(project: Path):
@@ -227,6 +280,26 @@ def test_errors_pickle_with_their_attributes():
     assert type(again) is type(caught.value)
     assert isinstance(again, AlhenaError)
     assert again.result.failed[0].name == "fetch"
+
+
+class RefusedError(Exception):
+    def __init__(self, *, status: int) -> None:
+        super().__init__(f"refused: {status}")
+
+
+def refuse(number: int) -> str:
+    """Raises an error that pickle cannot make again, as those of many HTTP clients are."""
+    raise RefusedError(status=number)
+
+
+def test_results_pickle_whatever_their_tools_raised():
+    calls = [Call("refuse", number=3), Call("fetch", number=1)]
+    result = agent(TestModel(calls, "done"), tools=[refuse, fetch]).run_sync("Go.")
+    again = pickle.loads(pickle.dumps(result))
+    assert again.output == "done"
+    by_name = {each.name: each.exception for each in again.failed}
+    assert repr(by_name["refuse"]) == "RuntimeError('RefusedError: refused: 3')"
+    assert type(by_name["fetch"]) is type(result.failed[-1].exception)
 
 
 def test_remedies_name_what_a_program_gives():

@@ -2,8 +2,11 @@
 
 import re
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from pathlib import PurePath
+from typing import Annotated, Any, cast
 
+import pydantic
 import pytest
 
 from alhena import Agent, Content, Image, Part
@@ -185,9 +188,81 @@ def wrong_event(call: AfterTool) -> None:
     del call
 
 
+def with_word(word: str, call: AfterTool) -> AfterTool:
+    return call.replace(word)
+
+
+def with_more(call: Any, *, word: str = "R") -> Any:
+    return call.replace(word)
+
+
+# A hint as `from __future__ import annotations` leaves it, with names for type checkers only.
+with_more.__annotations__ = {"call": "hooks.AfterTool | None", "return": "Unknown"}
+
+
+class Redactor:
+    def __call__(self, call: "AfterTool | None") -> AfterTool | None:
+        return call and call.replace("R")
+
+    async def later(self, call: Annotated[AfterTool, "of any tool"]) -> AfterTool:
+        return call.replace("R")
+
+    @staticmethod
+    def two_events(call: BeforeTool | AfterTool) -> AfterTool | None:
+        return call.replace("R") if isinstance(call, AfterTool) else None
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        *(partial(with_word, "R"), partial(with_more, word="R"), with_more),
+        *(Redactor(), Redactor().later, Redactor.two_events, partial(Redactor().later)),
+    ],
+)
+async def test_a_hint_is_found_however_it_is_written(hook: Any):
+    model = TestModel(Call("lookup", name="a"), "done")
+    await agent(model, AfterTool=hook).run("Go.")
+    assert find_parts(model)[0]["functionResponse"]["response"] == {"output": "R"}
+
+
 def test_a_class_of_another_event_is_refused():
     with pytest.raises(TypeError, match=r"hooks\['BeforeTool'\] takes a BeforeTool"):
         agent(TestModel(), BeforeTool=wrong_event)
+
+
+@pytest.mark.parametrize("function", [lambda: None, lambda _call, _more: None])
+def test_a_hook_that_cannot_be_called_with_one_argument_is_refused(function: Any):
+    for hook in (function, {"hooks": [{"function": function}]}):
+        with pytest.raises(TypeError, match=r"<lambda>.* has to take one argument"):
+            agent(TestModel(), BeforeTool=hook)
+
+
+class Receipt(pydantic.BaseModel):
+    file: PurePath
+
+
+async def test_a_value_in_place_of_a_result_becomes_json_as_that_of_a_tool():
+    def name_file(call: AfterTool) -> AfterTool:
+        return call.replace({"paid": [Receipt(file=PurePath("a.txt")), PurePath("b")]})
+
+    model = TestModel(Call("lookup", name="a"), "done")
+    await agent(model, AfterTool=name_file).run("Go.")
+    response = find_parts(model)[0]["functionResponse"]["response"]
+    assert response == {"output": '{"paid":[{"file":"a.txt"},"b"]}'}
+
+
+async def test_what_a_hook_cannot_put_in_place_is_said_where_it_is_wrong():
+    def empty(call: BeforeModel) -> BeforeModel:
+        return call.replace(contents=[])
+
+    def text(call: BeforeTool) -> BeforeTool:
+        return call.replace(args=cast("Any", "name=b"))
+
+    result = await agent(TestModel("never"), BeforeModel=empty).run("Go.")
+    assert result.stop_reason == "blocked"
+    assert "contents are empty" in str(result.failed[0].exception)
+    result = await agent(TestModel(Call("lookup", name="a"), "x"), BeforeTool=text).run("Go.")
+    assert "not 'name=b'. Because it is one of the program, this blocks." in result.warnings[0]
 
 
 async def test_a_hook_that_returns_something_else_blocks():

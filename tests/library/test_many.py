@@ -8,9 +8,14 @@ from typing import Any
 
 import pytest
 
-from alhena import Agent, run_many
+from alhena import Agent, Task, run_many
 from alhena.errors import AlhenaError, ProgramError
 from alhena.testing import Call, TestModel
+from tests.support.command import alhena
+
+
+async def collect(outcomes: Any) -> list[Any]:
+    return [each async for each in outcomes]
 
 
 def echo(request: dict[str, Any]) -> str:
@@ -101,12 +106,38 @@ async def test_leaving_early_ends_what_runs(project: Path):
     assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
 
 
-async def test_any_other_error_is_raised(project: Path):
-    def agent() -> Agent:
-        raise KeyError("mine")
+@pytest.mark.parametrize("kept", [False, True])
+async def test_an_error_of_the_program_fails_its_task_alone_and_is_logged(
+    project: Path, caplog: pytest.LogCaptureFixture, *, kept: bool
+):
+    def agent(task: Task[Any]) -> Agent:
+        if task.id == "factory":
+            raise KeyError("mine")
+        return Agent(TestModel("1"), isolated=True, builtin_tools=(), cwd=project)
 
-    with pytest.raises(KeyError, match="mine"):
-        await anext(run_many(["a"], agent=agent))
+    def check(_value: int) -> int:
+        raise ZeroDivisionError("of the check")
+
+    tasks: list[Task[Any]] = [
+        Task("x", id="factory"),
+        Task("x", id="check", output=int, check=check),
+        Task("x", id="fine", output=int),
+    ]
+    run = run_many(tasks, agent=agent, concurrency=1, run_dir=project / "run" if kept else None)
+    outcomes = {each.id: each async for each in run}
+    assert {name: each.status for name, each in outcomes.items()} == {
+        "factory": "failed",
+        "check": "failed",
+        "fine": "done",
+    }
+    for name, said in (("factory", "KeyError: 'mine'"), ("check", "ZeroDivisionError: of the")):
+        error = outcomes[name].error
+        assert error is not None
+        assert getattr(error, "task_kind", error.kind) == "program"
+        assert said in str(error)
+        assert kept or isinstance(error.__cause__, KeyError | ZeroDivisionError)
+    logged = [each for each in caplog.records if each.name == "alhena.tasks"]
+    assert [each.exc_info and each.exc_info[0] for each in logged] == [KeyError, ZeroDivisionError]
 
 
 async def test_none_at_a_time_is_refused():
@@ -163,6 +194,47 @@ async def test_a_run_directory_gives_finished_tasks_without_asking_again(project
     again = [each async for each in run_many(tasks, agent=agent, run_dir=run_dir)]
     assert len(again) == 4
     assert len(model.requests) == before
+    refused = alhena("batch", "retry-failed", "run")
+    assert refused.code == 42
+    assert "need the agents of the program that began them. Call its run_many again" in refused.err
+    model = TestModel("better")
+    tried = [
+        each async for each in run_many(tasks, agent=agent, run_dir=run_dir, retry_failed=True)
+    ]
+    assert [each.status for each in tried] == ["done"] * 4
+    assert [echo(request) for request in model.requests] == ["bad"]
+
+
+async def test_another_process_cancels_a_task_and_changes_the_limits_of_a_program_s_run(
+    project: Path,
+):
+    began = asyncio.Event()
+
+    async def wait() -> str:
+        """Waits."""
+        began.set()
+        await asyncio.Event().wait()
+        return ""
+
+    async def order() -> None:
+        await began.wait()
+        refused = await asyncio.to_thread(alhena, "batch", "limits", "run", "--total-seconds", "9")
+        assert "a run of a program has no limit of time" in refused.err
+        for words in (("limits", "run", "--rpm", "600"), ("cancel", "run", "slow")):
+            ran = await asyncio.to_thread(alhena, "batch", *words)
+            assert ran.code == 0, ran.err
+
+    def agent(task: Task[Any]) -> Agent:
+        model = TestModel(Call("wait")) if task.id == "slow" else TestModel("x")
+        return Agent(model, tools=[wait], isolated=True, cwd=project)
+
+    tasks = [Task("slow", id="slow"), Task("b", id="b")]
+    outcomes, _ = await asyncio.gather(
+        collect(run_many(tasks, agent=agent, concurrency=1, run_dir=project / "run")), order()
+    )
+    ended = {each.id: each for each in outcomes}
+    assert {name: each.status for name, each in ended.items()} == {"slow": "failed", "b": "done"}
+    assert ended["slow"].error.task_kind == "cancelled"
 
 
 async def test_what_the_agent_decides_is_no_field_of_a_task(project: Path):

@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
@@ -274,12 +275,19 @@ def test_it_works_in_synchronous_code(project: Path):
     assert Agent(generator, builtin_tools=(), cwd=project).ask_sync("go", output=int) + 1 == 8
 
 
+def final_answer(reason: str) -> str:
+    """Has the name that is taken."""
+    return reason
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         ({"output": 5}, "output cannot be 5"),
-        ({"output": lambda: 1}, "output cannot be <function"),
-        ({"output": object}, "output cannot be <class 'object'>"),
+        ({"output": lambda: 1}, "goes into a list, as output="),
+        ({"output": partial(print)}, "goes into a list, as output="),
+        ({"output": [final_answer, int]}, "two of the name 'final_answer'"),
+        ({"output": object}, "output cannot be <class 'object'>: type <class 'object'> is not"),
         ({"output": int, "check": 5}, "check has to be a function, not 5"),
         ({"output": int, "corrections": "1"}, "corrections has to be a number"),
         ({"output": int, "corrections": -1}, "corrections has to be a number"),

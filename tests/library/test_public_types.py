@@ -3,7 +3,7 @@
 import logging
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict, assert_type, cast
@@ -34,6 +34,7 @@ from alhena import (
     LimitError,
     Limits,
     Model,
+    Outcome,
     OutputError,
     Part,
     RemoteAgent,
@@ -44,6 +45,7 @@ from alhena import (
     Server,
     StdioServer,
     Subagent,
+    Task,
     Tool,
     ToolContext,
     ToolError,
@@ -234,6 +236,10 @@ def outputs(agent: Agent) -> None:
     assert_type(agent.ask_sync("x", output={"type": "object"}), Any)
     assert_type(agent.run("x", output=City).partial(), AsyncIterator[City])
     assert_type(agent.stream_sync("x", output=City), Iterator[events.Event])
+    typed = Task("x", output=City)
+    tasks: list[Task[object]] = [typed, Task("y")]  # as mypy joins them
+    assert_type(run_many(tasks, agent=lambda: agent), AsyncGenerator[Outcome[object], None])
+    assert_type(alhena.errors.ModelError("x").message, str)
     assert_type(find({"city": "Bern"}, cast("ToolContext[Database]", None)), City)
 
 

@@ -235,6 +235,32 @@ async def test_what_cannot_be_stored_ends_the_run_before_anything_changes(projec
     assert done == []
 
 
+class Blocking(Memory):
+    def create(self, id: str, /) -> Any:
+        return id not in self.kept
+
+
+class Texts(Memory):
+    async def load(self, id: str, /) -> Any:
+        return [entry.decode() for entry in self.kept[id]]
+
+
+async def test_a_store_that_is_not_as_the_protocol_says_is_refused_before_a_request():
+    def agent(store: Any) -> Agent:
+        return Agent(TestModel("Hi."), store=store, conversation="ada", **ALONE)
+
+    with pytest.raises(TypeError, match=r"Blocking\.create returned bool .*`async def create`"):
+        await agent(Blocking()).ask("go")
+    texts = Texts()
+    assert await agent(texts).ask("go") == "Hi."
+    for again in (lambda: agent(texts).ask_sync("go"), lambda: agent(texts).fork()):
+        with pytest.raises(TypeError, match=r"Texts\.load returned \['.*no sequence of bytes"):
+            again()
+    for given in ("chats.db", Memory):
+        with pytest.raises(TypeError, match="store has to be a Store"):
+            agent(given)
+
+
 @pytest.mark.requirement("LIB-10")
 async def test_a_state_is_used_once_and_only_where_its_conversation_is(project: Path):
     @tool(confirm=True)
@@ -260,3 +286,13 @@ async def test_a_state_is_used_once_and_only_where_its_conversation_is(project: 
     with pytest.raises(InputError, match="'ada' is not where this state left it"):
         await agent("x").resume(late.state(), {late.pending[0].call_id: Answer.yes()})
     assert await SQLiteStore(project / "chats.db").list() == ("ada",)
+
+    # Resumed without its conversation: that does not say that the call had no effect.
+    away = await agent(Call("pay", n=3), conversation="bob").run("Pay.")
+    answers = {away.pending[0].call_id: Answer.yes()}
+    assert (await agent("Done.", store=None, conversation=None).resume(away.state(), answers)).text
+    other = agent("Hello.", conversation="bob")
+    await other.run("Hello.")
+    found = (part.function_response for each in other.history for part in each.parts)
+    (response,) = (each.response for each in found if each is not None)
+    assert "whether it took effect is unknown" in str(response)

@@ -1,6 +1,8 @@
 """Tasks of a program: typed outputs, limits together, those that wait, and evaluations."""
 
+import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,6 +105,11 @@ async def test_a_pending_task_is_reported_and_goes_on_with_answers(project: Path
         with pytest.raises(InputError, match=named):
             await collect(tasks, paying(), answers=wrong, **run)
     answers = {"a": {request.call_id: Answer.yes()}}
+
+    def broken(task: Task[Any]) -> Agent[Any]:
+        raise OSError("no database")
+
+    assert (await collect(tasks, broken, answers=answers, **run))["a"].status == "failed"
     final = Call("final_answer", total=5)
     second = await collect(tasks, paying(final), answers=answers, **run)
     assert [second[name].status for name in ("a", "b")] == ["done", "pending"]
@@ -118,6 +125,31 @@ async def test_a_pending_task_is_reported_and_goes_on_with_answers(project: Path
     assert plain["b"].status == "pending"
     assert plain["b"].result is not None
     assert plain["b"].result.state()
+
+
+@pytest.mark.parametrize("limit", [{"rpm": 2}, {"tpm": 1_500}])
+@pytest.mark.parametrize("kept", [False, True])
+async def test_requests_and_tokens_of_a_minute_are_those_of_all_tasks(
+    project: Path, limit: dict[str, int], *, kept: bool
+):
+    """Two have room, each with a model of its own; the third waits for the next minute."""
+    asked = 0
+
+    def answer(_request: dict[str, Any]) -> str:
+        nonlocal asked
+        asked += 1
+        return "x"
+
+    more: dict[str, Any] = {"run_dir": project / "run"} if kept else {}
+    tasks = ["word " * 500] * 3
+    run = run_many(
+        tasks, agent=lambda: Agent(TestModel(answer), **ALONE), concurrency=1, **limit, **more
+    )
+    async with aclosing(run):
+        assert [(await anext(run)).status for _ in range(2)] == ["done"] * 2
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(run), 0.3)
+    assert asked == 2
 
 
 async def test_the_cost_of_all_tasks_together_is_limited(project: Path, server: ScriptedServer):
@@ -187,6 +219,9 @@ async def test_reports_have_tables_pages_and_comparisons(project: Path):
     assert 0 <= found.low <= found.difference <= found.high <= 0.75
     assert (found.cases, found.better, found.worse) == (8, ("q1", "q2"), ())
     assert str(found) in repr(moved)
+    assert "(8 cases, too few to rely on)" in str(found)
+    alone = await evaluate(CASES[:1], answering(wrong=set()), right)
+    assert str(alone.compare(first)["right"]) == "+0.000 [-inf, +inf] (1 case, too few to rely on)"
     same = first.compare(first)["length"]
     assert (same.difference, same.low, same.high) == (0, 0, 0)
     assert len(second.rows) == 16
@@ -209,5 +244,8 @@ async def test_an_evaluation_goes_on_and_failures_have_no_points(project: Path):
 
     with pytest.raises(TypeError, match="odd returned 'much'"):
         await evaluate(CASES[:1], answering(wrong=set()), odd)
+    for wrong, said in ((None, "scorers has to be"), ([5], "5 is no function with a name")):
+        with pytest.raises(TypeError, match=said):
+            await evaluate(CASES[:1], failing, wrong)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="no case in common"):
         report.compare(await evaluate([Task("z", id="z", data="")], failing, right))

@@ -196,8 +196,17 @@ async def test_errors_of_other_kinds_are_not_passed_on_and_the_last_error_is_rai
         await Agent(Fallback(other, good), **ALONE).ask("go")
     assert await Agent(Fallback(other, good, on=RuntimeError), **ALONE).ask("go") == "good"
     last = Own("last", ModelError("last words"))
-    with pytest.raises(ModelError, match="last words"):
-        await Agent(Fallback(Own("x", ModelError("first")), last), **ALONE).ask("go")
+    both = Fallback(Own("x", ModelError("first.", remedy="Wait.")), last)
+    agent = Agent(both, **ALONE)
+    for _ in range(2):
+        with pytest.raises(ModelError) as told:
+            await agent.ask("go")
+        assert str(told.value) == "all 2 models failed. x: first; last: last words."
+        assert str(told.value.__cause__) == "last words"
+    with pytest.raises(ModelError, match="x: first; last: last words"):
+        await both.generate(GenerateContentRequest(model="", contents=()))
+    with pytest.raises(ModelError, match="x: first; last: last words"):
+        await anext(both.stream(GenerateContentRequest(model="", contents=())))
     answer = await Fallback(last, good).generate(GenerateContentRequest(model="", contents=()))
     assert answer.parts[0].text == "good"
 

@@ -17,7 +17,6 @@ from alhena import (
     OutputError,
     Rule,
     RunContext,
-    Subagent,
     tool,
 )
 from alhena.agent.limits import TokenLimitError, TurnLimitError
@@ -161,6 +160,9 @@ async def test_the_policy_and_the_hooks_of_the_second_agent_hold(project: Path):
         ]
     assert shop.done == ["refund 6"]
     assert seen == [("refund", {"amount": 6})]
+    denied = second.history[-2].parts[0].function_response
+    assert denied is not None
+    assert denied.response == {"error": "Tool execution denied by policy. Never."}
     assert "user_message" not in {each.__struct_config__.tag for each in events}
 
 
@@ -178,8 +180,28 @@ async def test_what_changes_an_approved_call_waits_again():
     assert again.stop_reason == "pending"
     assert again.pending[0].args == {"amount": 9}
     assert shop.done == []
-    done = await shop.agent("Done.").resume(again.state(), {ids(again)["pay"]: Answer.yes()})
-    assert (done.output, shop.done) == ("Done.", ["pay 5"])
+    answers = {ids(again)["pay"]: Answer.yes()}
+    for hooks in (
+        {"BeforeTool": raise_amount},
+        {},
+    ):  # what was shown runs, with the hook and without
+        done = await shop.agent("Done.", hooks=hooks).resume(again.state(), answers)
+        assert done.output == "Done."
+    assert shop.done == ["pay 9", "pay 9"]
+
+
+@pytest.mark.requirement("LIB-10")
+async def test_a_call_that_a_hook_puts_in_the_place_of_another_cannot_wait():
+    shop = Shop()
+
+    def pay_after(given: dict[str, Any]) -> dict[str, Any]:
+        more = {"tailToolCallRequest": {"name": "pay", "args": {"amount": 9}}}
+        return {"hookSpecificOutput": {"hookEventName": "AfterTool", **more}}
+
+    agent = shop.agent(Call("stock", item="tea"), "Done.", hooks={"AfterTool": pay_after})
+    done = await agent.run("Look.")
+    assert (done.stop_reason, shop.done) == ("done", ["stock tea"])
+    assert "the other call has run" in done.denied[0].reason
 
 
 def wrong(name: str) -> Callable[[dict[str, str]], Any]:
@@ -229,8 +251,21 @@ def test_a_state_that_does_not_fit_is_refused():
     newer = json.loads(waits.state()) | {"version": 99}
     with pytest.raises(InputError, match="version 99"):
         shop.agent().resume(json.dumps(newer).encode(), answers)
-    with pytest.raises(InputError, match="no state of a run"):
-        shop.agent().resume(b"[]", answers)
+    whole = json.loads(waits.state())
+    *before, calls = whole["contents"]
+    twice = calls | {"parts": calls["parts"] * 2}
+    request = whole["requests"][0] | {"callId": "call-9"}
+    for altered, reason in (
+        ([], "got `array`"),
+        (whole | {"version": 0}, "version"),
+        (whole | {"contents": []}, "does not end with calls"),
+        (whole | {"contents": before}, "does not end with calls"),
+        (whole | {"contents": [*before, twice]}, "the same id"),
+        (whole | {"requests": [request]}, "no call 'call-9'"),
+        (whole | {"answered": [{"at": "", "callId": "", "name": "", "parts": [1]}]}, "got `int`"),
+    ):
+        with pytest.raises(InputError, match=f"no state of a run: .*{reason}"):
+            shop.agent().resume(json.dumps(altered).encode(), answers)
     with pytest.raises(TypeError, match="bytes"):
         shop.agent().resume(cast("bytes", "x"), answers)
     with pytest.raises(InputError, match="pay, which this agent does not have"):
@@ -279,26 +314,6 @@ def test_ask_raises_with_the_result_of_a_run_that_waits():
         done = agent.resume_sync(waits.state(), {ids(waits)["pay"]: Answer.yes()})
     assert (done.output, shop.done) == ("Done.", ["pay 5"])
     assert agent.usage.requests == 2
-
-
-@pytest.mark.requirement("LIB-10")
-def test_the_call_of_a_subagent_cannot_wait_and_says_so():
-    shop = Shop()
-    clerk = Subagent(
-        name="clerk", description="Pays.", instructions="Pay.", tools=["pay"], output=str
-    )
-    agent = shop.agent(
-        [Call("delegate_to_agent", agent_name="clerk", objective="Pay 5.")],
-        [Call("pay", amount=5)],
-        [Call("complete_task", result="I could not.")],
-        "It could not.",
-        agents=[clerk],
-        policy=[Rule.allow("delegate_to_agent")],
-        builtin_tools=["delegate_to_agent"],
-    )
-    done = agent.run_sync("Have it paid.")
-    assert (done.output, shop.done) == ("It could not.", [])
-    assert "cannot wait" in done.denied[0].reason
 
 
 def test_the_function_for_the_instructions_makes_those_of_a_resumed_run():

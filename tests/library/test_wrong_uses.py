@@ -18,6 +18,7 @@ from alhena import (
     Image,
     InProcessServer,
     Limits,
+    ModelSettings,
     Rule,
     StdioServer,
     Subagent,
@@ -26,7 +27,7 @@ from alhena import (
     tool,
 )
 from alhena.errors import InputError, ProgramError
-from alhena.models import Gemini
+from alhena.models import Gemini, RetryPolicy
 from alhena.models.errors import CredentialsError
 from alhena.testing import TestModel
 from tests.support.each import for_each
@@ -79,7 +80,8 @@ USES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (agent(tools=[half, half]), ConfigError, "tools: there are two of the name 'half'"),
     (agent(model=""), TypeError, "model is empty"),
     (agent(on_tool_error=5), TypeError, "on_tool_error has to be a function, not 5"),
-    (agent(environment="no"), TypeError, "environment cannot be 'no'"),
+    (agent(on_tool_error=many), TypeError, "on_tool_error has to be a function that is not async"),
+    (agent(environment="no"), TypeError, "Agent.environment cannot be 'no'"),
     (agent(tools=[no_words]), TypeError, "no_words() has no docstring"),
     (agent(builtin_tools=["reed_file"]), ConfigError, "there is no built-in tool 'reed_file'"),
     (agent(builtin_tools="read_file"), TypeError, "builtin_tools has to be a sequence"),
@@ -123,6 +125,9 @@ USES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: AgentOptions(allowed_tools="x"), TypeError, "AgentOptions.allowed_tools cannot be"),
     (lambda: AgentOptions(record="no"), TypeError, "AgentOptions.record cannot be 'no'"),
     (lambda: Limits(turns="x"), TypeError, "Limits.turns cannot be 'x'"),
+    (lambda: ModelSettings(thinking="much"), TypeError, "it is one of 'off', 'minimal', 'low',"),
+    (lambda: RetryPolicy(max_attempts=0), TypeError, "RetryPolicy.max_attempts cannot be 0"),
+    (lambda: RetryPolicy(max_wait_s=-1), TypeError, "RetryPolicy cannot be below 0"),
     (lambda: Limits(turns=-2), TypeError, "Limits.turns cannot be -2"),
     (lambda: Limits(seconds=-1), TypeError, "Limits.seconds cannot be -1"),
     (lambda: Limits(cost="1"), TypeError, "Limits.cost cannot be '1'"),

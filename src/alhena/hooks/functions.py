@@ -10,9 +10,13 @@ object itself never changes.
 """
 
 import inspect
+import re
+import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from pathlib import PurePath
 from typing import Any, ClassVar, Self, cast
 
 import msgspec
@@ -61,6 +65,8 @@ class BeforeTool(HookInput, frozen=True, kw_only=True):
     def replace(self, *, args: Mapping[str, Any]) -> Self:
         """Runs the call with these arguments in place of those of the same names. It passes the
         policy again."""
+        if not isinstance(cast("object", args), Mapping):
+            raise TypeError(f"args have to be a mapping of names to values, not {args!r:.60}")
         return self._specific(tool_input=dict(args))
 
     def ask(self, why: str) -> Self:
@@ -99,6 +105,8 @@ class BeforeModel(HookInput, frozen=True, kw_only=True):
     def replace(self, *, contents: Sequence[Content]) -> Self:
         """Sends these contents in place of the others, for this request only."""
         found = tuple(contents)
+        if not found:
+            raise ValueError("contents are empty: a request has at least one")
         for each in found:
             if not isinstance(cast("object", each), Content):
                 raise TypeError(f"contents have to be Contents, not {type(each).__name__}")
@@ -210,32 +218,61 @@ class TypedHook:
 
 
 def typed_hook(event: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function as a TypedHook where its only parameter says so, else as it is. Raises TypeError
-    for a class of another event."""
-    kind = _annotated_class(function)
-    if kind is None:
+    """The function as a TypedHook where the hint of its parameter says so, else as it is. Raises
+    TypeError for a class of another event, and for a function that does not take one argument."""
+    _require_one_parameter(event, function)
+    kinds = _annotated_classes(function)
+    if not kinds:
         return function
-    if kind.event != event:
-        raise TypeError(f"hooks[{event!r}] takes a {event}, not the {kind.__name__} of its hint")
+    kind = next((each for each in kinds if each.event == event), None)
+    if kind is None:
+        name = kinds[0].__name__
+        raise TypeError(f"hooks[{event!r}] takes a {event}, not the {name} of its hint")
     return TypedHook(function, kind)
 
 
-def _annotated_class(function: Callable[..., Any]) -> type[HookInput] | None:
-    target: Any = function if inspect.isroutine(function) else type(function).__call__
-    target = getattr(function, "func", target)  # functools.partial
+def _require_one_parameter(event: str, function: Callable[..., Any]) -> None:
     try:
-        parameters = list(inspect.signature(function).parameters.values())
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a builtin that has none
+        return
+    try:
+        signature.bind(None)
+    except TypeError:
+        name = getattr(function, "__name__", type(function).__name__)
+        raise TypeError(f"hooks[{event!r}]: {name}{signature} has to take one argument") from None
+
+
+def _annotated_classes(function: Callable[..., Any]) -> list[type[HookInput]]:
+    """The classes in the hint of the parameter that takes the input; others have defaults."""
+    try:
+        parameter = next(iter(inspect.signature(function).parameters.values()))
     except (TypeError, ValueError):
-        return None
-    if len(parameters) != 1:
-        return None
-    written: Any = parameters[0].annotation
-    with suppress(NameError, TypeError):  # a name that is only imported for type checkers
-        written = typing.get_type_hints(target).get(parameters[0].name, written)
-    if isinstance(written, str):
-        name = written.rpartition(".")[2]
-        return next((each for each in CLASSES if each.__name__ == name), None)
-    return written if isinstance(written, type) and issubclass(written, HookInput) else None
+        return []
+    stub = types.SimpleNamespace(__annotations__={"input": parameter.annotation})
+    found: Any = parameter.annotation
+    with suppress(NameError, TypeError, SyntaxError, AttributeError):  # imported for type checkers
+        found = typing.get_type_hints(stub, _globals_of(function))["input"]
+    if isinstance(found, str):
+        names = re.findall(r"\w+", found)
+        return [each for each in CLASSES if each.__name__ in names]
+    return [each for each in CLASSES if each in _members(found)]
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    """A hint, or those of a union."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return typing.get_args(hint)
+    return (hint,)
+
+
+def _globals_of(function: Any) -> dict[str, Any]:
+    """The names of the module in which a function was written, also one in a partial, a method or
+    an object that can be called."""
+    while isinstance(function, partial):
+        function = cast("Any", function.func)
+    target: Any = function if inspect.isroutine(function) else type(function).__call__
+    return getattr(inspect.unwrap(target), "__globals__", {})
 
 
 def make_input(
@@ -269,7 +306,16 @@ def _content(value: Any) -> Any:
     if parts and all(isinstance(each, Part | str) for each in parts):
         made = (Part(text=each) if isinstance(each, str) else each for each in parts)
         return [msgspec.to_builtins(each) for each in made]
-    return msgspec.json.encode(value).decode("utf-8")
+    return msgspec.json.encode(value, enc_hook=_plain).decode("utf-8")
+
+
+def _plain(value: Any) -> Any:
+    """A path, or a model of pydantic, which hooks do not import, in JSON. Raises TypeError."""
+    if isinstance(value, PurePath):
+        return str(value)
+    if callable(dump := getattr(value, "model_dump", None)):
+        return dump(mode="json")
+    raise TypeError(f"a {type(value).__name__} has no form as JSON")
 
 
 def _text(content: Any) -> str:

@@ -172,6 +172,7 @@ def open_hooks(
         raise ConfigError(
             f"the hooks cannot be used: {str(gathered.fatal).rstrip('.')}.",
             remedy="Until then nothing runs.",
+            page="hooks",
         )
     return Hooks(gathered.groups(), surroundings, emit, is_tool)
 

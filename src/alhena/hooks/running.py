@@ -403,7 +403,7 @@ class HookFiring:
         if run.exception is None or self._around.failed is None:
             return run
         if isinstance(run.exception, UnknownKeyError):
-            self._around.refuse(f"a {self._event} hook is wrong: {run.exception}.")
+            self._around.refuse(f"a hook of {self._event} is wrong: {run.exception}.")
         said = self._around.failed(
             FailedCall(
                 call_id="" if self._forms is None else self._forms.call_id,
@@ -450,7 +450,8 @@ class HookFiring:
         shown = f"the {self._event} hook {clip_text(hook.label, 200)}"
         if failure:
             by_failure = said.block is not None and hearing.answer.verdict.block is None
-            blocks = " Because of its onFailure, this blocks." if by_failure else ""
+            why = "it is one of the program" if hook.function is not None else "of its onFailure"
+            blocks = f" Because {why}, this blocks." if by_failure else ""
             self._emit(WarningEvent(message=f"{shown} failed: {failure.rstrip('.')}.{blocks}"))
         for message in said.system_messages:
             self._emit(WarningEvent(message=f"{shown} says: {message}"))

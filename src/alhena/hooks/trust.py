@@ -176,6 +176,7 @@ def read_trusted(path: Path) -> dict[str, list[str]]:
             f"{path}: the trusted hooks cannot be used: {str(error).replace('`', '')}.",
             remedy="It is a JSON object of directories, each with an array of texts; move it away "
             "to begin again.",
+            page="hooks",
         ) from error
 
 

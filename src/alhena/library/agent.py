@@ -2,9 +2,8 @@
 
 from __future__ import annotations  # help() shows the names of the types
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from os import PathLike
 from threading import Lock
 from types import MappingProxyType
@@ -13,9 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 import msgspec
 
 from alhena.agent.limits import BusyError, Usage
-from alhena.agent.runner import Prompt as RunPrompt
-from alhena.agent.runner import SessionRunner
-from alhena.agent.session import Session
 from alhena.agent.subagents.remote import RemoteAgent
 from alhena.agent.toolset.options import PolicySource, SessionSpec
 from alhena.errors import AlhenaError, ConfigError
@@ -24,7 +20,6 @@ from alhena.library.blocking import OpensInThread, running_loop
 from alhena.library.context import RunContext
 from alhena.library.conversations import BranchesOff, ConversationPlace
 from alhena.library.entry import PromptEntry
-from alhena.library.opening_checks import check_program
 from alhena.library.options import (
     AgentArguments,
     AgentOptions,
@@ -48,7 +43,7 @@ from alhena.library.options import (
     tools_of,
 )
 from alhena.library.outputs import final_answer, require_free_names
-from alhena.library.program import AgentProgram, OnToolError, address_program
+from alhena.library.program import AgentProgram, OnToolError, address_program, find_logger
 from alhena.library.prompts import Prompt, parts_of
 from alhena.library.result import Release, ResultCollector, Run, warnings_of
 from alhena.library.waiting import SAME, ResumesRuns, RunChoices
@@ -65,8 +60,11 @@ from alhena.values import Limits
 from alhena.wire.content import Content, Part
 
 if TYPE_CHECKING:
+    import asyncio
     from tempfile import TemporaryDirectory
 
+    from alhena.agent.runner import SessionRunner
+    from alhena.agent.session import Session
     from alhena.agent.waiting import WaitingRun
     from alhena.session.stored import StoredConversation
 
@@ -187,9 +185,7 @@ class Agent(OpensInThread, PromptEntry[DepsT], ResumesRuns[DepsT], BranchesOff[D
     def _begin(self) -> None:
         self._stored: StoredConversation | None = None
         self._home: TemporaryDirectory[str] | None = None
-        self._runner = SessionRunner(self._options)
         self._program = AgentProgram(self._on_tool_error)
-        self._program.serve(self._runner)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turn = Lock()
         self._model = ""
@@ -198,6 +194,15 @@ class Agent(OpensInThread, PromptEntry[DepsT], ResumesRuns[DepsT], BranchesOff[D
         self._ran = False
         self._earlier = Usage()
         self._warnings: list[str] = []
+
+    @cached_property
+    def _runner(self) -> SessionRunner:
+        """The session. Its modules, half of the package, load when the agent is first opened."""
+        from alhena.agent.runner import SessionRunner
+
+        runner = SessionRunner(self._options)
+        self._program.serve(runner)
+        return runner
 
     def __repr__(self) -> str:
         return f"Agent(model={self.model!r})"
@@ -323,6 +328,8 @@ class Agent(OpensInThread, PromptEntry[DepsT], ResumesRuns[DepsT], BranchesOff[D
         attached: tuple[Part, ...] = (),
         resumes: WaitingRun | None = None,
     ) -> Run[Any]:
+        from alhena.agent.runner import Prompt as RunPrompt
+
         output = choices.output
         final = final_answer(output, choices.check, choices.corrections, self._output_context)
         if final is not None:
@@ -389,6 +396,8 @@ class Agent(OpensInThread, PromptEntry[DepsT], ResumesRuns[DepsT], BranchesOff[D
                     "Set GEMINI_API_KEY, or pass a model of alhena.models; in tests, a TestModel."
                 )
             raise
+        from alhena.library.opening_checks import check_program
+
         try:
             check_program(self._runner.toolset, self._given)
         except ConfigError:
@@ -414,8 +423,6 @@ class Agent(OpensInThread, PromptEntry[DepsT], ResumesRuns[DepsT], BranchesOff[D
     def _hear(self, event: Event) -> None:
         fresh = warnings_of(event)
         if fresh:
-            import logging
-
             for text in fresh:
-                logging.getLogger("alhena").warning("%s", text)
+                find_logger("alhena").warning("%s", text)
             self._warnings += fresh

@@ -1,10 +1,12 @@
 """Calls of asynchronous functions from code that is not."""
 
-import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop, Task
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -54,11 +56,15 @@ class LoopThread:
     server's) is no obstacle."""
 
     def __init__(self) -> None:
+        import asyncio
+
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="alhena", daemon=True)
         self._thread.start()
 
     def _serve(self) -> None:
+        import asyncio
+
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
 
@@ -105,9 +111,9 @@ class OpensInThread:
                 self._thread = None
 
 
-def wait_for(loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+def wait_for(loop: "AbstractEventLoop", work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Runs `work` in a loop that runs in another thread, and waits for its end."""
-    tasks: list[asyncio.Task[T]] = []
+    tasks: list[Task[T]] = []
     ended = threading.Event()
 
     def start() -> None:
@@ -128,9 +134,11 @@ def wait_for(loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, 
     return tasks[0].result()
 
 
-def running_loop() -> asyncio.AbstractEventLoop | None:
+def running_loop() -> "AbstractEventLoop | None":
     """The event loop that runs here, if any."""
+    from asyncio import get_running_loop
+
     try:
-        return asyncio.get_running_loop()
+        return get_running_loop()
     except RuntimeError:
         return None

@@ -28,8 +28,10 @@ class ConversationPlace(Value, frozen=True):
     @classmethod
     def of(cls, store: object, conversation: object) -> ConversationPlace:
         """The place that arguments name. Raises TypeError, ConfigError."""
-        if store is not None and not all(hasattr(store, name) for name in _METHODS):
-            raise TypeError(f"store has to be a Store, not {store!r:.60}")
+        missing = [name for name in _METHODS if not callable(getattr(store, name, None))]
+        if store is not None and (missing or isinstance(store, type)):
+            lacks = f", which has no method {missing[0]}" if missing else ""
+            raise TypeError(f"store has to be a Store, not {store!r:.60}{lacks}")
         if conversation is not None and not isinstance(conversation, str):
             raise TypeError(f"conversation has to be text, not {conversation!r:.60}")
         if conversation is not None and store is None:
@@ -68,12 +70,13 @@ class ConversationPlace(Value, frozen=True):
         if self.id is None:
             return ()
         from alhena.library.blocking import LoopThread
-        from alhena.session.stored import read_contents
+        from alhena.session.stored import load_entries
+        from alhena.session.stored_recording import read_contents
 
         name, store = self.id, cast("Store", self.store)
 
         async def load() -> Sequence[bytes]:
-            return await store.load(name)
+            return await load_entries(store, name)
 
         thread = LoopThread()
         try:

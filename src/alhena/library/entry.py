@@ -2,7 +2,6 @@
 
 from __future__ import annotations  # help() shows the names of the types
 
-import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +17,8 @@ from alhena.library.waiting import SAME, RunChoices, require_done
 from alhena.tools.function import DepsT
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
     from typing_extensions import TypeForm
 
     from alhena.models.generator import Model
@@ -30,7 +31,10 @@ class PromptEntry(ABC, Generic[DepsT]):
     """The calls that carry a prompt to its answer."""
 
     _thread: LoopThread | None = None
-    _loop: asyncio.AbstractEventLoop | None = None
+    if TYPE_CHECKING:  # asyncio is loaded when an agent is opened
+        _loop: AbstractEventLoop | None = None
+    else:
+        _loop = None
 
     @abstractmethod
     def _start(self, prompt: Prompt, choices: RunChoices) -> Run[Any]:

@@ -1,13 +1,15 @@
-"""Mistakes of a program that show when its agent is opened: names of tools that are not there, and
-tools that no person can approve."""
+"""Mistakes of a program that show when its agent is opened: names of tools and of services that are
+not there, and tools that no person can approve."""
 
 from alhena.agent.toolset.authority import own_tools
 from alhena.agent.toolset.toolset import Toolset
 from alhena.errors import ConfigError
 from alhena.library.options import AgentArguments
+from alhena.models.catalogue import service_of
 from alhena.policy.engine import is_active
 from alhena.policy.model import PolicyOutcome, Rule
-from alhena.tools.registry import ALIASES, BUILT_IN, missing_tools, resolve_name
+from alhena.policy.settings_rules import ALWAYS_THERE
+from alhena.tools.registry import ALIASES, BUILT_IN, NEVER, missing_tools, resolve_name
 
 _NAMES = BUILT_IN | ALIASES.keys()
 
@@ -26,6 +28,7 @@ def check_program(bench: Toolset, given: AgentArguments) -> None:
                 f"the tools of the server {name} need approval, and no person can be asked.",
                 remedy=f'Pass approve=…, or policy=[Rule.allow("{name}__*")].',
             )
+    _check_agents(given)
     if _finds_further_tools(bench):
         return
     for index, rule in enumerate(given.policy):
@@ -42,6 +45,19 @@ def check_program(bench: Toolset, given: AgentArguments) -> None:
                 f"Subagent {agent.name!r}: there is no tool {missing[0]!r}.",
                 remedy=f"The tools are {', '.join(_list_tools(bench))}.",
             )
+
+
+def _check_agents(given: AgentArguments) -> None:
+    """Raises ConfigError for a model of no service, and a tool that no subagent can be given."""
+    for agent in given.agents:
+        if isinstance(agent.model, str):
+            service_of(agent.model)
+        for name in agent.tools:
+            if resolve_name(name) in NEVER - ALWAYS_THERE:
+                raise ConfigError(
+                    f"Subagent {agent.name!r}: a subagent cannot have the tool {name!r}.",
+                    remedy="Leave it out; the agent itself may have it.",
+                )
 
 
 def _finds_further_tools(bench: Toolset) -> bool:

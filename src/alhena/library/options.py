@@ -4,6 +4,7 @@ them."""
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from inspect import iscoroutinefunction
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
@@ -28,8 +29,7 @@ from alhena.models.generator import ContentGenerator
 from alhena.models.settings import ModelSettings
 from alhena.policy.model import ApprovalMode, PolicyRule
 from alhena.scheduler.bus import MessageBus
-from alhena.scheduler.confirmation import Edit
-from alhena.scheduler.question import Approver, ConfirmationRequest
+from alhena.scheduler.question import Approver, ConfirmationRequest, Edit
 from alhena.tools.builtin.ask_user import Ask
 from alhena.tools.contract import Tool
 from alhena.tools.function import as_tool
@@ -404,9 +404,10 @@ def instructions_of(instructions: Any) -> Any:
 
 
 def function_of(argument: str, function: Any) -> Any:
-    """A function, or None, as it is. Raises TypeError."""
-    if function is not None and not callable(function):
-        raise TypeError(f"{argument} has to be a function, not {function!r:.60}")
+    """A function that is not async, or None, as it is. Raises TypeError."""
+    if function is not None and (not callable(function) or iscoroutinefunction(function)):
+        kind = "a function that is not async" if callable(function) else "a function"
+        raise TypeError(f"{argument} has to be {kind}, not {function!r:.60}")
     return function
 
 

@@ -3,15 +3,18 @@ functions."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from inspect import isawaitable
-from typing import Any, Union, cast
+from typing import TYPE_CHECKING, Any, Union, cast
 
-from alhena.agent.final_answer import FinalAnswer, FinalFunction
 from alhena.errors import ProgramError, ToolError
 from alhena.tools.contract import ExecutionContext, ToolFailure
 from alhena.tools.function import FunctionTool, ToolContext
 from alhena.tools.threads import in_daemon_thread
 from alhena.tools.value_types import schema_of, value_from_json
+
+if TYPE_CHECKING:
+    from alhena.agent.final_answer import FinalAnswer, FinalFunction
 
 Read = Callable[[Any], Any]
 MakeContext = Callable[[], ExecutionContext]
@@ -19,7 +22,7 @@ MakeContext = Callable[[], ExecutionContext]
 
 def final_answer(
     output: Any, check: Any, corrections: Any, context: MakeContext
-) -> FinalAnswer | None:
+) -> "FinalAnswer | None":
     """The value that a run has to end with; None for text. `context` makes the context of a
     function among the outputs. Raises TypeError."""
     if output is str:
@@ -30,6 +33,8 @@ def final_answer(
         raise TypeError(f"corrections has to be a number from 0, not {corrections!r:.60}")
     if check is not None and not callable(check):
         raise TypeError(f"check has to be a function, not {check!r:.60}")
+    from alhena.agent.final_answer import FINAL, FinalAnswer
+
     if not isinstance(output, list | tuple):
         return FinalAnswer(*read_output_type(output, check), corrections)
     several = cast("list[Any]", output)
@@ -38,15 +43,15 @@ def final_answer(
     if not several:
         raise TypeError("output has to name at least one type or function")
     schema, read = read_output_type(Union[tuple(kinds)], check) if kinds else (None, _refuse)  # noqa: UP007
-    return FinalAnswer(
-        schema,
-        read,
-        corrections,
-        functions=tuple(_final_function(each, check, context) for each in functions),
-    )
+    made = tuple(_final_function(each, check, context) for each in functions)
+    names = [each.name for each in made] + [FINAL] * bool(kinds)
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise TypeError(f"output: there are two of the name {twice!r}; rename the function")
+    return FinalAnswer(schema, read, corrections, functions=made)
 
 
-def require_free_names(final: FinalAnswer, taken: Iterable[str]) -> None:
+def require_free_names(final: "FinalAnswer", taken: Iterable[str]) -> None:
     """Raises TypeError if a function among the outputs has the name of a tool."""
     for name in taken:
         if name != final.name and final.takes(name):
@@ -68,7 +73,10 @@ def read_output_type(output: Any, check: Any) -> tuple[dict[str, Any], Read]:
     try:
         schema = schema_of(output)
     except TypeError as error:
-        raise TypeError(f"output cannot be {output!r:.100}: {error}") from None
+        reason = str(error).splitlines()[-1]
+        if _is_function(output) or isinstance(output, partial):
+            reason = "a function with a name goes into a list, as output=[function]"
+        raise TypeError(f"output cannot be {output!r:.100}: {reason}") from None
 
     def read(data: Any) -> Any:
         value = value_from_json(output, data)
@@ -98,7 +106,7 @@ def _refuse(_data: Any) -> Any:
     raise ValueError("Call one of the functions.")
 
 
-def _final_function(function: Any, check: Any, context: MakeContext) -> FinalFunction:
+def _final_function(function: Any, check: Any, context: MakeContext) -> "FinalFunction":
     given = isinstance(function, FunctionTool)
     made = cast("FunctionTool[..., Any]", function) if given else FunctionTool(function)
 
@@ -108,6 +116,8 @@ def _final_function(function: Any, check: Any, context: MakeContext) -> FinalFun
             raise ValueError(built.message)  # noqa: TRY004  the model is wrong, not the program
         value = await _call_function(made, cast("Any", built).values, ToolContext(context()))
         return value if check is None else check(value)
+
+    from alhena.agent.final_answer import FinalFunction
 
     return FinalFunction(
         name=made.name,

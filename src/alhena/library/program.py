@@ -2,15 +2,18 @@
 
 from collections.abc import Callable
 from inspect import isawaitable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from alhena.agent.runner import SessionRunner
 from alhena.errors import AlhenaError, ProgramError
-from alhena.scheduler.confirmation import call_approver
 from alhena.scheduler.question import Answer, Approver, ConfirmationRequest, Verdict
 from alhena.tools.contract import Deferred, ToolConfirmationOutcome
 from alhena.tools.threads import one_line
 from alhena.values import FailedCall
+
+if TYPE_CHECKING:
+    from logging import Logger
+
+    from alhena.agent.runner import SessionRunner
 
 OnToolError = Callable[[FailedCall], str | None]
 """Takes a call whose function raised; returns what the model reads, or None for the usual text.
@@ -43,6 +46,16 @@ def address_program(error: AlhenaError) -> AlhenaError:
     return error
 
 
+def find_logger(name: str) -> "Logger":
+    """A logger of this package: it prints nothing unless the program has set up logging."""
+    import logging
+
+    package = logging.getLogger("alhena")
+    if not package.handlers:
+        package.addHandler(logging.NullHandler())
+    return logging.getLogger(name)
+
+
 class AgentProgram:
     """The `tools.contract.HostProgram` of an agent. `failed` has the failures of the current run,
     `fault` what ends it."""
@@ -54,7 +67,7 @@ class AgentProgram:
         self._on_tool_error = on_tool_error
         self._runner: SessionRunner | None = None
 
-    def serve(self, runner: SessionRunner) -> None:
+    def serve(self, runner: "SessionRunner") -> None:
         """Sets the runner whose runs it ends."""
         self._runner = runner
 
@@ -84,10 +97,8 @@ class AgentProgram:
 
     def note_failure(self, failed: FailedCall) -> str:
         """Logs a call whose function raised, keeps it for the Result, and asks `on_tool_error`."""
-        import logging
-
         error = failed.exception
-        logging.getLogger("alhena.tools").warning(
+        find_logger("alhena.tools").warning(
             "%s failed: %s", failed.name, one_line(error), exc_info=error
         )
         self.failed.append(failed)
@@ -125,6 +136,7 @@ class AgentProgram:
         """The callback; when it fails, that ends the run. It may raise Deferred."""
         if approve is None:
             return None
+        from alhena.scheduler.confirmation import call_approver
 
         async def ask(request: ConfirmationRequest) -> Verdict:
             try:

@@ -77,13 +77,13 @@ def no_real_requests() -> Generator[None]:
     Agents with a TestModel or a replay still work, as do MCP servers and
     shell commands.
     """
-    from alhena.http import connect
+    from alhena.http import addresses
 
-    connect.forbidden += 1
+    addresses.forbidden += 1
     try:
         yield
     finally:
-        connect.forbidden -= 1
+        addresses.forbidden -= 1
 
 
 class _Recording:

@@ -8,6 +8,7 @@ from alhena.agent.limits import Usage
 from alhena.agent.run import EventStream
 from alhena.errors import AlhenaError, ConfigError, InterruptedRunError
 from alhena.events import (
+    ContentEvent,
     Event,
     RunFinishedEvent,
     RunStartedEvent,
@@ -270,6 +271,19 @@ class Run(AsyncIterator[Event], Generic[T]):
         from alhena.library.partial import grow
 
         return grow(self, self._output)
+
+    async def stream_text(self) -> AsyncIterator[str]:
+        """The texts of the run in pieces, as they come. Raises what the run raises; leaving the
+        loop ends the run. A request that is repeated after a failure may repeat pieces: the events
+        tell of it (`retract`).
+
+            async for text in agent.run("…").stream_text():
+                print(text, end="")
+        """
+        async with self:
+            async for event in self:
+                if isinstance(event, ContentEvent):
+                    yield event.text
 
     async def __aenter__(self) -> Self:
         return self

@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     from alhena.models.settings import ModelSettings
 
 T = TypeVar("T")
-SAME: Any = object()
+
+
+class _Same:
+    def __repr__(self) -> str:
+        return "those of the agent"
+
+
+SAME: Any = _Same()
 """The `deps` of a run that has those of its agent."""
 
 
