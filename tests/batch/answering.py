@@ -22,9 +22,13 @@ class AnsweringServer(ScriptedServer):
     it, are answered when `go_on` is set."""
 
     def __init__(
-        self, answer: Callable[[list[dict[str, Any]]], Any], *, held_from: float = float("inf")
+        self,
+        answer: Callable[[list[dict[str, Any]]], Any],
+        *,
+        held_from: float = float("inf"),
+        host: str = "127.0.0.1",
     ) -> None:
-        super().__init__()
+        super().__init__(host=host)
         self.answer = answer
         self._held_from = held_from
         self._lock = threading.Condition()

@@ -11,14 +11,14 @@ class ObjectServer:
     """`objects` by their paths; one that is not `conditional` replaces what is there, whatever a
     request says. `environ` leads clients to it."""
 
-    def __init__(self, *, conditional: bool = True) -> None:
+    def __init__(self, *, conditional: bool = True, host: str = "127.0.0.1") -> None:
         self.objects: dict[str, bytes] = {}
         self.conditional = conditional
         self.lock = threading.Condition()
         handler = type("Bound", (_Handler,), {"store": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server = ThreadingHTTPServer((host, 0), handler)
         self.environ = {
-            "AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{self._server.server_port}",
+            "AWS_ENDPOINT_URL_S3": f"http://{host}:{self._server.server_port}",
             "AWS_ACCESS_KEY_ID": "id",
             "AWS_SECRET_ACCESS_KEY": "secret",
             "AWS_DEFAULT_REGION": "us-east-1",

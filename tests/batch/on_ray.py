@@ -54,6 +54,9 @@ FLAGS = (
     "--skip-trust",
 )
 
+BARE = {"include_dashboard": False, "include_log_monitor": False, "no_monitor": True}
+"""A node without the processes that nothing here asks: each takes a second of the processor."""
+
 
 def calls_of(contents: list[dict[str, Any]]) -> int:
     """The number of calls that have been answered."""
@@ -85,7 +88,7 @@ class Run:
         return Run(self.project / name, self._temporary, self.server)
 
     def start_cluster(self, cpus: int = 1) -> Any:
-        node = {"num_cpus": cpus, "include_dashboard": False, "temp_dir": self._temporary}
+        node = {**BARE, "num_cpus": cpus, "temp_dir": self._temporary}
         return Cluster(initialize_head=True, head_node_args=node)
 
     def more(self, count: int, process: "subprocess.Popen[str]") -> None:
@@ -126,7 +129,7 @@ class Run:
 
 def lost_workers(run: Run, head: Any) -> dict[str, Any]:
     """A task's process, the actor and a node are killed, one after the other."""
-    node = head.add_node(num_cpus=1)
+    node = head.add_node(**BARE, num_cpus=1)
     process = run.batch(10, "--address", head.address)
     run.server.reached(4, process)
     kill("ray::run_task")
@@ -201,7 +204,7 @@ def lost_trees(run: Run, head: Any) -> dict[str, Any]:
     """The process of the first task is killed, then its node is lost, each with work in its
     worktree; the second task kills its process in each attempt."""
     code = repository(run.project / "code")
-    first = head.add_node(num_cpus=1, env_vars=run.folder("first"))
+    first = head.add_node(**BARE, num_cpus=1, env_vars=run.folder("first"))
     calls: dict[str, list[int]] = {"task 0": [], "task 1": []}
     reached, lost = threading.Event(), threading.Event()
 
@@ -224,7 +227,7 @@ def lost_trees(run: Run, head: Any) -> dict[str, Any]:
     reached.wait()
     head.remove_node(first, allow_graceful=False)
     kill("ray::run_task")
-    head.add_node(num_cpus=1, env_vars=run.folder("second"))
+    head.add_node(**BARE, num_cpus=1, env_vars=run.folder("second"))
     lost.set()
     found = run.ended(process)
     left = [str(path) for path in run.project.glob("second/alhena-*")]
@@ -253,7 +256,7 @@ def resumes(run: Run) -> list[dict[str, Any]]:
         run.more(3, process)
         found = run.ended(run.start("resume", place))
         _, err = process.communicate()
-        status = run.start("status", place).communicate()[0]
+        status = run.start("status", place, "--json").communicate()[0]
         found |= {"second": (process.returncode, err), "status": json.loads(status)}
         return [found, lost_cluster(run.beside("cluster"), head)]
 
@@ -272,14 +275,14 @@ def random_kills(run: Run) -> dict[str, Any]:
     print(f"SEED={seed}", file=sys.stderr)
     chance = random.Random(seed)
     head = run.start_cluster()
-    node = head.add_node(num_cpus=1)
+    node = head.add_node(**BARE, num_cpus=1)
     process = run.batch(TASKS, "--concurrency", "8", "--address", head.address)
     for _ in range(KILLS):
         run.more(chance.randrange(1, max(2, 4 * TASKS // (KILLS + 1))), process)
         victim = chance.choice(["run_task", "run_task", "Mailbox", "node", ""])
         if victim == "node":
             head.remove_node(node, allow_graceful=False)
-            node = head.add_node(num_cpus=1)
+            node = head.add_node(**BARE, num_cpus=1)
         elif victim:
             kill(f"ray::{victim}")
         elif process.poll() is None:

@@ -24,7 +24,7 @@ from tests.batch.answering import (
     started,
     write_tasks,
 )
-from tests.support.command import alhena, alhena_reads, keyed
+from tests.support.command import alhena, alhena_reads, keyed, message_lines
 from tests.support.server import call, json_reply
 from tests.tracing.kit import data_of
 
@@ -53,6 +53,60 @@ def test_each_task_has_one_line(project: Path, workers: str):
     assert not (home / ".gemini" / "tmp").exists()
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_results_file_that_goes_while_the_run_works_is_written_again(
+    project: Path, *, replaced: bool
+):
+    """As an editor or a tidy person does it."""
+    write_tasks(project / "tasks.jsonl", 3)
+    out = project / "r.jsonl"
+    with AnsweringServer(echo, held_from=2) as server:
+        process = started(server, "tasks.jsonl", "--out", "r.jsonl", "--concurrency", "1")
+        assert server.reached(2, process)
+        first = out.read_bytes()
+        out.unlink()
+        if replaced:
+            out.write_bytes(first)
+        server.go_on.set()
+        code, err = ended(process)
+    assert code == 0, err
+    assert [each["id"] for each in results(out)] == ["t0", "t1", "t2"]
+
+
+@pytest.mark.requirement("RUN-01")
+def test_tasks_of_many_folders_work_there_with_their_own_instructions(project: Path):
+    """Each lists its folder, by a path that is not in the prompt."""
+    folders = [project / "one", project / "two words" / "ü"]
+    lines: list[str] = []
+    for number, folder in enumerate(folders):
+        folder.mkdir(parents=True)
+        (folder / f"only-{number}.txt").touch()
+        (folder / "GEMINI.md").write_text(f"rule {number}")
+        cwd = str(folder.relative_to(project)) if number else str(folder)
+        lines.append(json.dumps({"id": f"t{number}", "prompt": f"task {number}", "cwd": cwd}))
+    (project / "tasks.jsonl").write_text("\n".join(lines))
+
+    def look(contents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        parts = contents[-1]["parts"]
+        if "functionResponse" not in parts[0]:
+            return [call("list_directory", {"path": "."})]
+        return [{"text": str(parts[0]["functionResponse"]["response"])}]
+
+    with AnsweringServer(look) as server:
+        ran = alhena("batch", "tasks.jsonl", "--out", "r.jsonl", "--skip-trust", **keyed(server))
+    assert ran.code == 0, ran.err
+    for each in results(project / "r.jsonl"):
+        own, other = each["id"][1], str(1 - int(each["id"][1]))
+        assert f"only-{own}.txt" in each["answer"]
+        assert f"only-{other}.txt" not in each["answer"]
+    for number in range(2):
+        bodies = [
+            each.body.decode() for each in server.requests if f"task {number}" in str(each.json)
+        ]
+        assert all(f"rule {number}" in body and f"rule {1 - number}" not in body for body in bodies)
+        assert len(bodies) == 2
+
+
 def test_problems_of_a_task_file_are_told_with_their_lines_before_anything_starts(project: Path):
     lines = [
         '{"id": "a", "prompt": "x"}',
@@ -67,7 +121,7 @@ def test_problems_of_a_task_file_are_told_with_their_lines_before_anything_start
     (project / "tasks.jsonl").write_text("\n".join(lines))
     ran = alhena("batch", "tasks.jsonl", "--out", "r.jsonl")
     assert ran.code == 42
-    told = ran.err.splitlines()
+    told = message_lines(ran.err)
     assert [line.split(": ")[0] for line in told[:-1]] == [f"tasks.jsonl:{n}" for n in range(2, 9)]
     assert [line.split(": ")[1] for line in told[:6]] == [
         *("id", "prompt", "not JSON", "modle", "limits.turns", "cwd")
@@ -126,7 +180,10 @@ def test_a_failed_task_is_a_line_and_exit_1_and_retry_failed_runs_it_again(proje
     assert (found["t1"]["status"], found["t1"]["attempts"]) == ("done", 2)
     shown = alhena("batch", "show", "r.jsonl.run", "t1").json
     assert (shown["task"]["prompt"], shown["state"]) == ("task 1", "ended")
-    assert alhena("batch", "status", "r.jsonl.run").json["done"] == 3
+    assert alhena("batch", "status", "r.jsonl.run", "--json").json["done"] == 3
+    table = alhena("batch", "status", "r.jsonl.run").out.splitlines()
+    assert table[:2] == ["done       3", "tasks      3"]
+    assert [line.split()[0] for line in table] == ["done", "tasks", "used", "limits"]
 
 
 @pytest.mark.requirement("RUN-01")
@@ -359,12 +416,12 @@ def test_progress_has_rate_money_time_left_and_the_slowest_task(tmp_path: Path, 
     progress = RunProgress(queue, told.append, at_terminal=at_terminal, clock=lambda: now)
     (first, _second) = queue.claim("me", 2, 8, 60)
     queue.finish(first.token, "failed", "api_error", b'{"id":"t0","status":"failed"}')
-    now += 30
+    now += 32
     progress.feed(counts(queue), tuple(queue.results_after(0)))
     queue.close()
     text = "".join(told)
     assert "t0 failed: api_error" in text
-    line = "1/4 · 1 running · 1 failed · 2/min · 0 tokens · $0.00 · 2 min left · slowest t1 30 s"
+    line = "1/4 · 1 running · 1 failed · 1.88/min · 0 tokens · $0.00 · 2 min left · slowest t1 32 s"
     assert (f"\r\x1b[K{line}" if at_terminal else f"alhena: {line}\n") in text
 
 
@@ -387,10 +444,21 @@ def test_ctrl_c_starts_no_more_and_twice_ends_what_runs(project: Path, times: in
     assert [each["id"] for each in results(project / "r.jsonl")] == ["t0"][: 2 - times]
 
 
-def test_results_that_cannot_be_written_end_the_run(project: Path):
-    write_tasks(project / "tasks.jsonl", 1)
+def test_results_never_take_the_place_of_something_else(project: Path):
+    tasks = write_tasks(project / "tasks.jsonl", 1)
+    before = tasks.read_bytes()
     with AnsweringServer(echo) as server:
-        options = ("--out", "/dev/full", "--run-dir", "run")
-        ran = alhena("batch", "tasks.jsonl", *options, **keyed(server))
+        for out, words in (("/dev/full", "not a regular file"), ("tasks.jsonl", "exists")):
+            options = ("--out", out, "--run-dir", "run")
+            ran = alhena("batch", "tasks.jsonl", *options, **keyed(server))
+            assert (ran.code, words in ran.err) == (42, True), ran.err
+        assert (server.asked, tasks.read_bytes(), (project / "run").exists()) == ([], before, False)
+        alhena("batch", "tasks.jsonl", "--out", "r.jsonl", **keyed(server))
+        (project / "r.jsonl").write_text("not JSON\n")
+        assert alhena("batch", "resume", "r.jsonl.run", **keyed(server)).code == 0
+        assert [each["id"] for each in results(project / "r.jsonl")] == ["t0"]
+        (project / "r.jsonl").unlink()
+        (project / "r.jsonl").symlink_to("/dev/full")
+        ran = alhena("batch", "resume", "r.jsonl.run", **keyed(server))
     assert ran.code == 1
-    assert "the results cannot be written to /dev/full: not a regular file" in ran.err
+    assert "the results cannot be written to" in ran.err

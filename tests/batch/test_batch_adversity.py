@@ -135,7 +135,7 @@ def test_money_is_exceeded_by_no_more_than_the_requests_under_way(project: Path,
         resumed = ("batch", "resume", "r.jsonl.run", "--total-cost", "1")
         ran = alhena(*resumed, **keyed(server))
     assert ran.code == 0, ran.err
-    status = alhena("batch", "status", "r.jsonl.run").json
+    status = alhena("batch", "status", "r.jsonl.run", "--json").json
     assert (status["done"], status["cost"]) == (20, pytest.approx(20 * each))
 
 

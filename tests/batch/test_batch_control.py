@@ -17,14 +17,14 @@ from tests.batch.answering import (
     started,
     write_tasks,
 )
-from tests.support.command import ALHENA, alhena, keyed
+from tests.support.command import ALHENA, alhena, keyed, message_lines
 from tests.support.patience import PATIENCE_S
 
 RUN = "r.jsonl.run"
 
 
 def status() -> dict[str, Any]:
-    return json.loads(alhena("batch", "status", RUN).out)
+    return json.loads(alhena("batch", "status", RUN, "--json").out)
 
 
 @pytest.mark.requirement("RUN-01")
@@ -35,18 +35,21 @@ def test_everything_that_would_fail_is_told_before_anything_starts(project: Path
         {"prompt": "x", "repo": ".", "env": {"A=B": "x"}},
         {"promt": "x", "model": "openai:"},
         {"prompt": "x", "output_schema": {"type": "object"}, "limits": {"cost": 1}},
+        {"prompt": " ", "id": "a\tb"},
     ]
     (project / "tasks.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in tasks))
     with AnsweringServer(echo) as server:
         ran = alhena("batch", "tasks.jsonl", "--out", "r.jsonl", **keyed(server))
     assert ran.code == 42
-    told = [line.split(": ") for line in ran.err.splitlines()[:-1]]
+    told = [line.split(": ") for line in message_lines(ran.err)[:-1]]
     assert [(place.removeprefix("tasks.jsonl:"), field) for place, field, *_ in told] == [
         *(("1", "limits.cots"), ("1", "limits.turns"), ("1", "cwd")),
         *(("2", "model"), ("2", "output_schema")),
         *(("3", "repo"), ("3", "env")),
         *(("4", "promt"), ("4", "prompt"), ("4", "model")),
+        *(("6", "prompt"), ("6", "id")),
     ]
+    assert told[-2][2] == "is empty"
     assert "did you mean cost?" in ran.err
     assert server.asked == []
     assert not list(project.glob("r.*"))
@@ -85,6 +88,7 @@ def test_a_dry_run_estimates_and_starts_nothing(project: Path):
     costs = [float(line.split()[3].lstrip("$")) for line in (short, long)]
     assert costs[1] == pytest.approx(counted[1] * 1.25e-6, rel=0.1)  # dollars a token
     assert "2 with gemini-2.5-pro" in ran.out
+    assert "gemini-2.5-pro ended on 2026-12-01. Choose another model" in ran.out
     assert "stop the run at $2.50" in ran.out
     assert not list(project.glob("r.*"))
 
@@ -108,7 +112,7 @@ def test_a_run_is_paused_changed_cancelled_in_part_and_resumed_by_other_processe
         limits = alhena("batch", "limits", RUN, "--concurrency", "1", "--total-cost", "5").out
         assert limits.split()[:2] == ["concurrency", "1"]
         watch = subprocess.Popen(
-            [ALHENA, "batch", "status", RUN, "--watch"], stdout=subprocess.PIPE, text=True
+            [ALHENA, "batch", "status", RUN, "--watch", "--json"], stdout=subprocess.PIPE, text=True
         )
         tail = subprocess.Popen(
             [ALHENA, "batch", "tail", RUN, "t7"], stdout=subprocess.PIPE, text=True
@@ -155,6 +159,7 @@ def test_a_run_that_no_process_carries_out_is_changed_on_the_spot(project: Path)
         assert alhena("batch", "limits", RUN, "--rpm", "1000", "--tpm", "none").code == 0
         found = status()
         assert (found["cancelled"], found["limits"]["rpm"], found["process"]) == (1, 1000, None)
+        assert "process    none\n" in alhena("batch", "status", RUN).out
         server.go_on.set()
         assert alhena("batch", "resume", RUN, **keyed(server)).code == 1
     states = {each["id"]: each["status"] for each in results(project / "r.jsonl")}

@@ -12,6 +12,7 @@ import pytest
 from alhena.batch.engine import SharedLimits
 from alhena.batch.errors import SharedLimitError
 from alhena.batch.limits import Limiter
+from alhena.batch.overview import Tally, cancel_tasks, counts, usage_of_task
 from alhena.batch.queue import Queue
 from alhena.batch.tasks import QueuedTask
 from alhena.models.prices import Prices
@@ -187,3 +188,42 @@ def test_a_task_s_own_limit_is_its_failure_alone(project: Path):
     assert (found["a"]["status"], found["a"]["kind"]) == ("failed", "token_limit")
     assert found["b"]["status"] == "failed"
     assert found["c"]["status"] == "done"
+
+
+def test_no_step_of_a_task_reads_the_whole_queue(tmp_path: Path):
+    """There may be a million tasks, and any step is taken as often."""
+    tasks = [QueuedTask(id=f"t{n}", prompt="x") for n in range(4)]
+    queue = Queue.create(tmp_path, tasks, b"{}")
+    limiter = Limiter(queue, SharedLimits(rpm=9, tpm=10_000), Prices({}), Clock())
+    tally = Tally(queue)
+    statements: list[str] = []
+    with queue.transaction() as db:
+        db.set_trace_callback(statements.append)
+    first, second = queue.claim("one", 2, 2, 60.0)
+    number, _ = limiter.start(MODEL, 100)
+    assert number is not None
+    usage = UsageMetadata(prompt_token_count=10, candidates_token_count=1)
+    limiter.charge(number, first.token, MODEL, usage)
+    assert limiter.start(MODEL, 9_995)[1] == 60.0
+    assert usage_of_task(queue, first.token)["requests"] == 1
+    assert queue.renew([first.token], 60.0)[0] == {first.token}
+    found = tally.count()
+    assert (found.running, found.waiting, found.ended, found.tokens) == (2, 2, 0, 11)
+    assert queue.finish(first.token, "done", None, b"{}")
+    queue.release(second.token)
+    found = tally.count()
+    assert (found.running, found.waiting, found.done, found.tokens) == (0, 3, 1, 11)
+    assert tally.count() == found == counts(queue)
+    assert [each.id for each in queue.results_after(0)] == ["t0"]
+    assert cancel_tasks(queue, ["t1"], lambda _id, _taken: b"{}") == []
+    with queue.transaction() as db:
+        db.set_trace_callback(None)
+    scans = {
+        statement
+        for statement in statements
+        if not statement.startswith(("BEGIN", "COMMIT", "PRAGMA", "SELECT count(*) FROM tasks"))
+        for *_, step in queue.rows(f"EXPLAIN QUERY PLAN {statement}")
+        if step.startswith("SCAN tasks") and "tasks_by_use" not in step
+    }
+    assert scans == set()
+    queue.close()

@@ -1,13 +1,16 @@
 """`alhena batch --engine ray`: the queue of a run and its files, and whole runs on clusters that lose
 nodes."""
 
+import io
 import json
 import os
 import shutil
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import msgspec
@@ -17,9 +20,10 @@ from alhena.batch.engine import RunConfig, SharedLimits
 from alhena.batch.errors import QueueError
 from alhena.batch.limits import Limiter
 from alhena.batch.overview import counts, retry_failed
-from alhena.batch.queue import Claim
+from alhena.batch.queue import Claim, Queue
+from alhena.batch.ray.driver import Driver, DriverOrder
 from alhena.batch.ray.engine import AttemptCalls
-from alhena.batch.ray.nodes import RemoteCall
+from alhena.batch.ray.nodes import RemoteCall, RemoteRun, run_task
 from alhena.batch.results import TaskResult
 from alhena.batch.run import config_of
 from alhena.batch.store import open_store
@@ -64,8 +68,8 @@ class Head:
         self.queue = open_stored_queue(directory)
         self.claims: dict[int, Claim] = {}
         config = config_of(self.queue)
-        limiter = Limiter(self.queue, config.shared, Prices({}), time.monotonic)
-        self.desk = AttemptCalls(self.queue, limiter, config.lease)
+        self.limiter = Limiter(self.queue, config.shared, Prices({}), time.monotonic)
+        self.desk = AttemptCalls(self.queue, self.limiter, config.lease)
         self.queue.take_over(config.lease)
 
     def claim(self, most: int = 1) -> Any:
@@ -90,8 +94,11 @@ class Head:
         return msgspec.json.decode(answer.value)
 
     def finish(self, token: int, name: str, status: str = "done") -> bool:
-        data = result(name, status)
-        return self.ask("finish", token, status, None, msgspec.Raw(data))
+        return self.write_result(token, name, status)["kept"]
+
+    def write_result(self, token: int, name: str, status: str = "done") -> Any:
+        data = msgspec.Raw(result(name, status))
+        return self.ask("finish", token, status, None, data, [], f"node of {token}")
 
     def renew(self, token: int) -> bool:
         return token in self.ask("renew", [token])[0]
@@ -133,6 +140,40 @@ def test_one_attempt_at_a_time_has_a_task(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.requirement("RUN-04")
+def test_a_process_gets_the_next_task_with_the_answer_to_its_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """So it costs no call and no scheduling. The lease of the next task has begun."""
+    clock = Clock(monkeypatch)
+    head = Head(run_of(tmp_path, 3)[0])
+    head.desk = AttemptCalls(
+        head.queue,
+        head.limiter,
+        30,
+        lambda _token: next(iter(head.queue.claim("", 1, 9, 1e9)), None),
+    )
+    first = head.begin("t0")
+    head.ask("admit", 1, MODEL, 10, [])
+    usage = UsageMetadata(prompt_token_count=7)
+    data = msgspec.Raw(result("t0"))
+    finish = ("finish", first, "done", None, data, [(1, first, MODEL, usage)], "node 1")
+    found = head.ask(*finish)
+    assert head.ask(*finish) == found, "a call that comes twice"
+    (ended,) = head.queue.results_after(0)
+    assert json.loads(ended.result)["usage"]["input_tokens"] == 7, "the charge came with it"
+    claim = found["successor"]["claim"]
+    assert (found["kept"], claim["task"]["id"], claim["attempt"]) == (True, "t1", 1)
+    assert found["successor"]["taken"]["attempts"] == 1
+    clock.now += 20
+    assert head.renew(claim["token"])
+    clock.now += 31
+    late = head.ask("finish", claim["token"], "done", None, data, [], "node 1")
+    assert late == {"kept": False, "successor": None}, "a process that lost its task gets none"
+    assert sorted(head.claim(9)) == ["t1", "t2"]
+    head.queue.close()
+
+
+@pytest.mark.requirement("RUN-04")
 def test_a_process_that_dies_after_its_lease_counts_as_one_that_was_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -158,16 +199,16 @@ def test_a_later_head_refuses_the_earlier_and_waits_for_its_leases(
     directory, _ = run_of(tmp_path, 2)
     first = Head(directory)
     free, held = first.begin("t0"), first.begin("t1")
-    first.ask("release", free, None)
+    first.ask("release", free, None, [])
     late = open_stored_queue(
         directory
     )  # it has read the files before the first one writes a result
     second = Head(directory)
     for method, arguments in (
         ("renew", ([held],)),
-        ("finish", (held, "done", None, msgspec.Raw(result("t1")))),
+        ("finish", (held, "done", None, msgspec.Raw(result("t1")), [], "node")),
         ("begin", (held, "node 1")),
-        ("admit", (1, MODEL, 10)),
+        ("admit", (1, MODEL, 10, [])),
     ):
         with pytest.raises(QueueError, match="another process has taken over the run"):
             first.ask(method, *arguments)
@@ -195,15 +236,16 @@ def test_money_reservations_waits_and_what_tasks_took_outlive_the_head(
     usage = UsageMetadata(prompt_token_count=1_000, candidates_token_count=1_000)
     first = Head(directory)
     a, b = first.begin("t0"), first.begin("t1")
-    assert first.ask("admit", 1, MODEL, 1_000) == first.ask("admit", 1, MODEL, 1_000) == [0, None]
-    assert first.ask("admit", 2, MODEL, 1_000) == [0, None]
+    admit = ("admit", 1, MODEL, 1_000, [])
+    assert first.ask(*admit) == first.ask(*admit) == [0, None]
+    charge = (1, a, MODEL, usage)
+    assert first.ask("admit", 2, MODEL, 1_000, [charge]) == [0, None]
     clock.now += 5
-    assert first.ask("charge", 1, a, MODEL, usage)["duration"] == 5
-    assert first.ask("charge", 1, a, MODEL, usage)["requests"] == 1, "a call that comes twice"
-    first.ask("release", a, None)
+    first.ask("charge", [charge])
+    first.ask("release", a, None, [charge])
     clock.now += 1
     first.ask("delay", "gemini-2.5-pro", 50)
-    first.ask("charge", 2, b, MODEL, usage)
+    first.ask("charge", [(2, b, MODEL, usage)])
     second = Head(directory)
     assert second.queue.fact("spent") == first.queue.fact("spent")
     again = second.claim()
@@ -215,11 +257,11 @@ def test_money_reservations_waits_and_what_tasks_took_outlive_the_head(
     taken = second.ask("begin", again["t1"], "node 2")
     assert [taken[name] for name in names[:3]] == [2, 1, 1_000], "its head was lost at work"
     clock.now -= 31
-    assert second.ask("admit", 3, "gemini-2.5-pro", 1_000)[0] == pytest.approx(50, abs=1)
-    assert second.ask("admit", 3, MODEL, 1_000) == [0, None]
-    assert second.ask("admit", 4, MODEL, 1_000)[0] == pytest.approx(60, abs=1)
-    second.ask("charge", 3, again["t1"], MODEL, UsageMetadata(candidates_token_count=3_000))
-    refusal = second.ask("admit", 5, MODEL, 1_000)[1]
+    assert second.ask("admit", 3, "gemini-2.5-pro", 1_000, [])[0] == pytest.approx(50, abs=1)
+    assert second.ask("admit", 3, MODEL, 1_000, []) == [0, None]
+    assert second.ask("admit", 4, MODEL, 1_000, [])[0] == pytest.approx(60, abs=1)
+    charge = (3, again["t1"], MODEL, UsageMetadata(candidates_token_count=3_000))
+    refusal = second.ask("admit", 5, MODEL, 1_000, [charge])[1]
     assert refusal is not None
     assert "limit of $0.01 for all tasks" in refusal[0]
     first.queue.close()
@@ -236,7 +278,7 @@ def test_a_run_is_looked_at_retried_and_cancelled_by_its_files(project: Path):
         head.ask("begin", claims[name], "node 1")
         assert head.finish(claims[name], name, status)
     head.queue.close()
-    ran = alhena("batch", "status", "r.run")
+    ran = alhena("batch", "status", "r.run", "--json")
     assert ran.code == 0, ran.err
     found = ran.json
     assert [found[name] for name in ("waiting", "done", "failed")] == [1, 1, 1]
@@ -286,6 +328,108 @@ def test_a_run_of_an_earlier_version_goes_on(tmp_path: Path, monkeypatch: pytest
         assert sorted(claims) == (["t0", "t1", "t2"] if number else ["t0", "t2"])
         head.queue.close()
     assert len(store.names("limits")) == 1
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_run_of_an_unknown_format_is_refused_with_the_version_that_made_it(
+    project: Path, *, stored: bool
+):
+    directory = project / "r.run"
+    if stored:
+        run_of(directory)
+        (directory / "run.json").write_text('{"id":"x","version":7,"made_by":"9.1"}')
+    else:
+        directory.mkdir()
+        with closing(Queue.create(directory, [QueuedTask(id="t", prompt="hi")], b"{}")) as queue:
+            queue.note("version", 7)
+            queue.note("made_by", "9.1")
+    for command in ("status", "resume", "report"):
+        ran = alhena("batch", command, "r.run")
+        assert (ran.code, "another format (7). Use alhena 9.1." in ran.err) == (42, True), ran.err
+
+
+def test_a_node_says_what_it_does_not_have(project: Path, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("ray", reason="Ray is not installed")
+    monkeypatch.setenv("TMPDIR", str(project))
+    directory, config = run_of(project / "run")
+    (project / "gone").mkdir()
+    tasks = [QueuedTask(id="t", prompt="hi", cwd=str(project / "gone"))]
+    create_files(project / "other", tasks, config)
+    queue = open_stored_queue(project / "other")
+    (claim,) = queue.claim("", 1, 1, 30)
+    queue.close()
+    (project / "gone").rmdir()
+    asked = {
+        "does not see": RemoteRun(project / "nowhere", None, config),
+        "has alhena": RemoteRun(directory, None, config, version="0"),
+        "gone, the directory of the task 't'": RemoteRun(project / "other", None, config),
+    }
+    for words, remote in asked.items():
+        fatal = run_task(remote, msgspec.json.encode(claim))
+        assert fatal is not None
+        code, message, remedy = fatal
+        assert (code, words in message, bool(remedy)) == (52, True, True), message
+
+
+class RayOfTwoNodes:
+    """Ray, as the driver uses it: its mailbox has a call at the second look; then it is stopped."""
+
+    def __init__(self) -> None:
+        self.driver: Driver | None = None
+        self.exceptions: Any = None
+        self.exchange = self.util = self.scheduling_strategies = self
+        self.started: list[int] = []
+        self._runs = 0
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [{"NodeID": name, "Alive": True} for name in "ab"]
+
+    def remote(self, made: Any = None, *_arguments: Any) -> Any:
+        """The callable; or a call of the mailbox or of a task."""
+        if callable(made):
+            return self
+        self._runs += isinstance(made, RemoteRun)
+        return "calls" if isinstance(made, list) else self if made is None else self._runs
+
+    def options(self, **_how: Any) -> Any:
+        return self
+
+    def __getattr__(self, _name: str) -> Any:
+        return lambda *_arguments, **_how: self
+
+    def wait(self, refs: list[Any], timeout: float) -> tuple[list[Any]]:
+        self.started.append(self._runs)
+        if len(self.started) == 2:
+            return (["calls"],)
+        if len(self.started) == 3:
+            assert self.driver is not None
+            self.driver.obey(DriverOrder(stop=True))
+            return (refs,)
+        return ([],)
+
+    def cancel(self, _ref: Any) -> None: ...
+
+    def get(self, ref: Any) -> Any:
+        return [(1, "begin", b"[]")] if ref == "calls" else None
+
+
+def test_each_node_starts_one_process_until_the_first_one_works(tmp_path: Path):
+    """A process takes a second of a processor to start, and a node may not be able to work."""
+    directory, config = run_of(tmp_path, 5)
+    head = Head(directory)
+    claims = head.claim(5)
+    head.queue.close()
+    reports = io.BytesIO()
+    ray = RayOfTwoNodes()
+    driver = ray.driver = Driver(ray, open_store(directory), config, reports)
+    orders: SimpleQueue[DriverOrder] = SimpleQueue()
+    for name, token in claims.items():
+        task = QueuedTask(id=name, prompt="x")
+        orders.put(DriverOrder(claim=Claim(task=task, token=token, attempt=1)))
+    driver.serve(orders)
+    assert ray.started == [2, 2, 5]
+    ended = [json.loads(line).get("token") for line in reports.getvalue().splitlines()]
+    assert sorted(filter(None, ended)) == sorted(claims.values())
 
 
 def on_ray(scenario: str, project: Path) -> Any:
@@ -366,7 +510,7 @@ def test_a_run_in_an_object_store_is_resumed_and_taken_over_and_a_lost_cluster_e
     assert "the Ray cluster is lost" in lost["err"]
     assert f"alhena batch resume {project / 'cluster' / 'r.jsonl.run'}" in lost["err"]
     assert once(lost)
-    status = alhena("batch", "status", "r.jsonl.run").json
+    status = alhena("batch", "status", "r.jsonl.run", "--json").json
     assert status["waiting"] + status["done"] == 12
     assert alhena("batch", "cancel", "r.jsonl.run").code == 0
     lines = Path("r.jsonl").read_text().splitlines()

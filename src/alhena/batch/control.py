@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from alhena.batch.engine import RunConfig, SharedLimits
+from alhena.batch.engine import Engine, RunConfig, SharedLimits
 from alhena.batch.errors import QueueError, RunDirectoryError
 from alhena.batch.overview import cancel_tasks
 from alhena.batch.queue import Queue
@@ -25,6 +25,8 @@ lock."""
 _OBJECTS_S = 15.0
 """Seconds after which a run in an object store, which has no lock, counts as one without a head."""
 _PATIENCE_S = 60.0
+_CONTROL_S, _CONTROL_OBJECTS_S = 0.2, 2.0
+"""Seconds between two looks for orders: in a folder, in an object store."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -34,6 +36,30 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cancel: tuple[str, ...] = ()
     everything: bool = False
     limits: dict[str, int | float | bool | None] = {}
+
+
+class OrderBox:
+    """Takes the orders that come to a run while an engine carries it out."""
+
+    def __init__(self, queue: Queue, engine: Engine) -> None:
+        self._queue = queue
+        self._engine = engine
+        self._store = open_store(queue.place)
+        self._looked = 0.0
+
+    def take(self) -> None:
+        """Does what was ordered since the last look. Raises QueueError."""
+        every = _CONTROL_S if isinstance(self._store.place, Path) else _CONTROL_OBJECTS_S
+        now = time.monotonic()
+        if now - self._looked >= every:
+            self._looked = now
+            with usable(self._store.place):
+                take_orders(self._store, self._obey)
+
+    def _obey(self, order: Order) -> None:
+        tokens = carry_out(order, self._queue)
+        if tokens:
+            self._engine.end_attempts(tokens)
 
 
 def carry_out(order: Order, queue: Queue) -> list[int]:

@@ -8,6 +8,7 @@ import msgspec
 
 from alhena.batch.queue import Claim, EndedTask, Queue
 from alhena.batch.store import Place
+from alhena.batch.tasks import QueuedTask
 from alhena.values import Limits, Value
 from alhena.wire.response import UsageMetadata
 
@@ -26,7 +27,8 @@ class SharedLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 class RunConfig(Value, frozen=True, kw_only=True, omit_defaults=True):
     """The flags of a run, kept with it. `cwd` is the directory of tasks that name none; `lease` is
-    in seconds; `address` is that of a Ray cluster. The rest is as `alhena` takes it for one run."""
+    in seconds; `address` is that of a Ray cluster; with `program` its agents are made by a program,
+    not by these flags. The rest is as `alhena` takes it for one run."""
 
     out: str
     cwd: str
@@ -47,6 +49,11 @@ class RunConfig(Value, frozen=True, kw_only=True, omit_defaults=True):
     skip_trust: bool = False
     sandbox: bool | None = None
     fake_responses: str | None = None
+    program: bool = False
+
+    def directory_of(self, task: QueuedTask) -> Path:
+        """The directory, or repository, that a task works on and whose settings it has."""
+        return Path((task.repo or "").partition("#")[0] or task.cwd or self.cwd)
 
 
 class LiveLimits:

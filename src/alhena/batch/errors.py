@@ -7,11 +7,24 @@ from alhena.errors import AlhenaError, InputError
 class TaskFileError(InputError):
     """Tasks cannot be used. `problems` are lines as `FILE:LINE: FIELD: problem`."""
 
+    page = "batch"
+
     problems: tuple[str, ...] = ()
 
 
 class RunDirectoryError(InputError):
     """A run directory cannot be used: it is missing, in use, or something else."""
+
+    page = "batch"
+
+
+def other_format(place: object, found: object, made_by: str | None) -> RunDirectoryError:
+    """The error for a run of a format that this version does not know."""
+    maker = f"alhena {made_by}" if made_by else "the version of alhena"
+    return RunDirectoryError(
+        f"the run in {place} has another format ({found}).",
+        remedy=f"Use {maker}{'' if made_by else ' that made it'}.",
+    )
 
 
 class QueueError(AlhenaError):
@@ -24,6 +37,7 @@ class ClusterLostError(AlhenaError):
     """The cluster of a run does not answer any more."""
 
     kind = "cluster_lost"
+    page = "batch"
 
 
 class SharedLimitError(LimitError):

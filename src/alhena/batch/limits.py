@@ -23,6 +23,12 @@ from alhena.wire.response import GenerateContentResponse, UsageMetadata
 WINDOW_S = 60.0
 _SHORTEST_S, _LONGEST_S = 0.02, 5.0
 """Bounds of one wait for room; other workers may make some."""
+_ROOM_FOR_TOKENS = (
+    "WITH sums AS (SELECT at, sum(tokens) OVER (ORDER BY at, n) AS freed FROM requests"
+    " WHERE at >= ?) SELECT coalesce("
+    "(SELECT at FROM sums WHERE freed >= ? ORDER BY at LIMIT 1), (SELECT max(at) FROM sums))"
+)
+"""When the request was that has so many tokens with those before it; the last one if none has."""
 
 
 def pause(wait: float) -> float:
@@ -47,6 +53,7 @@ class Limiter:
         self._queue = queue
         self._live = LiveLimits(queue, shared)
         self._prices = prices
+        self._cleared = False
 
     @property
     def _shared(self) -> SharedLimits:
@@ -143,9 +150,12 @@ class Limiter:
             delayed = "SELECT until FROM delays WHERE model = ? AND boot = ?"
             for (until,) in db.execute(delayed, (model, boot)).fetchall():
                 wait = max(wait, until - now)
+            if not self._cleared:
+                db.execute("DELETE FROM requests WHERE boot != ?", (boot,))
+                self._cleared = True
             # What is under way stays: its estimate is replaced when it ends.
-            old = "DELETE FROM requests WHERE at < ? AND NOT open OR boot != ?"
-            db.execute(old, (now - WINDOW_S, boot))
+            counted_s = 0.0 if shared.rpm is None and shared.tpm is None else WINDOW_S
+            db.execute("DELETE FROM requests WHERE at < ? AND NOT open", (now - counted_s,))
             wait = max(wait, self._room(now, tokens, shared))
             if wait > 0:
                 return None, wait
@@ -164,15 +174,12 @@ class Limiter:
             for (at,) in self._queue.rows(query, shared.rpm - 1):
                 wait = max(wait, at + WINDOW_S - now)
         if shared.tpm is not None:
-            query = "SELECT at, tokens FROM requests WHERE at >= ? ORDER BY at"
-            found = self._queue.rows(query, now - WINDOW_S)
-            over = sum(taken for _, taken in found) + tokens - shared.tpm
+            query = "SELECT coalesce(sum(tokens), 0) FROM requests WHERE at >= ?"
+            over = self._queue.rows(query, now - WINDOW_S)[0][0] + tokens - shared.tpm
             if over > 0:
-                for at, taken in found:
+                (at,) = self._queue.rows(_ROOM_FOR_TOKENS, now - WINDOW_S, over)[0]
+                if at is not None:
                     wait = max(wait, at + WINDOW_S - now)
-                    over -= taken
-                    if over <= 0:
-                        break
         return wait
 
     def _cost(self, model: str, tokens: Tokens) -> float | None:

@@ -13,7 +13,7 @@ import msgspec
 
 from alhena.batch.engine import LiveLimits, RunConfig
 from alhena.batch.errors import RunDirectoryError
-from alhena.batch.overview import counts, holders, release_dead
+from alhena.batch.overview import holders, release_dead
 from alhena.batch.queue import EndedTask, Queue
 from alhena.batch.store import held_lock
 from alhena.batch.worker import FATAL, AgentRuns, MakeAgent, Worker, worker_of
@@ -160,7 +160,7 @@ class LocalEngine:
         if self._stopping or self._queue.is_over():
             return
         if process.returncode:
-            ended = counts(self._queue).ended
+            ended = self._queue.rows("SELECT coalesce(max(place), 0) FROM tasks")[0][0]
             self._deaths = self._deaths + 1 if ended == self._at_death else 1
             self._at_death = ended
             if self._deaths > MAX_DEATHS * max(2, self._config.shared.concurrency):

@@ -2,8 +2,8 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
@@ -14,9 +14,10 @@ from alhena.agent.limits import Usage
 from alhena.agent.waiting import WaitingRun, read_state
 from alhena.batch.errors import SharedLimitError, TaskFailedError, TaskFileError
 from alhena.batch.tasks import key_of
-from alhena.errors import AlhenaError, ConfigError, InputError
+from alhena.errors import AlhenaError, ConfigError, InputError, ProgramError
 from alhena.library.agent import Agent, Prompt
 from alhena.library.outputs import read_output_type
+from alhena.library.program import find_logger
 from alhena.library.result import Result, Run
 from alhena.models.combined import LimitedRequests, RequestLimits
 from alhena.models.generator import ContentGenerator
@@ -36,10 +37,11 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 _FIELDS = ("id", "prompt", "output_schema")
 
 
-class Task(Generic[T]):
+class Task(Generic[T_co]):
     """A task of `run_many`.
 
         Task("How many legs has a spider?", id="spider", output=int, data={"expected": 8})
@@ -66,8 +68,8 @@ class Task(Generic[T]):
             self,
             prompt: Prompt,
             *,
-            output: TypeForm[T],
-            check: Callable[[T], T] | None = None,
+            output: TypeForm[T_co],
+            check: Callable[[T_co], T_co] | None = None,
             id: str | None = None,
             deps: Any = None,
             data: Any = None,
@@ -140,6 +142,7 @@ if TYPE_CHECKING:
         tpm: int | None = None,
         total_cost: float | None = None,
         run_dir: str | PathLike[str] | None = None,
+        retry_failed: bool = False,
         answers: Mapping[str, Mapping[str, Answer]] | None = None,
     ) -> AsyncGenerator[Outcome[T], None]: ...
     @overload
@@ -152,6 +155,7 @@ if TYPE_CHECKING:
         tpm: int | None = None,
         total_cost: float | None = None,
         run_dir: str | PathLike[str] | None = None,
+        retry_failed: bool = False,
         answers: Mapping[str, Mapping[str, Answer]] | None = None,
     ) -> AsyncGenerator[Outcome[Any], None]: ...
 
@@ -165,6 +169,7 @@ async def run_many(  # noqa: PLR0913  a library's front door
     tpm: int | None = None,
     total_cost: float | None = None,
     run_dir: str | PathLike[str] | None = None,
+    retry_failed: bool = False,
     answers: "Mapping[str, Mapping[str, Answer]] | None" = None,
 ) -> AsyncGenerator[Outcome[Any], None]:
     """Runs each task with an agent of its own and gives the outcomes as they come.
@@ -178,14 +183,20 @@ async def run_many(  # noqa: PLR0913  a library's front door
         total_cost: US dollars for all tasks; at the limit no further one starts.
         run_dir: keeps tasks, journals and results: called again after a crash, unfinished tasks
             continue and finished ones are given without asking again. Prompts have to be texts.
+        retry_failed: failed and cancelled tasks of `run_dir` run again; else they stay so.
         answers: by task id and call id, for tasks of `run_dir` that were "pending": these continue.
 
-    Closing the iterator ends what still runs: leave a loop early within `contextlib.aclosing`. Only
-    an AlhenaError is an outcome; any other error is raised. Raises TypeError for a text in place of
-    tasks, and InputError for answers that do not fit.
+    Closing the iterator ends what still runs: leave a loop early within `contextlib.aclosing`. An
+    error of a task, also one that `agent` or a check raises, fails that task alone; one that is not
+    alhena's is logged (`alhena.tasks`), and the `__cause__` of a ProgramError. Raises TypeError for
+    a text in place of tasks and an `agent` that makes none, InputError for answers that do not fit.
     """
     if isinstance(tasks, str | bytes | Mapping) or not isinstance(cast("object", tasks), Iterable):
         raise TypeError(f"tasks has to be a sequence of prompts, such as [{tasks!r:.60}]")
+    if not isinstance(cast("object", concurrency), int):
+        raise TypeError(f"concurrency has to be a whole number, not {concurrency!r:.60}")
+    if not isinstance(cast("object", total_cost), int | float | None):
+        raise TypeError(f"total_cost has to be a number, not {total_cost!r:.60}")
     if concurrency < 1:
         raise ValueError(f"concurrency has to be at least 1, not {concurrency}")
     make = factory_of(agent)
@@ -194,10 +205,13 @@ async def run_many(  # noqa: PLR0913  a library's front door
 
         shared = SharedLimits(concurrency=concurrency, rpm=rpm, tpm=tpm, total_cost=total_cost)
         directory = current_directory() / run_dir
-        outcomes = _run_in_directory(tasks, make, shared, directory, answers or {})
+        again = retry_failed, answers or {}
+        outcomes = _run_in_directory(tasks, make, shared, directory, again)
     else:
         if answers is not None:
             raise ConfigError("answers needs run_dir, which keeps what waits for them.")
+        if retry_failed:
+            raise ConfigError("retry_failed needs run_dir, which keeps what failed.")
         limits = RequestLimits(rpm=rpm, tpm=tpm)
         limited = rpm is not None or tpm is not None
         purse = Purse(total_cost)
@@ -256,11 +270,14 @@ async def _run_in_directory(
     make: Callable[[Task[Any]], Agent[Any]],
     shared: Any,
     directory: Path,
-    answers: "Mapping[str, Mapping[str, Answer]]",
+    again: "tuple[bool, Mapping[str, Mapping[str, Answer]]]",
 ) -> AsyncGenerator[Outcome[Any], None]:
-    """The outcomes of a run with a directory."""
+    """The outcomes of a run with a directory. `again`: whether failed tasks run again, and answers
+    with which others continue."""
+    from alhena.batch.control import OrderBox
     from alhena.batch.engine import RunConfig
     from alhena.batch.local import LocalEngine
+    from alhena.batch.overview import retry_failed
     from alhena.batch.tasks import check_given_tasks
     from alhena.batch.worker import AgentRuns
 
@@ -271,17 +288,24 @@ async def _run_in_directory(
         each.id: Work(id=each.id, given=task, task=_as_task(task))
         for each, task in zip(given, listed, strict=True)
     }
-    config = RunConfig(out=str(directory / "results.jsonl"), cwd=str(cwd), shared=shared)
+    out = str(directory / "results.jsonl")
+    config = RunConfig(out=out, cwd=str(cwd), shared=shared, program=True)
     with _open_run(directory, given, config) as queue:
+        queue.note("config", msgspec.json.encode(config))  # its limits may be others now
+        failed, answers = again
         waiting = require_answers(queue, answers)
+        if failed:
+            retry_failed(queue)
         program = ProgramRuns(
             {name: (work.task, own_factory(make, work)) for name, work in named.items()}, waiting
         )
         engine = LocalEngine(queue, config, AgentRuns(program.make, program.run))
+        orders = OrderBox(queue, engine)
         engine.resume()
         events = engine.events()
         try:
             async for found in events:
+                orders.take()
                 for each in found:
                     if each.id in named:
                         yield _outcome(queue, each, named[each.id])
@@ -293,7 +317,8 @@ def own_factory(make: Callable[[Task[Any]], Agent[Any]], work: Work) -> Callable
     """Makes the agent of a task, in the task's directory."""
 
     def make_own() -> Agent[Any]:
-        found = make(work.task)
+        with fail_task_alone(work.id):
+            found = make(work.task)
         if not isinstance(cast("object", found), Agent):
             raise TypeError(f"agent made {type(found).__name__} instead of an Agent")
         if work.task.cwd is not None:
@@ -301,6 +326,20 @@ def own_factory(make: Callable[[Task[Any]], Agent[Any]], work: Work) -> Callable
         return found
 
     return make_own
+
+
+@contextmanager
+def fail_task_alone(task_id: str) -> Generator[None]:
+    """Raises a ProgramError, which is the outcome of a task, for what a function of the program
+    raises."""
+    try:
+        yield
+    except AlhenaError:
+        raise
+    except Exception as error:
+        told = f"the task {task_id!r} raised {type(error).__name__}: {error}"
+        find_logger("alhena.tasks").warning("%s", told, exc_info=error)
+        raise ProgramError(told) from error
 
 
 def _move_session(options: "SessionSpec", cwd: Any) -> "SessionSpec":
@@ -431,7 +470,8 @@ async def _run_one(
         more: dict[str, Any] = {} if task.deps is None else {"deps": task.deps}
         if task.output is not str:
             more |= {"output": task.output, "check": task.check}
-        result = await agent.run(task.prompt, **more)
+        with fail_task_alone(work.id):
+            result = await agent.run(task.prompt, **more)
         purse.pay(result.usage)
     except AlhenaError as error:
         return Outcome(id=work.id, status="failed", task=work.given, result=result, error=error)
@@ -454,13 +494,13 @@ def number_tasks(tasks: Iterable[GivenTask]) -> Iterator[Work]:
     """The tasks as they are asked for, with ids."""
     from alhena.batch.tasks import content_id
 
-    known: dict[str, str] = {}
+    known: set[str] = set()
     for given in tasks:
         task = _as_task(given)
         name = task.id or content_id({"prompt": str(task.prompt)}, known)
         if task.id is not None and name in known:
             raise TaskFileError(f"two tasks have the id {name!r}.", remedy="Rename one.")
-        known[name] = ""
+        known.add(name)
         yield Work(id=name, given=given, task=task)
 
 
@@ -495,13 +535,14 @@ class ProgramRuns:
         if task.output is not str:
             more |= {"output": task.output, "check": task.check}
         waited = self._waiting.pop(queued.id, None)
-        run: Run[Any]
-        if waited is None:
-            run = agent.run(task.prompt, **more)
-        else:
-            run = agent.resume(*waited, **more)
-            (folder / _STATE).replace(folder / _USED)
-        result = await run
+        with fail_task_alone(queued.id):
+            run: Run[Any]
+            if waited is None:
+                run = agent.run(task.prompt, **more)
+            else:
+                run = agent.resume(*waited, **more)
+                (folder / _STATE).replace(folder / _USED)
+            result = await run
         if result.stop_reason == "pending":
             part = folder / f"{_STATE}.part"
             part.write_bytes(result.state())
@@ -519,12 +560,14 @@ def require_answers(
     found: dict[str, tuple[bytes, Mapping[str, Answer]]] = {}
     for task_id, given in answers.items():
         rows = queue.rows("SELECT status FROM tasks WHERE id = ?", task_id)
-        if not rows or rows[0][0] != "pending":
+        state_file = queue.directory / "tasks" / key_of(task_id) / _STATE
+        # a task may have failed before it was resumed, as when its agent could not be made
+        if not rows or rows[0][0] not in ("pending", "failed") or not state_file.exists():
             raise InputError(
                 f"the task {task_id!r} does not wait for answers.",
                 remedy='Answer those whose outcome is "pending".',
             )
-        state = (queue.directory / "tasks" / key_of(task_id) / _STATE).read_bytes()
+        state = state_file.read_bytes()
         try:
             WaitingRun(read_state(state), given)
         except InputError as error:

@@ -1,7 +1,8 @@
 """The tasks of a run as a whole: counted, taken back from dead workers, cancelled, run again."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,6 +17,17 @@ TOKENS = (
     "cache_write_tokens",
     "output_tokens",
     "thought_tokens",
+)
+
+
+_TAKEN = (
+    "count(*), coalesce(sum(input_tokens + output_tokens + thought_tokens), 0),"
+    " coalesce(sum(cost), 0.0), coalesce(sum(cost IS NULL), 0)"
+)
+_LATEST = (
+    f"SELECT max(place), status, {_TAKEN} FROM tasks WHERE place > ? GROUP BY status"  # noqa: S608
+    f" UNION ALL SELECT 0, '', {_TAKEN} FROM tasks WHERE requests > 0 AND state != 'ended'"
+    " UNION ALL SELECT 0, '', count(*), 0, 0.0, 0 FROM tasks WHERE state = 'running'"
 )
 
 
@@ -107,7 +119,8 @@ def retry_failed(queue: Queue) -> int:
     with queue.transaction(durable=True) as db:
         done = db.execute(
             "UPDATE tasks SET state = 'waiting', status = NULL, kind = NULL, result = NULL,"
-            " place = NULL, crashes = 0 WHERE state = 'ended' AND status != 'done'"
+            " place = NULL, crashes = 0 WHERE state = 'ended'"
+            " AND status NOT IN ('done', 'pending')"
         )
         kept = db.execute("SELECT n FROM tasks WHERE place NOT NULL ORDER BY place").fetchall()
         numbered = ((place, n) for place, (n,) in enumerate(kept, 1))
@@ -117,18 +130,41 @@ def retry_failed(queue: Queue) -> int:
 
 def counts(queue: Queue) -> Counts:
     """The numbers of the run."""
-    found = queue.rows(
-        "SELECT CASE state WHEN 'ended' THEN status ELSE state END, count(*),"
-        " sum(input_tokens + output_tokens + thought_tokens), sum(cost),"
-        " sum(cost IS NULL) FROM tasks GROUP BY 1"
-    )
-    numbers = {row[0]: row[1] for row in found}
-    known = all(row[4] == 0 for row in found)
-    return Counts(
-        **numbers,
-        tokens=sum(row[2] for row in found),
-        cost=sum(row[3] or 0.0 for row in found) if known else None,
-    )
+    return Tally(queue).count()
+
+
+class Tally:
+    """Counts the tasks of a run again and again, those that have ended once: there may be a
+    million. Only for one process at a time while tasks get results, and no task is put back."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        self._total: int = queue.rows("SELECT count(*) FROM tasks")[0][0]
+        self._place = 0
+        self._ended: Counter[str] = Counter()
+        self._taken = (0, 0.0, 0)
+
+    def count(self) -> Counts:
+        """The numbers of the run now. Raises QueueError."""
+        found = self._queue.rows(_LATEST, self._place)  # one query: no task moves meanwhile
+        running, begun = found.pop(), found.pop()
+        for place, status, number, *taken in found:
+            self._place = max(self._place, place)
+            self._ended[status] += number
+            self._taken = _add(self._taken, taken)
+        tokens, cost, unpriced = _add(self._taken, begun[3:])
+        return Counts(
+            **self._ended,
+            running=running[2],
+            waiting=self._total - running[2] - self._ended.total(),
+            tokens=tokens,
+            cost=None if unpriced else cost,
+        )
+
+
+def _add(one: tuple[int, float, int], other: Sequence[Any]) -> tuple[int, float, int]:
+    """Sums of tokens, cost and tasks of unknown cost."""
+    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
 
 
 def add_tasks(queue: Queue, tasks: Iterable[QueuedTask]) -> None:

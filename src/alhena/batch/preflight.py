@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from alhena.agent.between_prompts import find_upcoming
+from alhena.agent.toolset.model_list import describe_end
 from alhena.agent.toolset.options import RecordOptions, SessionSpec
 from alhena.batch.engine import RunConfig
 from alhena.batch.errors import TaskFileError
@@ -117,6 +118,7 @@ def describe_plan(planned: Sequence[PlannedTask], config: RunConfig) -> str:
         "Answers, and requests after tool calls, which send the conversation again, come on top.",
     ]
     lines += _bounds(planned, config)
+    lines += filter(None, map(describe_end, models))
     return "".join(f"{line}\n" for line in (*lines, "Nothing was started."))
 
 
@@ -141,18 +143,13 @@ def _bounds(planned: Sequence[PlannedTask], config: RunConfig) -> list[str]:
 
 
 def _kind(task: QueuedTask, config: RunConfig) -> Kind:
-    return task.model, task.service_tier, task.approval_mode, str(_directory(task, config))
-
-
-def _directory(task: QueuedTask, config: RunConfig) -> Path:
-    """The directory whose settings a task has."""
-    return Path((task.repo or "").partition("#")[0] or task.cwd or config.cwd)
+    return task.model, task.service_tier, task.approval_mode, str(config.directory_of(task))
 
 
 async def _open_session(config: RunConfig, task: QueuedTask) -> FirstRequest:
     """Opens a session as the task would, without record and servers. Raises ConfigError,
     CredentialsError, InputError."""
-    agent = agent_of(config, task, _directory(task, config))
+    agent = agent_of(config, task, config.directory_of(task))
     with tempfile.TemporaryDirectory(prefix="alhena-batch-") as folder:
 
         def without_traces(options: SessionSpec) -> SessionSpec:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from alhena.batch.errors import QueueError
+from alhena.batch.errors import QueueError, RunDirectoryError
 from alhena.batch.overview import TOKENS
 from alhena.batch.queue import EndedTask, Queue
 from alhena.batch.tasks import QueuedTask
@@ -67,12 +67,32 @@ def with_usage(result: TaskResult, taken: Mapping[str, Any], tool_calls: int) ->
     )
 
 
+def set_usage(data: bytes | msgspec.Raw, taken: Mapping[str, Any]) -> bytes:
+    """The line of a result with what the queue says its task took by now."""
+    found = result_of(data)
+    calls = found.usage.get("tool_calls", 0)
+    return msgspec.json.encode(with_usage(found, {**taken, "attempts": found.attempts}, calls))
+
+
 def all_results(queue: Queue) -> Iterator[EndedTask]:
     """All results in order of completion, some at a time in memory. Raises QueueError."""
     place = 0
     while ended := queue.results_after(place):
         yield from ended
         place = ended[-1].place
+
+
+def require_new_file(path: Path) -> None:
+    """Raises RunDirectoryError for a results file that would take the place of something else."""
+    if path.exists() and not path.is_file():
+        raise RunDirectoryError(
+            f"--out {path} is not a regular file.", remedy="Name another, such as results.jsonl."
+        )
+    if path.exists() and path.stat().st_size:
+        raise RunDirectoryError(
+            f"--out {path} exists, and its lines are no results of this run.",
+            remedy="Name another file, or remove it.",
+        )
 
 
 class ResultsFile:
@@ -83,10 +103,12 @@ class ResultsFile:
         self._form = form
         self._place = 0
         self._file: Any = None
+        self._queue: Queue | None = None
 
     def open(self, queue: Queue) -> None:
         """Makes the file agree with the queue: cuts a torn last line, and writes the file again if
         it has others than the first results. Raises QueueError."""
+        self._queue = queue
         with self._writing():
             self._place = self._agree(queue)
             self._file = self.path.open("ab")
@@ -105,10 +127,19 @@ class ResultsFile:
             self._place = found[-1].place
 
     def close(self) -> None:
-        """Brings the file to the disk. Raises QueueError."""
+        """Brings the file to the disk; writes it again where it was removed or replaced meanwhile.
+        Raises QueueError."""
         if self._file is not None:
             with self._writing(), self._file as file:
                 os.fsync(file.fileno())
+                if not self._is_there(file.fileno()) and self._queue is not None:
+                    self._replace(all_results(self._queue))
+
+    def _is_there(self, descriptor: int) -> bool:
+        try:
+            return os.path.samestat(os.stat(self.path), os.fstat(descriptor))
+        except FileNotFoundError:
+            return False
 
     def rewrite(self, queue: Queue) -> None:
         """Replaces the file by the results in the queue, all at once. Raises QueueError."""
@@ -139,7 +170,8 @@ class ResultsFile:
             for line in file:
                 if not line.endswith(b"\n"):
                     break
-                if self._id(line) != next(known, None):
+                name = self._id(line)
+                if name is None or name != next(known, None):
                     number = size = 0
                     break
                 number, size = number + 1, size + len(line)

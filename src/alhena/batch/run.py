@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.batch.control import Order, carry_out, take_orders
+from alhena.batch.control import OrderBox
 from alhena.batch.engine import Engine, LiveLimits, RunConfig
 from alhena.batch.errors import RunDirectoryError, SharedLimitError
-from alhena.batch.overview import Counts, add_tasks, counts
+from alhena.batch.overview import Counts, Tally, add_tasks
 from alhena.batch.queue import FILE, EndedTask, Queue
 from alhena.batch.results import ResultsFile
 from alhena.batch.store import LOCK, Epoch, Place, held_lock, open_store, usable
@@ -27,8 +27,6 @@ _ELAPSED_S = 1.0
 """Seconds between two notes of the time a run has taken."""
 _PROBE_S = 0.2
 """Seconds in which those who only look whether a lock is held have let go of it."""
-_CONTROL_S, _CONTROL_OBJECTS_S = 0.2, 2.0
-"""Seconds between two looks for orders: in a folder, in an object store."""
 
 
 def end_orphans(directory: Path) -> None:
@@ -137,6 +135,15 @@ def config_of(queue: Queue) -> RunConfig:
     return msgspec.json.decode(queue.fact("config"), type=RunConfig)
 
 
+def require_command(queue: Queue) -> None:
+    """Raises RunDirectoryError for a run whose tasks are those of a program."""
+    if config_of(queue).program:
+        raise RunDirectoryError(
+            f"the tasks in {queue.place} need the agents of the program that began them.",
+            remedy="Call its run_many again (retry_failed=True: also for those that failed).",
+        )
+
+
 def clear_trees(queue: Queue) -> None:
     """Removes the worktrees on this machine whose tasks have ended. Raises QueueError."""
     from alhena.batch.stored_queue import StoredQueue, node_folder
@@ -179,8 +186,8 @@ class RunDriver:
         self._limit: str | None = None
         self._late = False
         self._shared = LiveLimits(queue, config.shared)
-        self._store = open_store(queue.place)
-        self._looked = 0.0
+        self._orders = OrderBox(queue, engine)
+        self._tally = Tally(queue)
 
     def interrupt(self, *, at_once: bool = False) -> None:
         """The first call stops starting tasks, the second (or `at_once`) gives back what runs."""
@@ -201,16 +208,16 @@ class RunDriver:
             self._engine.resume()
             async for found in self._engine.events(results.place):
                 results.append(found)
-                self._take_orders()
+                self._orders.take()
                 self._note_time()
                 self._keep_limits(limiter)
-                self._tell(counts(self._queue), found)
+                self._tell(self._tally.count(), found)
         finally:
             results.close()
         return self._end(limiter.describe_reached_limit())
 
     def _end(self, reached: str | None) -> Counts:
-        found = counts(self._queue)
+        found = self._tally.count()
         resume = f"Resume with: alhena batch resume {self._engine.place}"
         left = found.waiting + found.running
         if left and self._signals:
@@ -229,26 +236,12 @@ class RunDriver:
             self._engine.cancel(running=late)
             self._limit, self._late = reached, late
 
-    def _take_orders(self) -> None:
-        """Does what other processes ordered. Raises QueueError, InputError."""
-        every = _CONTROL_S if isinstance(self._store.place, Path) else _CONTROL_OBJECTS_S
-        now = time.monotonic()
-        if now - self._looked >= every:
-            self._looked = now
-            with usable(self._store.place):
-                take_orders(self._store, self._obey)
-
-    def _obey(self, order: Order) -> None:
-        tokens = carry_out(order, self._queue)
-        if tokens:
-            self._engine.end_attempts(tokens)
-
     def _note_time(self) -> None:
         """Adds to the time that the run has taken; while it is paused and nothing runs, none."""
         now = time.monotonic()
         shared = self._shared()
         if now - self._noted >= _ELAPSED_S or shared.total_seconds is not None:
-            if not shared.paused or counts(self._queue).running:
+            if not shared.paused or self._tally.count().running:
                 elapsed = float(self._queue.fact("elapsed") or 0.0) + now - self._noted
                 self._queue.note("elapsed", elapsed)
             self._noted = now

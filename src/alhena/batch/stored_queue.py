@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from alhena.batch.errors import QueueError, RunDirectoryError
+from alhena.batch.errors import QueueError, other_format
 from alhena.batch.overview import TOKENS, usage_of_task
 from alhena.batch.queue import Claim, Queue, boot_id
 from alhena.batch.results import result_of
@@ -31,6 +31,7 @@ from alhena.batch.store import (
     usable,
 )
 from alhena.batch.tasks import QueuedTask, key_of
+from alhena.version import __version__
 
 RUN = "run.json"
 VERSION = 1
@@ -44,10 +45,11 @@ _NEXT_PLACE = "SELECT coalesce(max(place), 0) + 1 FROM tasks"
 
 class RunId(msgspec.Struct, frozen=True):
     """`run.json`, the last file of a new run to be made. `id` names what belongs to the run on the
-    nodes."""
+    nodes, `made_by` the version of alhena."""
 
     id: str
     version: int
+    made_by: str | None = None
 
 
 class StoredResult(msgspec.Struct, frozen=True):
@@ -81,8 +83,6 @@ class StoredQueue(Queue):
         super().__init__(Path(scratch.name))
         self.place = store.place
         self.store = store
-        with self.transaction() as db:
-            db.execute(f"CREATE INDEX tasks_by_use ON tasks (n) WHERE {_SAVED}")
         self._scratch = scratch
         self._epoch: Epoch | None = None
         self._saved = 0
@@ -242,7 +242,7 @@ def create_files(place: Place, tasks: Iterable[QueuedTask], config: bytes) -> No
             store.remove(name)
         store.create("tasks.jsonl", b"".join(encode(task) + b"\n" for task in tasks))
         store.create("config/000001", config)
-        run = RunId(secrets.token_hex(8), VERSION)
+        run = RunId(secrets.token_hex(8), VERSION, __version__)
         store.create(RUN, msgspec.json.encode(run), durable=True)
 
 
@@ -250,10 +250,7 @@ def read_run_id(store: Store) -> str:
     """The id of a run. Raises RunDirectoryError, OSError."""
     found = msgspec.json.decode(store.read(RUN) or b"", type=RunId)
     if found.version != VERSION:
-        raise RunDirectoryError(
-            f"the run in {store.place} has another format ({found.version}).",
-            remedy="Use the version of alhena that made it.",
-        )
+        raise other_format(store.place, found.version, found.made_by)
     return found.id
 
 

@@ -5,7 +5,8 @@ import glob
 import hashlib
 import io
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from array import array
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -59,8 +60,8 @@ def key_of(task_id: str) -> str:
     return hashlib.sha256(task_id.encode("utf-8", "surrogatepass")).hexdigest()[:20]
 
 
-Numbered = tuple[str | int, object]
-"""A place, such as `tasks.csv:3` or the number of a line, and the fields of a task there."""
+Numbered = tuple[int, object]
+"""The number of a line or of a file, and the fields of a task there."""
 _FIELDS = frozenset(QueuedTask.__struct_fields__)
 _PLAIN = {"id", "prompt"}
 
@@ -72,14 +73,16 @@ def read_tasks(source: str, stdin: BinaryIO | None, cwd: Path) -> list[QueuedTas
         if source == "-":
             if stdin is None:
                 raise TaskFileError("standard input is closed.", remedy="Pipe the tasks in.")
-            return check_tasks(_json_lines(stdin), cwd, "-")
+            return check_tasks(_json_lines(stdin), cwd, "-:{}".format)
         path = cwd / source
         if path.is_dir():
-            return check_tasks(_folder(path), cwd)
+            files = sorted(
+                each for each in path.iterdir() if each.is_file() and each.name[0] != "."
+            )
+            return check_tasks(_prompts(files), cwd, lambda number: str(files[number]))
         with path.open("rb") as file:
-            if path.suffix.lower() == ".csv":
-                return check_tasks(_csv(source, file), cwd)
-            return check_tasks(_json_lines(file), cwd, source)
+            read = _csv if path.suffix.lower() == ".csv" else _json_lines
+            return check_tasks(read(file), cwd, lambda number: f"{source}:{number}")
     except OSError as error:
         raise TaskFileError(
             f"cannot read the tasks of {source}: {error.strerror or error}.",
@@ -102,41 +105,57 @@ def each_file(pattern: str, template: str, cwd: Path) -> list[QueuedTask]:
     if not names:
         raise TaskFileError(f"no file matches {pattern!r}.", remedy="Check the pattern.")
     prompts = ({"id": name, "prompt": template.replace("{path}", name)} for name in names)
-    return check_tasks(((name, fields) for name, fields in zip(names, prompts, strict=True)), cwd)
+    return check_tasks(enumerate(prompts), cwd, names.__getitem__)
 
 
 def check_given_tasks(tasks: Iterable[str | Mapping[str, Any]], cwd: Path) -> list[QueuedTask]:
     """The tasks of a program: prompts, or mappings of fields. Raises TaskFileError."""
-    given = (
-        (f"tasks[{index}]", {"prompt": task} if isinstance(task, str) else task)
-        for index, task in enumerate(tasks)
-    )
-    return check_tasks(given, cwd)
+    given = ({"prompt": task} if isinstance(task, str) else task for task in tasks)
+    return check_tasks(enumerate(given), cwd, "tasks[{}]".format)
 
 
-def check_tasks(numbered: Iterable[Numbered], cwd: Path, source: str = "") -> list[QueuedTask]:
-    """The tasks, directories absolute, ids unique. `source` is the file whose lines have numbers.
-    Raises TaskFileError with all problems."""
+class _KnownIds:
+    """Ids with the numbers of their tasks: 8 bytes each, for there may be a million."""
 
-    def describe(place: str | int) -> str:
-        return place if isinstance(place, str) else f"{source}:{place}"
+    def __init__(self) -> None:
+        self.ids: dict[str, None] = {}
+        self._numbers = array("Q")
+        self._positions: dict[str, int] = {}
 
+    def add(self, task_id: str, number: int) -> int | None:
+        """Adds an id; returns the number of the task that has it already."""
+        if task_id not in self.ids:
+            self.ids[task_id] = None
+            if self._positions:
+                self._positions[task_id] = len(self._numbers)
+            self._numbers.append(number)
+            return None
+        if not self._positions:
+            self._positions = {each: at for at, each in enumerate(self.ids)}
+        return self._numbers[self._positions[task_id]]
+
+
+def check_tasks(
+    numbered: Iterable[Numbered], cwd: Path, describe: Callable[[int], str]
+) -> list[QueuedTask]:
+    """The tasks, directories absolute, ids unique. `describe` makes a place, such as `tasks.csv:3`,
+    of a number. Raises TaskFileError with all problems."""
     tasks: list[QueuedTask] = []
     problems: list[str] = []
-    places: dict[str, str | int] = {}
+    known = _KnownIds()
     check = TaskCheck(cwd)
     unusable = 0
-    for place, fields in numbered:
-        found, task = check.read(fields, places)
+    for number, fields in numbered:
+        found, task = check.read(fields, known.ids)
         if task is not None:
-            earlier = places.setdefault(task.id, place)
-            if earlier is not place:
+            earlier = known.add(task.id, number)
+            if earlier is not None:
                 found = [*found, f"id: {task.id!r} is the id of {describe(earlier)} already"]
             elif not found:
                 tasks.append(task)
         unusable += bool(found)
         if found:
-            problems += (f"{describe(place)}: {each}" for each in found)
+            problems += (f"{describe(number)}: {each}" for each in found)
     if problems:
         error = TaskFileError(
             f"{unusable} unusable task(s), the first: {problems[0]}.",
@@ -160,11 +179,9 @@ class TaskCheck:
         self._schemas: dict[bytes, str | None] = {}
         self._repositories: dict[str, str | None] = {}
 
-    def read(
-        self, fields: object, places: Mapping[str, object]
-    ) -> tuple[list[str], QueuedTask | None]:
+    def read(self, fields: object, known: Collection[str]) -> tuple[list[str], QueuedTask | None]:
         """The problems of a task, each beginning with its field, and the task, if it is one.
-        `places` has the ids so far."""
+        `known` are the ids so far."""
         if isinstance(fields, dict) and fields.keys() == _PLAIN:  # most of a long file
             with suppress(msgspec.ValidationError):
                 return [], msgspec.convert(fields, QueuedTask)
@@ -184,11 +201,11 @@ class TaskCheck:
             given = {name: named[name] for name in named if name in _FIELDS}
         if isinstance(limits := given.get("limits"), Mapping):
             limits = cast("Mapping[str, Any]", limits)
-            known = Limits.__struct_fields__
-            problems += _unknown_fields(limits, known, "limits.")
-            given["limits"] = {name: limits[name] for name in limits if name in known}
+            names = Limits.__struct_fields__
+            problems += _unknown_fields(limits, names, "limits.")
+            given["limits"] = {name: limits[name] for name in limits if name in names}
         if "id" not in given:
-            given["id"] = content_id(given, places)
+            given["id"] = content_id(given, known)
         for name in ("cwd", "repo"):
             if isinstance(given.get(name), str):
                 given[name] = os.path.normpath(self._cwd / os.path.expanduser(given[name]))
@@ -209,7 +226,8 @@ class TaskCheck:
             if problem is not None:
                 yield f"repo: {problem}"
         elif task.cwd is not None and not os.path.isdir(task.cwd):
-            yield f"cwd: there is no directory {task.cwd}"
+            what = "is not a directory" if os.path.exists(task.cwd) else "does not exist"
+            yield f"cwd: {task.cwd} {what}"
         problem = None if task.model is None else model_name_problem(task.model)
         if problem is not None:
             yield f"model: {problem}"
@@ -248,6 +266,8 @@ def _take_invalid_fields(given: dict[str, Any]) -> Iterator[str]:
                 msgspec.convert(tried, QueuedTask)
             except msgspec.ValidationError as error:
                 text = str(error).partition(" - at `$")[0]
+                if "matching regex" in text:
+                    text = "has control characters" if name == "id" else "is empty"
                 field = f"{name}.{inner}" if split else name
                 yield f"{field}: {text[:1].lower()}{text[1:]}"
                 given.pop(name, None)
@@ -272,12 +292,12 @@ def _repository_problem(repo: str) -> str | None:
     return None
 
 
-def content_id(given: Mapping[str, Any], places: Mapping[str, object]) -> str:
+def content_id(given: Mapping[str, Any], known: Collection[str]) -> str:
     """An id made of the content; equal tasks are numbered."""
     data = msgspec.json.encode(given, order="sorted")
     made = base = hashlib.sha256(data).hexdigest()[:12]
     number = 2
-    while made in places:
+    while made in known:
         made, number = f"{base}-{number}", number + 1
     return made
 
@@ -292,18 +312,17 @@ def _json_lines(file: BinaryIO) -> Iterator[Numbered]:
             yield number, f"not JSON: {error}"
 
 
-def _csv(name: str, file: BinaryIO) -> Iterator[Numbered]:
+def _csv(file: BinaryIO) -> Iterator[Numbered]:
     text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+    reader = csv.DictReader(text, strict=True)
     try:
-        reader = csv.DictReader(text, strict=True)
         for row in reader:
-            place = f"{name}:{reader.line_num}"
             if None in row or None in row.values():
-                yield place, "another number of columns than the first line has"
+                yield reader.line_num, "another number of columns than the first line has"
                 continue
-            yield place, _cells(row)
+            yield reader.line_num, _cells(row)
     except (csv.Error, UnicodeDecodeError) as error:
-        yield name, f"not CSV in UTF-8: {error}"
+        yield reader.line_num, f"not CSV in UTF-8: {error}"
     finally:
         text.detach()
 
@@ -322,12 +341,11 @@ def _cells(row: Mapping[str, str]) -> object:
     return fields
 
 
-def _folder(path: Path) -> Iterator[Numbered]:
-    files = sorted(each for each in path.iterdir() if each.is_file() and each.name[0] != ".")
-    for file in files:
+def _prompts(files: Iterable[Path]) -> Iterator[Numbered]:
+    for number, file in enumerate(files):
         try:
             text = file.read_bytes().decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            yield str(file), f"prompt: not UTF-8: {error}"
+            yield number, f"prompt: not UTF-8: {error}"
             continue
-        yield str(file), {"id": file.stem, "prompt": text}
+        yield number, {"id": file.stem, "prompt": text}

@@ -183,11 +183,15 @@ class Worker:
         if self._stopping or room < 1 or alone:
             return
         config, idle = self._config, not self._running
-        end = time.monotonic() + config.lease
+        before = time.monotonic()
         claims = self._queue.claim(self._holder, room, shared.concurrency, config.lease, idle=idle)
         for claim in claims:
-            lease = Lease(claim, end)
+            lease = self._lease(claim, before)
             self._running[asyncio.ensure_future(self._carry(lease))] = lease
+
+    def _lease(self, claim: Claim, before: float) -> Lease:
+        """The lease of a claim that was asked for at a time `before`."""
+        return Lease(claim, before + self._config.lease)
 
     def _renew(self) -> None:
         seconds = self._config.lease

@@ -30,6 +30,7 @@ def require_cluster(ray: Any, address: str) -> None:
         raise ConfigError(
             f"no Ray cluster answers at {place}: {why}.",
             remedy="Start it: ray start --head, or name its address: --address HOST:6379.",
+            page="batch",
         ) from error
     _require_version(ray, place, _read_metadata(ray, place))
 
@@ -42,7 +43,11 @@ def _require_token(ray: Any) -> None:
     except ray.exceptions.AuthenticationError as error:
         found, why = False, f" ({str(error).partition('. ')[0]})"
     if not found:
-        raise ConfigError(f"there is no token for the Ray cluster{why}.", remedy=_REMEDY)
+        raise ConfigError(
+            f"there is no token for the Ray cluster{why}.",
+            remedy=_REMEDY,
+            page="batch",
+        )
 
 
 def _find_address(address: str) -> str:
@@ -51,6 +56,7 @@ def _find_address(address: str) -> str:
         raise ConfigError(
             f"--address cannot be {address}: the command has to run on a node of the cluster.",
             remedy="Run it there with --address auto, or as a job: ray job submit.",
+            page="batch",
         )
     if address != "auto":
         return address
@@ -63,6 +69,7 @@ def _find_address(address: str) -> str:
         raise ConfigError(
             "no Ray cluster runs on this machine.",
             remedy="Start one: ray start --head, or name its address: --address HOST:6379.",
+            page="batch",
         )
     return found
 
@@ -83,12 +90,17 @@ def _read_metadata(ray: Any, place: str) -> dict[str, str]:
     thread.join(_ANSWER_S)
     answer = found[0] if found else None
     if isinstance(answer, ray.exceptions.AuthenticationError):
-        raise ConfigError(f"the Ray cluster at {place} refuses the token.", remedy=_REMEDY)
+        raise ConfigError(
+            f"the Ray cluster at {place} refuses the token.",
+            remedy=_REMEDY,
+            page="batch",
+        )
     if not isinstance(answer, bytes):
         why = "" if answer is None else f" ({str(answer).partition('.')[0]})"
         raise ConfigError(
             f"what answers at {place} is no Ray cluster{why}.",
             remedy="Name the address that `ray start --head` printed, usually with port 6379.",
+            page="batch",
         )
     return json.loads(answer)
 
@@ -105,4 +117,5 @@ def _require_version(ray: Any, place: str, metadata: dict[str, str]) -> None:
             f"{theirs['python_version']}, this machine Ray {own['ray_version']} with Python "
             f"{own['python_version']}.",
             remedy="Install the same versions on all nodes.",
+            page="batch",
         )

@@ -12,6 +12,8 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -36,16 +38,18 @@ TASK_CPUS = 0.25
 """CPUs of a task: it mostly waits for the service."""
 _MOST_CALLS = 100_000
 """Calls that may be waiting for their answers."""
-_TICK_S, _SOFT_S, _CLEAR_S = 0.01, 2.0, 5.0
+_TICK_S, _SOFT_S, _CLEAR_S = 0.02, 2.0, 5.0
 
 
 class DriverOrder(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Start the attempt of a `claim`; or pass `answers` on; or `cancel` the attempts known by these
-    tokens; or `stop` all, and clear the nodes if the run is `over`."""
+    """Start the attempt of a `claim`; or pass `answers` on, by which the processes of attempts that
+    have ended get those after them as `successors`, known by their tokens; or `cancel` the attempts
+    known by these tokens; or `stop` all, and clear the nodes if the run is `over`."""
 
     claim: Claim | None = None
     cancel: tuple[int, ...] = ()
     answers: tuple[RemoteAnswer, ...] = ()
+    successors: dict[int, Claim] = {}
     stop: bool = False
     over: bool = False
 
@@ -68,49 +72,93 @@ class Driver:
         self._store = store
         self._reports = reports
         self._running: dict[Any, Claim] = {}
+        # A process takes a second of a processor to start. Until the first one works, each node
+        # starts one, so that one that cannot work is known soon.
+        self._first = sum(each["Alive"] for each in ray.nodes())
+        self._held: list[Claim] | None = []
         self._stopped = 0.0
         self._over = False
-        options = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1}
+        self._changing = threading.Lock()
+        options: dict[str, Any] = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1}
+        options["enable_task_events"] = False  # of calls; each costs as much as the call
+        here = ray.get_runtime_context().get_node_id()  # has this version, and dies with this
+        options["scheduling_strategy"] = self._on(here, soft=True)
         mailbox = ray.remote(Mailbox).options(max_concurrency=_MOST_CALLS, **options)
         self._remote = RemoteRun(store.place, mailbox.remote(), config)
         self._run = ray.remote(run_task)
-        self._calls = self._remote.mailbox.take.remote()
+        self._answers: queue.SimpleQueue[list[tuple[int, bytes]]] = queue.SimpleQueue()
+        self._calls: Any = None
+        self._exchange([])
 
     def serve(self, orders: "queue.SimpleQueue[DriverOrder]") -> None:
-        """Carries out orders until it is stopped and nothing runs. Raises what Ray does."""
+        """Carries out `orders` that came before it, and those that `obey` takes, until it is
+        stopped and nothing runs. Raises what Ray does."""
+        while not orders.empty():
+            self.obey(orders.get())
         while not self._stopped or self._running:
-            while not orders.empty():
-                self._obey(orders.get())
+            with self._changing:
+                running = tuple(self._running)
             if self._stopped and time.monotonic() - self._stopped > _SOFT_S:
-                for ref in self._running:
+                for ref in running:
                     self._ray.cancel(ref, force=True)
-            for ref in self._ray.wait([self._calls, *self._running], timeout=_TICK_S)[0]:
+            if self._calls is None:  # calls are with the head
+                with suppress(queue.Empty):
+                    self._exchange(self._answers.get(timeout=_TICK_S))
+            asked = () if self._calls is None else (self._calls,)
+            refs = [*asked, *running]
+            timeout = _TICK_S if asked else 0
+            for ref in self._ray.wait(refs, timeout=timeout)[0] if refs else ():
                 if ref == self._calls:
                     self._take_calls()
                 else:
-                    self._report(self._read_report(ref, self._running.pop(ref)))
+                    self._start_held()
+                    with self._changing:
+                        claim = self._running.pop(ref)
+                    self._report(self._read_report(ref, claim))
         if self._over:
             self._clear()
 
-    def answer(self, answers: tuple[RemoteAnswer, ...]) -> None:
-        """Passes answers on to attempts; from any thread."""
-        for each in answers:
-            self._remote.mailbox.answer.remote(each.id, bytes(each.value))
-
     def _take_calls(self) -> None:
         """Reports the calls that have come; none is a sign of life."""
+        found = ()
         try:
             found = self._ray.get(self._calls)
+            self._calls = None
             calls = (
                 RemoteCall(number, method, msgspec.Raw(data)) for number, method, data in found
             )
             self._report(AttemptReport(calls=tuple(calls)))
         except self._ray.exceptions.ActorUnavailableError:
             time.sleep(_TICK_S)  # it is starting again
-        self._calls = self._remote.mailbox.take.remote()
+        if found:
+            self._start_held()
+        else:
+            self._exchange([])
 
-    def _obey(self, order: DriverOrder) -> None:
+    def _exchange(self, answers: list[tuple[int, bytes]]) -> None:
+        """Gives the mailbox answers, and asks it for calls."""
+        self._calls = self._remote.mailbox.exchange.remote(answers)
+
+    def obey(self, order: DriverOrder) -> None:
+        """Carries out an order; from any thread."""
+        if order.answers:
+            with self._changing:
+                left = dict(order.successors)
+                for ref, claim in self._running.items():
+                    self._running[ref] = left.pop(claim.token, claim)
+            for claim in left.values():  # their processes have just died
+                self._report(AttemptReport(token=claim.token))
+            self._answers.put([(each.id, bytes(each.value)) for each in order.answers])
+            return
+        with self._changing:
+            self._change(order)
+
+    def _change(self, order: DriverOrder) -> None:
         self._over |= order.over
+        held = self._held or []
+        for claim in [each for each in held if order.stop or each.token in order.cancel]:
+            held.remove(claim)
+            self._report(AttemptReport(token=claim.token))
         if order.stop and not self._stopped:
             self._stopped = time.monotonic()
             for ref in self._running:
@@ -118,14 +166,27 @@ class Driver:
         for ref, running in self._running.items():
             if running.token in order.cancel:
                 self._ray.cancel(ref)
-        claim = order.claim
-        if claim is not None and not self._stopped:
-            # Its worktree may be on the node that had it last.
-            earlier = range(claim.attempt - 1, 0, -1)
-            near = next(filter(None, (self._node_of(claim, each) for each in earlier)), None)
-            strategy = "SPREAD" if near is None else self._on(near, soft=True)
-            run = self._run.options(num_cpus=TASK_CPUS, max_retries=0, scheduling_strategy=strategy)
-            self._running[run.remote(self._remote, msgspec.json.encode(claim))] = claim
+        if order.claim is not None and not self._stopped:
+            if self._held is not None and len(self._running) >= self._first:
+                self._held.append(order.claim)
+            else:
+                self._start(order.claim)
+
+    def _start(self, claim: Claim) -> None:
+        """Starts an attempt. Its worktree may be on the node that had it last."""
+        earlier = range(claim.attempt - 1, 0, -1)
+        near = next(filter(None, (self._node_of(claim, each) for each in earlier)), None)
+        strategy = "SPREAD" if near is None else self._on(near, soft=True)
+        run = self._run.options(num_cpus=TASK_CPUS, max_retries=0, scheduling_strategy=strategy)
+        self._running[run.remote(self._remote, msgspec.json.encode(claim))] = claim
+
+    def _start_held(self) -> None:
+        """Starts what waited for the first process."""
+        if self._held is not None:
+            with self._changing:
+                held, self._held = self._held, None
+                for claim in held:
+                    self._start(claim)
 
     def _on(self, node: str, *, soft: bool) -> Any:
         """The wish to be on a node."""
@@ -205,13 +266,15 @@ def main(directory: str, address: str) -> NoReturn:
     driver: Driver | None = None
 
     def hear() -> None:
-        for line in sys.stdin.buffer:
-            order = decode(line)
-            if driver is not None and order.answers:
-                driver.answer(order.answers)
-            else:
-                orders.put(order)
-        os._exit(1)  # the command has died
+        try:
+            for line in sys.stdin.buffer:
+                if driver is None:
+                    orders.put(decode(line))
+                else:
+                    driver.obey(decode(line))
+        except Exception:  # noqa: BLE001  the thread is what keeps the process
+            traceback.print_exc()
+        os._exit(1)  # the command has died, or Ray does not take an order
 
     threading.Thread(target=hear, daemon=True).start()
     # Paths of sockets have to be short.

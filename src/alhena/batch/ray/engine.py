@@ -5,6 +5,7 @@ import asyncio
 import os
 import queue
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -23,13 +24,20 @@ from alhena.batch.local import TICK_S, engine_error
 from alhena.batch.overview import usage_of_task
 from alhena.batch.queue import Claim, EndedTask
 from alhena.batch.ray.driver import AttemptReport, DriverOrder
-from alhena.batch.ray.nodes import RemoteAnswer, RemoteCall, load_ray
+from alhena.batch.ray.nodes import (
+    Charge,
+    Finished,
+    RemoteAnswer,
+    RemoteCall,
+    Successor,
+    require_ray,
+)
+from alhena.batch.results import set_usage
 from alhena.batch.stored_queue import StoredQueue
 from alhena.batch.worker import limiter_of
 from alhena.errors import AlhenaError, ConfigError
 from alhena.system.environment import shield_memory
 from alhena.system.own_programs import python_command
-from alhena.wire.response import UsageMetadata
 
 SILENCE_S = 90.0
 """So long the cluster may not answer, also while its actors start on other nodes."""
@@ -37,19 +45,36 @@ _ENDLESS_S, _END_S = 1e9, 10.0
 
 
 class AttemptCalls:
-    """Answers the calls of attempts from the queue and its limiter."""
+    """Answers the calls of attempts from the queue and its limiter. `claim_next` gives the next
+    task of the process whose attempt, known by its token, has written a result."""
 
-    def __init__(self, queue: StoredQueue, limiter: Limiter, lease_s: float) -> None:
+    def __init__(
+        self,
+        queue: StoredQueue,
+        limiter: Limiter,
+        lease_s: float,
+        claim_next: Callable[[int], Claim | None] = lambda _token: None,
+    ) -> None:
         self._queue = queue
         self._limiter = limiter
+        self._lease_s = lease_s
+        self._claim_next = claim_next
+        self._answered: dict[str, tuple[int, Finished]] = {}
         self._spent = False
+        self.finished: set[int] = set()
+        """Tokens of attempts that have written a result; their processes may not have ended."""
+        self.begun: set[int] = set()
+        """Tokens of attempts that have a process."""
         self._methods: dict[str, tuple[Callable[..., Any], Any]] = {
-            "begin": (partial(queue.begin, lease_s=lease_s), tuple[int, str]),
+            "begin": (self._begin, tuple[int, str]),
             "renew": (partial(queue.renew, lease_s=lease_s), tuple[tuple[int, ...]]),
-            "finish": (queue.finish, tuple[int, str, str | None, msgspec.Raw]),
-            "release": (queue.release, tuple[int, str | None]),
-            "admit": (self._admit, tuple[int, str, int]),
-            "charge": (self._charge, tuple[int, int, str, UsageMetadata | None]),
+            "finish": (
+                self._finish,
+                tuple[int, str, str | None, msgspec.Raw, tuple[Charge, ...], str],
+            ),
+            "release": (self._release, tuple[int, str | None, tuple[Charge, ...]]),
+            "admit": (self._admit, tuple[int, str, int, tuple[Charge, ...]]),
+            "charge": (self._charge, tuple[tuple[Charge, ...]]),
             "delay": (limiter.delay, tuple[str, float]),
         }
 
@@ -68,11 +93,55 @@ class AttemptCalls:
             self._spent = False
         return answers
 
+    def _finish(
+        self,
+        token: int,
+        status: str,
+        kind: str | None,
+        result: msgspec.Raw,
+        charges: tuple[Charge, ...],
+        holder: str,
+    ) -> Finished:
+        """Writes a result. The same call may come twice."""
+        self._charge(charges)
+        answered = self._answered.get(holder)
+        if answered is not None and answered[0] == token:
+            return answered[1]
+        line = set_usage(result, usage_of_task(self._queue, token))
+        found = Finished(kept=self._queue.finish(token, status, kind, line))
+        if found.kept:
+            self.finished.add(token)
+            found = Finished(kept=True, successor=self._begin_next(token, holder))
+        self._answered[holder] = (token, found)
+        return found
+
+    def _begin(self, token: int, holder: str) -> dict[str, Any] | None:
+        """An attempt has a process; what its task has taken so far, None if it may not start."""
+        self.begun.add(token)
+        return self._queue.begin(token, holder, self._lease_s)
+
+    def forget(self, token: int) -> None:
+        """The process of an attempt has ended, or has another one."""
+        self.finished.discard(token)
+        self.begun.discard(token)
+
+    def _begin_next(self, token: int, holder: str) -> Successor | None:
+        """Begins the next task of a process; None if it gets none."""
+        claim = self._claim_next(token)
+        taken = None if claim is None else self._begin(claim.token, holder)
+        return None if claim is None or taken is None else Successor(claim, taken)
+
+    def _release(self, token: int, limit: str | None, charges: tuple[Charge, ...]) -> None:
+        """Gives a task back unfinished."""
+        self._charge(charges)
+        self._queue.release(token, limit)
+
     def _admit(
-        self, number: int, model: str, tokens: int
+        self, number: int, model: str, tokens: int, charges: tuple[Charge, ...]
     ) -> tuple[float, tuple[str, str | None] | None]:
         """Seconds to wait until the request may be tried again, 0 when it may start; or why it may
         not."""
+        self._charge(charges)
         try:
             started, wait = self._limiter.start(model, tokens, number)
         except SharedLimitError as error:
@@ -80,13 +149,11 @@ class AttemptCalls:
         self._spent |= started is not None
         return (0.0 if started is not None else wait), None
 
-    def _charge(
-        self, number: int, token: int, model: str, usage: UsageMetadata | None
-    ) -> dict[str, Any]:
-        """A request took this, None if it was refused; what the task has taken so far."""
-        self._limiter.charge(number, token, model, usage)
-        self._spent = True
-        return usage_of_task(self._queue, token)
+    def _charge(self, charges: tuple[Charge, ...]) -> None:
+        """Counts what requests took. The same ones may come twice."""
+        for each in charges:
+            self._limiter.charge(each.number, each.token, each.model, each.usage)
+            self._spent = True
 
 
 class RayEngine:
@@ -98,7 +165,9 @@ class RayEngine:
         self._queue = queue_
         self._config = config
         self._shared = LiveLimits(queue_, config.shared)
-        self._desk = AttemptCalls(queue_, limiter_of(queue_, config), config.lease)
+        limiter = limiter_of(queue_, config)
+        self._desk = AttemptCalls(queue_, limiter, config.lease, self._claim_next)
+        self._successors: dict[int, Claim] = {}
         self._reported = asyncio.Event()
         self._driver: subprocess.Popen[bytes] | None = None
         self._reports: queue.SimpleQueue[AttemptReport] = queue.SimpleQueue()
@@ -110,7 +179,7 @@ class RayEngine:
     def resume(self) -> None:
         """Connects to the cluster; attempts of an earlier process end with their leases. Raises
         ConfigError where Ray is not installed, QueueError."""
-        load_ray()
+        require_ray()
         self._queue.take_over(self._config.lease)
         descriptor, self._log = tempfile.mkstemp(prefix="alhena-ray-", suffix=".log")
         shield_memory()
@@ -186,15 +255,38 @@ class RayEngine:
 
     def _fill(self) -> None:
         """Starts what there is room for."""
-        shared = self._shared()
-        room = 0 if shared.paused else shared.concurrency
-        while not self._stopping and len(self._running) < room:
-            claims = self._queue.claim("", room - len(self._running), room, _ENDLESS_S)
-            if not claims:
-                return
+        while claims := self._claim(sys.maxsize):
             for claim in claims:
-                self._running[claim.token] = claim
-                self._order(DriverOrder(claim=claim))
+                self._start(claim)
+
+    def _start(self, claim: Claim) -> None:
+        self._running[claim.token] = claim
+        self._order(DriverOrder(claim=claim))
+
+    def _claim(self, most: int) -> Sequence[Claim]:
+        """Up to `most` tasks for which there is room."""
+        shared = self._shared()
+        room = 0 if shared.paused or self._stopping else shared.concurrency
+        free = min(most, room - len(self._running.keys() - self._desk.finished))
+        return self._queue.claim("", free, room, _ENDLESS_S) if free > 0 else ()
+
+    def _claim_next(self, token: int) -> Claim | None:
+        """The next task of the process that had the one claimed by `token`. None where others wait
+        for a process, and for one that may not have removed its worktree yet."""
+        ended = self._running.get(token)
+        if ended is None or self._config.worktree or ended.task.repo is not None:
+            return None
+        if self._running.keys() - self._desk.begun:
+            return None
+        for claim in self._claim(1):
+            if claim.attempt > 1:  # another node may have its worktree
+                self._start(claim)
+                continue
+            del self._running[token]
+            self._desk.forget(token)
+            self._running[claim.token] = self._successors[token] = claim
+            return claim
+        return None
 
     def _take_reports(self) -> None:
         """Takes what the driver reports. Raises AlhenaError."""
@@ -205,10 +297,15 @@ class RayEngine:
                 raise engine_error(*report.fatal)
             self._connected = True
             if report.calls:
-                self._order(DriverOrder(answers=tuple(self._desk.answer(report.calls))))
+                answers = tuple(self._desk.answer(report.calls))
+                self._order(DriverOrder(answers=answers, successors=self._successors))
+                self._successors.clear()
                 self._stopping |= self._queue.fact("limit") is not None
             if report.token is not None:
-                self._queue.end_attempt(self._running.pop(report.token), report.how)
+                self._desk.forget(report.token)
+                ended = self._running.pop(report.token, None)
+                if ended is not None:  # else it has a successor
+                    self._queue.end_attempt(ended, report.how)
 
     def _require_cluster(self) -> None:
         """Raises ClusterLostError, or ConfigError where there never was a cluster."""
@@ -217,6 +314,7 @@ class RayEngine:
             raise ConfigError(
                 f"Ray cannot be used: {self._last_words()}.",
                 remedy=f"See {self._log}. Then: alhena batch resume {self.place}",
+                page="batch",
             )
         if (dead and self._reports.empty()) or time.monotonic() - self._heard > SILENCE_S:
             raise ClusterLostError(

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from alhena.batch.limits import pause
 from alhena.batch.queue import Claim
 from alhena.batch.store import Place, Store, open_store, usable
 from alhena.batch.stored_queue import RUN, make_node_folder
+from alhena.batch.tasks import QueuedTask
 from alhena.batch.worker import Lease, Worker, task_folder
 from alhena.batch.worktree import find_earlier_tree, remove_tree
 from alhena.errors import AlhenaError, ConfigError
@@ -40,18 +42,26 @@ _CALL_S, _AGAIN_S = 60.0, 0.5
 until it is asked again."""
 _LOOK_S = 0.5
 """Seconds that the mailbox waits for calls."""
+_CHARGE_S = 0.2
+"""Seconds in which a further call may take charges along."""
+
+
+def require_ray() -> None:
+    """Raises ConfigError where Ray is not installed. It is not imported: that takes long."""
+    if find_spec("ray") is None:
+        from alhena.distribution import install_command
+
+        raise ConfigError(
+            "--engine ray needs a package.",
+            remedy=f"Install it: {install_command('ray')}",
+            page="batch",
+        )
 
 
 def load_ray() -> Any:
     """The package ray. Raises ConfigError."""
-    try:
-        return import_module("ray")
-    except ImportError as error:
-        from alhena.distribution import install_command
-
-        raise ConfigError(
-            "--engine ray needs a package.", remedy=f"Install it: {install_command('ray')}"
-        ) from error
+    require_ray()
+    return import_module("ray")
 
 
 class RemoteCall(msgspec.Struct, frozen=True):
@@ -69,6 +79,31 @@ class RemoteAnswer(msgspec.Struct, frozen=True):
     value: msgspec.Raw
 
 
+class Charge(msgspec.Struct, frozen=True, array_like=True):
+    """A request, known by its number, of the task claimed by `token` took this; None: it was
+    refused."""
+
+    number: int
+    token: int
+    model: str
+    usage: UsageMetadata | None
+
+
+class Successor(msgspec.Struct, frozen=True):
+    """The task that a process gets after one that has ended. The attempt has begun; `taken` is what
+    the task has taken so far."""
+
+    claim: Claim
+    taken: dict[str, Any]
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """The answer to a result: whether it counts, and the next task of the process."""
+
+    kept: bool
+    successor: Successor | None = None
+
+
 class Mailbox:
     """Actor: keeps calls until they are answered."""
 
@@ -82,8 +117,13 @@ class Mailbox:
         self._calls.put_nowait((number, method, arguments))
         return await answer
 
-    async def take(self) -> list[tuple[int, str, bytes]]:
-        """Returns calls as soon as there are any, none after half a second."""
+    async def exchange(self, answers: list[tuple[int, bytes]]) -> list[tuple[int, str, bytes]]:
+        """Answers those calls whose callers wait here. Returns further ones as soon as there are
+        any, none after half a second."""
+        for number, value in answers:
+            waiting = self._answers.pop(number, None)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(value)
         try:
             found = [await asyncio.wait_for(self._calls.get(), _LOOK_S)]
         except TimeoutError:
@@ -91,12 +131,6 @@ class Mailbox:
         while not self._calls.empty():
             found.append(self._calls.get_nowait())
         return found
-
-    async def answer(self, number: int, value: bytes) -> None:
-        """Answers a call, if its caller waits here."""
-        waiting = self._answers.pop(number, None)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(value)
 
 
 class RemoteRun(msgspec.Struct, frozen=True):
@@ -108,26 +142,45 @@ class RemoteRun(msgspec.Struct, frozen=True):
     version: str = __version__
 
 
+class TaskProcess(msgspec.Struct, frozen=True):
+    """A process of a node that runs tasks of a run, one after the other. `folder` is that of the
+    run on the node; `holder` names the process, after its node."""
+
+    remote: RemoteRun
+    store: Store
+    folder: Path
+    config: RunConfig
+    holder: str
+
+
 class SingleTaskQueue:
     """The queue and the limiter of a worker that runs one task, which the head has claimed.
-    `directory` is a folder of the node; journals of earlier attempts are put there. With `trees`
-    the task has a worktree, which is on one node."""
+    Journals of earlier attempts are put into the folder of the node. `begun` has what the task has
+    taken if its attempt has begun already, at a time `since` on the monotonic clock."""
 
-    def __init__(self, remote: RemoteRun, claim: Claim, directory: Path, *, trees: bool) -> None:
-        self.directory = directory
+    def __init__(
+        self,
+        process: TaskProcess,
+        claim: Claim,
+        begun: Mapping[str, Any] | None = None,
+        since: float = 0.0,
+    ) -> None:
+        self.directory = process.folder
         self.finished = False
+        self.since = since
+        self.successor: Successor | None = None
+        self._process = process
         self._ray = load_ray()
-        self._mailbox = remote.mailbox
-        self._store = open_store(remote.place)
+        self._mailbox = process.remote.mailbox
+        self.store = process.store
         self._claim = claim
         self._task = claim.task
         self._attempt = claim.attempt
-        self._trees = trees
+        self._begun = begun
         self._over = False
         self._taken: Mapping[str, Any] | None = None
-        self._charges: list[Any] = []
-        node = self._ray.get_runtime_context().get_node_id()
-        self._holder = f"{node} {secrets.token_hex(8)}"
+        self._charges: list[Charge] = []
+        self._timer: asyncio.TimerHandle | None = None
         self._renewal: tuple[Any, float] | None = None
 
     def is_over(self) -> bool:
@@ -138,11 +191,14 @@ class SingleTaskQueue:
         """Begins the attempt, if it still holds the task. Raises QueueError."""
         if self._over or self._taken is not None:
             return []
-        self._taken = self._call("begin", self._claim.token, self._holder)
+        self._taken = self._begun
+        if self._taken is None:
+            self.since = time.monotonic()
+            self._taken = self._call("begin", self._claim.token, self._process.holder)
         if self._taken is None:
             self._over = True
             return []
-        with usable(self._store.place):
+        with usable(self.store.place):
             self._fetch_journal()
         return [self._claim]
 
@@ -162,21 +218,23 @@ class SingleTaskQueue:
             return None
 
     def finish(self, token: int, status: str, kind: str | None, result: bytes, /) -> bool:
-        """Writes the result; False if the attempt no longer holds the task. Raises QueueError."""
-        self.finished = self._call("finish", token, status, kind, msgspec.Raw(result))
+        """Writes the result, of which the head knows the usage; False if the attempt no longer
+        holds the task. Raises QueueError."""
+        self.since = time.monotonic()
+        line, holder = msgspec.Raw(result), self._process.holder
+        answer = self._call("finish", token, status, kind, line, self._take_charges(), holder)
+        found = msgspec.convert(answer, Finished)
+        self.finished, self.successor = found.kept, found.successor
         self._over |= self.finished
         return self.finished
 
     def release(self, token: int, limit: str | None = None) -> None:
         """Gives the task back unfinished. Raises QueueError."""
         self._over = True
-        self._call("release", token, limit)
+        self._call("release", token, limit, self._take_charges())
 
     def usage(self, _token: int) -> Mapping[str, Any]:
-        """Usage of the task so far. Raises QueueError."""
-        for asked in self._charges:
-            self._taken = msgspec.json.decode(self._answer(asked))
-        self._charges.clear()
+        """Usage of the task before the attempt."""
         return self._taken or {}
 
     async def admit(self, model: str, tokens: int) -> int:
@@ -184,10 +242,12 @@ class SingleTaskQueue:
         SharedLimitError."""
         number = secrets.randbits(60)
         while True:
-            asked = self._ask("admit", number, model, tokens)
+            charges = self._take_charges()
+            asked = self._ask("admit", number, model, tokens, charges)
             try:
                 found = await asyncio.wrap_future(asked.future())
                 wait, refusal = msgspec.json.decode(found)
+                del self._charges[: len(charges)]
             except self._ray.exceptions.ActorUnavailableError:
                 wait, refusal = _AGAIN_S, None
             if refusal is not None:
@@ -197,8 +257,19 @@ class SingleTaskQueue:
             await asyncio.sleep(pause(wait))
 
     def charge(self, number: int, token: int, model: str, usage: UsageMetadata | None, /) -> None:
-        """A request took this; None: it was refused."""
-        self._charges.append(self._ask("charge", number, token, model, usage))
+        """A request took this; None: it was refused. The next call says so, or one that is made
+        soon."""
+        self._charges.append(Charge(number, token, model, usage))
+        if self._timer is None:
+            later = asyncio.get_running_loop().call_later
+            self._timer = later(_CHARGE_S, lambda: self._ask("charge", self._take_charges()))
+
+    def _take_charges(self) -> list[Charge]:
+        """The charges for a call. They are made again until one is known to have been answered."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        return list(self._charges)
 
     def delay(self, model: str, seconds: float) -> None:
         """The service wants no request to the model for so long."""
@@ -232,8 +303,8 @@ class SingleTaskQueue:
 
     def _silence(self, reason: object = "its mailbox is not available") -> QueueError:
         return QueueError(
-            f"the run in {self._store.place} does not answer: {reason}.",
-            remedy=f"Then: alhena batch resume {self._store.place}.",
+            f"the run in {self.store.place} does not answer: {reason}.",
+            remedy=f"Then: alhena batch resume {self.store.place}.",
         )
 
     def _fetch_journal(self) -> None:
@@ -241,7 +312,7 @@ class SingleTaskQueue:
         key = self._task.key
         folder = task_folder(self.directory, self._task)
         first = self._first_attempt(folder)
-        names = self._store.names(f"journals/{key}")
+        names = self.store.names(f"journals/{key}")
         earlier = [name for name in names if first <= int(name[:4]) < self._attempt]
         if not earlier:
             return
@@ -252,16 +323,16 @@ class SingleTaskQueue:
         path = sessions / f"{key}-{int(attempt)}.jsonl"
         path.unlink(missing_ok=True)
         with open(path, "xb", opener=partial(os.open, mode=0o600)) as file:
-            file.writelines(self._store.read(f"journals/{key}/{name}") or b"" for name in last)
+            file.writelines(self.store.read(f"journals/{key}/{name}") or b"" for name in last)
 
     def _first_attempt(self, folder: Path) -> int:
         """The first attempt whose journal agrees with the files of the task on this node. Its
         worktree is removed if another node has gone on with one of its own."""
-        names = self._store.names(f"journals/{self._task.key}")
+        names = self.store.names(f"journals/{self._task.key}")
         last = max((int(name[:4]) for name in names), default=0)
         note = folder / "attempts.json"
         first, latest = 0, 0
-        if self._trees:
+        if self._process.config.worktree or self._task.repo is not None:
             folder.mkdir(parents=True, exist_ok=True)
             with suppress(FileNotFoundError, msgspec.DecodeError):
                 first, latest = msgspec.json.decode(note.read_bytes(), type=tuple[int, int])
@@ -303,20 +374,25 @@ class Segments:
 class ClusterWorker(Worker):
     """A worker whose journals are also in the run directory."""
 
-    store: Store
+    queue: SingleTaskQueue
     _opened = 0
+
+    def _lease(self, claim: Claim, before: float) -> Lease:
+        """The lease of a claim; it counts from the call that began the attempt."""
+        del before
+        return super()._lease(claim, self.queue.since)
 
     def _disk(self, lease: Lease, path: Path, /) -> Disk:
         self._opened += 1
         key, attempt = lease.claim.task.key, lease.claim.attempt
         place = f"journals/{key}/{attempt:04}-{self._opened:02}"
-        segments = Segments(self.store, place, path, lease)
+        segments = Segments(self.queue.store, place, path, lease)
         return Disk(write=lease.write, synchronise=segments.synchronise)
 
 
 def run_task(remote: RemoteRun, claim: bytes) -> tuple[int, str, str | None] | None:
-    """Runs an attempt at a task on this node; returns an error for which none can run, as exit
-    code, message and remedy."""
+    """Runs an attempt at a task on this node, and those that the head has next; returns an error
+    for which none can run, as exit code, message and remedy."""
     try:
         asyncio.run(_run(remote, msgspec.json.decode(claim, type=Claim)))
     except AlhenaError as error:
@@ -330,6 +406,7 @@ def _prepare_node(remote: RemoteRun) -> tuple[Store, Path]:
         raise ConfigError(
             f"a node has alhena {__version__}, not {remote.version}.",
             remedy="Install the same version on all nodes.",
+            page="batch",
         )
     store = open_store(remote.place)
     with usable(remote.place):
@@ -337,6 +414,7 @@ def _prepare_node(remote: RemoteRun) -> tuple[Store, Path]:
             raise ConfigError(
                 f"a node does not see {remote.place}.",
                 remedy="Name a --run-dir that all nodes see.",
+                page="batch",
             )
         return store, make_node_folder(store)
 
@@ -352,11 +430,29 @@ def clear_node(remote: RemoteRun) -> None:
 async def _run(remote: RemoteRun, claim: Claim) -> None:
     store, folder = _prepare_node(remote)
     config = msgspec.json.decode(remote.config, type=RunConfig)
-    task = claim.task
-    trees = config.worktree or task.repo is not None
-    queue = SingleTaskQueue(remote, claim, folder, trees=trees)
-    worker = ClusterWorker(queue, config, "node", queue, queue.usage)
-    worker.store = store
-    await worker.work(lambda: config.shared)
-    if queue.finished:
-        shutil.rmtree(task_folder(folder, task), ignore_errors=True)
+    _require_directory(config, claim.task)
+    node = load_ray().get_runtime_context().get_node_id()
+    process = TaskProcess(remote, store, folder, config, f"{node} {secrets.token_hex(8)}")
+    queue = SingleTaskQueue(process, claim)
+    while True:
+        worker = ClusterWorker(queue, config, "node", queue, queue.usage)
+        worker.queue = queue
+        await worker.work(lambda: config.shared)
+        if queue.finished:
+            shutil.rmtree(task_folder(folder, claim.task), ignore_errors=True)
+        if queue.successor is None:
+            return
+        claim = queue.successor.claim
+        _require_directory(config, claim.task)
+        queue = SingleTaskQueue(process, claim, queue.successor.taken, queue.since)
+
+
+def _require_directory(config: RunConfig, task: QueuedTask) -> None:
+    """Raises ConfigError for a task whose directory is not on this node."""
+    directory = config.directory_of(task)
+    if not directory.is_dir():
+        raise ConfigError(
+            f"a node does not see {directory}, the directory of the task {task.id!r}.",
+            remedy="Name a `cwd` or `repo` that is on all nodes, or cancel the task.",
+            page="batch",
+        )

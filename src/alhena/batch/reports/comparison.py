@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Mapping, Sequence
+from math import inf
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -129,8 +130,10 @@ def paired_difference(pairs: Sequence[tuple[float, float]]) -> PairedDifference:
 
 def mean_bounds(values: Sequence[float]) -> tuple[float, float]:
     """The bounds of the mean of values with a confidence of 95 %, by bootstrap; the same for the
-    same values."""
+    same values. A single value says nothing about others."""
     count = len(values)
+    if count == 1:
+        return -inf, inf
     if count > _MOST_SAMPLED:
         middle, reach = mean(values), _CONFIDENCE * stdev(values) / count**0.5
         return middle - reach, middle + reach
