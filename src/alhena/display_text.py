@@ -69,7 +69,9 @@ def escaped(text: str, *, block: bool = False) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    kept = "\n\t" if block else ""
+    if block and "\n" in text:  # most lines of a large output are as they are
+        return "\n".join(escaped(each, block=True) for each in text.split("\n"))
+    kept = "\t" if block else ""
     joined = joins(text)
     return "".join(
         _SHORT.get(char) or code(char) if hidden and char not in kept and at not in joined else char
@@ -102,6 +104,14 @@ def message_line(text: str, limit: int) -> str:
     line = one_line(text)
     more = len(line) - limit
     return line if more <= 0 else f"{line[:limit]}{ELLIPSIS} ({more:,} more characters)"
+
+
+def sentence(text: str) -> str:
+    """A message that begins with a capital letter, unless its first word is a name: of a key, a
+    path, a command."""
+    first = text.split(" ", 1)[0].rstrip(",")
+    is_word = len(first) > 1 and first.isalpha() and first.islower()
+    return text[:1].upper() + text[1:] if is_word else text
 
 
 def first_of(names: Sequence[str], most: int, count: int = 0) -> str:

@@ -114,6 +114,26 @@ def test_themes_of_todays_and_older_form_are_used_by_name() -> None:
         custom_theme({"text": {"accent": "nonsense"}})
 
 
+def test_a_theme_of_ones_own_reaches_every_colour() -> None:
+    names = {
+        "text": ("primary", "secondary", "link", "accent", "response"),
+        "status": ("success", "warning", "error"),
+        "border": ("focused",),
+        "ui": ("comment", "symbol"),
+    }
+    colours = iter(range(1, 100))
+    written: dict[str, Any] = {
+        key: {each: f"#0000{next(colours):02x}" for each in each_of}
+        for key, each_of in names.items()
+    }
+    written["background"] = {"diff": {"added": "#000100", "removed": "#000200"}}
+    looks = custom_theme(written).looks
+    every = [colour for key in written.values() for colour in (key.get("diff") or key).values()]
+    shown = " ".join(looks.values())
+    assert [colour for colour in every if colour not in shown] == []
+    assert all("#" in look for name, look in looks.items() if name not in ("bold", "user"))
+
+
 def test_completion_finds_files_by_letters_in_order(home: Path, project: Path) -> None:
     write(project / "src" / "deep" / "settings_file.py", "")
     index = FileIndex(project)

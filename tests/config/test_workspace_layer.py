@@ -42,7 +42,7 @@ FOR_OTHERS = {
     *("general.preferredEditor", "ui.customThemes", "ui.hideBanner", "ui.hideTips"),
     *("ui.hideContextSummary", "ui.showMemoryUsage", "ui.showCitations", "ui.useFullWidth"),
     *("ui.showModelInfoInChat", "ui.customWittyPhrases", "ui.footer.hideContextPercentage"),
-    "ui.accessibility.disableLoadingPhrases",
+    *("ui.accessibility.disableLoadingPhrases", "ui.hyperlinks"),
 }
 """Keys that no workspace says anything about. Whoever adds a key decides where it belongs."""
 

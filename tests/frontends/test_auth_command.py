@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -106,10 +107,15 @@ def test_a_browser_that_keeps_its_starter_keeps_nobody_else(
     google: GoogleServer, home: Path, project: Path
 ) -> None:
     browser = project / "browser"
-    browser.write_text("#!/bin/sh\nexec sleep 30 >/dev/null 2>&1\n", encoding="utf-8")
+    os.mkfifo(project / "pid")
+    script = f"#!/bin/sh\necho $$ > {project}/pid\nexec sleep 600 >/dev/null 2>&1\n"
+    browser.write_text(script, encoding="utf-8")
     browser.chmod(0o755)
     with signing_in(google, DISPLAY=":0", BROWSER=str(browser)) as process:
+        running = int((project / "pid").read_text(encoding="utf-8"))
         get(google.consent(address_told(process)))
+        process.wait(PATIENCE_S)
+        os.kill(running, signal.SIGTERM)
         out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
     assert f"Signed in as {ADDRESS}." in out

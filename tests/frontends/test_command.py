@@ -8,7 +8,7 @@ import pytest
 
 from alhena.frontends.main import COMMANDS
 from alhena.frontends.shared.arguments import EPILOG
-from tests.support.command import ALHENA, alhena, alhena_reads
+from tests.support.command import ALHENA, alhena, alhena_reads, message_lines
 from tests.support.each import for_each
 from tests.support.patience import PATIENCE_S
 from tests.support.server import ScriptedServer, json_reply, sse, text
@@ -124,7 +124,7 @@ def test_a_deleted_working_directory_is_named(tmp_path: Path):
 def test_a_mistyped_command_is_no_prompt(line: list[str], code: int):
     ran = alhena(*line)
     assert ran.code == code
-    assert ran.err.count("\n") == 1
+    assert len(message_lines(ran.err)) == 1
 
 
 @pytest.mark.parametrize(

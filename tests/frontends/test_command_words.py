@@ -54,6 +54,7 @@ def test_parameters_of_a_tool_behind_two_dashes_are_no_options():
         (["session", "list"], "Did you mean alhena sessions list?"),
         (["-d", "polcy", "explain"], "Did you mean alhena policy explain?"),
         (["tool", "list", "--json"], ""),
+        (["settings", "set", "model.name", "flash"], "See alhena settings --help."),
     ],
 )
 def test_a_command_that_is_misplaced_or_misspelt_is_wrong_usage(line: list[str], hint: str):

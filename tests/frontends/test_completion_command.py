@@ -55,7 +55,7 @@ def shell(name: str, *arguments: str, script: str, tmp_path: Path) -> str:
 def test_bash_completes_commands_flags_and_their_values(tmp_path: Path):
     shown = shell("bash", "--norc", script=BASH, tmp_path=tmp_path).splitlines()
     assert shown[0] == "tools"
-    assert shown[1].startswith("show path check --origin")
+    assert shown[1].startswith("show get set path check --origin")
     assert shown[2:5] == ["auto_edit", "--session-id", "json"]
     assert "-F _alhena alhena" in shown[5]
 
@@ -72,7 +72,7 @@ def test_fish_completes_them_with_their_descriptions(tmp_path: Path):
 def test_zsh_completes_them_with_their_descriptions(tmp_path: Path):
     shown = shell("zsh", "-f", script=ZSH, tmp_path=tmp_path)
     assert "tools:list the tools; run one call through the policy" in shown
-    assert "\nshow path check --origin" in shown
+    assert "\nshow get set path check --origin" in shown
     assert "\ndefault auto_edit yolo plan\n" in shown
     assert "--session-id:start a session with this id" in shown
     assert "\ntext json stream-json\n_alhena\n" in shown

@@ -1,5 +1,6 @@
 """`alhena docs` and `alhena --bug-report`."""
 
+import ast
 import os
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pexpect
 from tests.config.places import user
 from tests.support.command import ALHENA, alhena
 from tests.support.patience import PATIENCE_S
+from tests.support.sources import parsed_modules
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -65,3 +67,38 @@ def test_a_report_has_versions_and_settings_and_no_text_of_the_person(home: Path
     assert "- Model access: the Gemini API, with a key\n" in ran.out
     for private in ("my-secret", "private", "AIza", str(home), str(project)):
         assert private not in ran.out
+
+
+def named_pages() -> set[str]:
+    """Pages that errors name, in their class or where they are raised."""
+    found: set[str] = set()
+    for _, tree in parsed_modules(r"\bpage\b"):
+        for node in ast.walk(tree):
+            values: list[ast.expr | None] = []
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Error"):
+                values = [each.value for each in node.keywords if each.arg == "page"]
+            elif isinstance(node, ast.ClassDef) and node.name.endswith("Error"):
+                values = [
+                    each.value
+                    for each in node.body
+                    if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "page"
+                ]
+            found |= {each.value for each in values if isinstance(each, ast.Constant)}
+    return found
+
+
+def test_every_page_that_an_error_names_is_there():
+    named = named_pages()
+    assert {"trust", "sandbox", "models", "mcp", "batch", "policy", "hooks", "extensions"} <= named
+    for name in named:
+        assert alhena("docs", name).out == (DOCS / f"{name}.md").read_text(encoding="utf-8")
+
+
+def test_an_error_ends_with_the_page_to_read_where_one_helps(project: Path):
+    refused = alhena("-p", "hi", "--approval-mode", "yolo")
+    assert refused.code == 55
+    assert refused.err.splitlines()[1:] == ["More: alhena docs trust"]
+    assert alhena("batch", "none.jsonl", "--out", "r").err.endswith("\nMore: alhena docs batch\n")
+    assert alhena("-p", "hi").err.endswith("\nMore: alhena docs models\n")
+    assert "More:" not in alhena("--no-such-flag").err
+    assert "More:" not in alhena("-p", "hi", "--approval-mode", "yolo", "-o", "json").err

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.memory.kit import put
-from tests.support.command import ALHENA, alhena, alhena_reads
+from tests.support.command import ALHENA, alhena, alhena_reads, message_lines
 from tests.support.server import ScriptedServer, call, chunk, json_reply, sse, text
 
 KEY = {"GEMINI_API_KEY": "k-secret"}
@@ -225,7 +225,7 @@ def test_what_cannot_be_done_is_one_line_with_a_remedy(arguments: list[str], cod
     ran = alhena(*arguments)
     assert ran.code == code, ran.err
     assert said in ran.err
-    assert ran.err.count("\n") == 1
+    assert len(message_lines(ran.err)) == 1
     assert ran.out == ""
 
 
@@ -277,6 +277,26 @@ def test_a_denied_tool_is_said_to_be_none_and_then_why(server: ScriptedServer):
     assert "--approval-mode" in remedy
 
 
+def test_a_call_that_a_rule_denies_has_no_advice_that_cannot_help(
+    server: ScriptedServer, home: Path
+):
+    rule = 'toolName = "run_shell_command"\ncommandPrefix = "git push"\ndecision = "deny"'
+    policies = home / ".gemini" / "policies"
+    policies.mkdir(parents=True)
+    (policies / "git.toml").write_text(
+        f'[[rule]]\n{rule}\npriority = 200\ndenyMessage = "A person pushes."\n', encoding="utf-8"
+    )
+    server.reply(
+        sse(chunk(call("run_shell_command", {"command": "git push"}), finish="STOP")),
+        sse(text("ok")),
+    )
+    ran = alhena("-p", "go", "--allowed-tools", "run_shell_command", **keyed(server))
+    assert ran.code == 0
+    assert ran.err.splitlines() == [
+        "Error executing tool run_shell_command: Tool execution denied by policy. A person pushes."
+    ]
+
+
 @pytest.mark.requirement("CLI-01")
 @pytest.mark.parametrize(
     ("status", "body", "code", "kind"),
@@ -297,7 +317,7 @@ def test_a_refusal_by_the_service_ends_with_its_code_in_every_format(
     for form in ("text", "json", "stream-json"):
         ran = alhena("-p", "x", "-o", form, **keyed(server))
         assert ran.code == code, ran.err
-        assert form == "json" or ran.err.count("\n") == 1
+        assert form == "json" or len(message_lines(ran.err)) == 1
         assert "k-secret" not in ran.out + ran.err
         if form == "json":
             assert ran.json["error"]["code"] == code
@@ -318,7 +338,7 @@ def test_a_cut_stream_and_no_network_are_said_in_a_line(server: ScriptedServer, 
     ran = alhena("-p", "x", **(KEY | {"GOOGLE_GEMINI_BASE_URL": "http://127.0.0.1:9"}))
     assert ran.code == 1
     assert "127.0.0.1" in ran.err
-    assert ran.err.count("\n") == 1
+    assert len(message_lines(ran.err)) == 1
 
 
 @pytest.mark.requirement("CLI-01")

@@ -183,8 +183,8 @@ def test_the_result_says_which_model_answered(
 
 
 def test_an_exhausted_capacity_ends_a_run_at_once(server: ScriptedServer):
-    message = "You have exhausted your capacity on this model."
-    error = {"code": 429, "message": message, "status": "RESOURCE_EXHAUSTED"}
+    message = "You have exhausted your capacity on this model"
+    error = {"code": 429, "message": f"{message}.", "status": "RESOURCE_EXHAUSTED"}
     server.reply(json_reply({"error": error}, status=429))
     ran = alhena("-p", "x", GEMINI_API_KEY=KEY, GOOGLE_GEMINI_BASE_URL=server.url)
     assert (ran.code, len(server.requests)) == (1, 1)

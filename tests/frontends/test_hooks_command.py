@@ -42,7 +42,7 @@ def test_hooks_are_listed_with_their_place_and_state(home: Path, project: Path):
 
 def test_without_hooks_the_list_says_so():
     ran = alhena("hooks", "list")
-    assert (ran.code, ran.out) == (0, "No hooks are configured.\n")
+    assert (ran.code, ran.out) == (0, "No hooks. Add one with the setting hooks.\n")
 
 
 def test_what_is_wrong_is_told_and_acts_on_no_terminal(home: Path):

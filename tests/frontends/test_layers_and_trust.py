@@ -33,7 +33,8 @@ def test_settings_of_system_user_and_project_go_together_and_the_project_counts_
         tmp_path, {"tools": {"exclude": ["glob"]}, "model": {"name": "gemini-2.5-pro"}}
     )
     user(home, {"tools": {"exclude": ["read_file"]}, "model": {"name": "gemini-2.5-flash"}})
-    workspace(project, {"tools": {"exclude": ["list_directory"]}})
+    of_project = {"tools": {"exclude": ["list_directory"]}, "model": {"name": "gemini-3-flash"}}
+    workspace(project, of_project)
     write(project / "GEMINI.md", "words of the project")
     hidden = {"glob", "read_file", "list_directory"}
 
@@ -41,11 +42,15 @@ def test_settings_of_system_user_and_project_go_together_and_the_project_counts_
     assert hidden & declared(request) == set(), "what it restricts holds all the same"
     assert "words of the project" not in json.dumps(request)
     assert "gemini-2.5-pro" in server.requests[-1].path
+    sent(server, "-p", "hi")
+    assert "gemini-2.5-flash" in server.requests[-1].path, "only what it restricts"
 
     assert alhena("trust", ".").code == 0
     request = sent(server, "-p", "hi", **of_system)
     assert hidden & declared(request) == set()
     assert "words of the project" in json.dumps(request)
+    sent(server, "-p", "hi")
+    assert "gemini-3-flash" in server.requests[-1].path
 
     assert alhena("trust", "--never", ".").code == 0
     assert hidden & declared(sent(server, "-p", "hi", **of_system)) == set()

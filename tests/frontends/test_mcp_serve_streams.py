@@ -199,7 +199,7 @@ async def _read(pieces: list[bytes]) -> tuple[list[str], list[AlhenaError | None
         messages.close()
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=20)
 @given(st.lists(st.sampled_from([b"\n", b"{", b"\xc3\xa9", b"\xff", b"\r\n", b"x" * 70_000])))
 def test_messages_are_the_same_however_they_are_cut(pieces: list[bytes]):
     found, ended = asyncio.run(_read(pieces))

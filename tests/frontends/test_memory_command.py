@@ -66,7 +66,10 @@ def test_show_reads_nothing_of_a_folder_nobody_trusts(home: Path, project: Path)
 
 
 def test_show_says_when_there_is_nothing():
-    assert alhena("memory", "show").out == "No memory files found.\n"
+    assert (
+        alhena("memory", "show").out
+        == "No memory files. Add a fact with /memory add FACT, or write GEMINI.md.\n"
+    )
 
 
 @pytest.mark.requirement("MEM-02")

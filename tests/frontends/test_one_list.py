@@ -141,12 +141,12 @@ async def test_an_editor_gets_lists_as_markdown_and_carries_out_their_words(
     assert "**3 skills**\n\n" in shown
     assert "\n- `` a`b ``: tick\n  - " in shown
     assert "\n- `good` (disabled): does good\n" in shown
-    assert await answer("/tools none") == "It is /tools or /tools desc."
+    assert await answer("/tools none") == "Usage: /tools or /tools desc"
     held = "Warning: Not read, because this folder is not trusted: .gemini/settings.json."
     assert f"{held} To trust it: alhena trust" in await answer("/hooks")
     assert held not in await answer("/hooks", "--skip-trust")
     assert "```text\nMemory Files\n" in await answer("/memory list", "--skip-trust")
-    assert (await answer("/mcp")).startswith("No MCP servers are configured.")
+    assert (await answer("/mcp")).startswith("No MCP servers. Add one with alhena mcp add")
     assert not server.requests
 
 

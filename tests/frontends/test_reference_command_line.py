@@ -27,7 +27,7 @@ WRITTEN = '{"file_path": "new.txt", "content": "x"}'
 @pytest.mark.parametrize(
     ("argv", "told"),
     [
-        (("--debug", "extensions", "list"), "there are no extensions"),
+        (("--debug", "extensions", "list"), "no extensions"),
         (("-m", "x", "hooks", "list"), "hook"),
         (("--model=x", "-y", "policy", "explain", "--tool", "glob", "--args", "{}"), "allow"),
         (("-o", "json", "extensions", "list"), "[]"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.command import Ran, alhena
+from tests.support.command import Ran, alhena, message_lines
 from tests.system.sandboxing import needs_bwrap
 
 COMMAND = "echo in=$SANDBOX; echo x > ~/outside; mkdir -p .gemini; echo x > .gemini/settings.json"
@@ -90,7 +90,7 @@ def test_a_sandbox_that_cannot_be_had_ends_with_44_and_nothing_runs(
     ran = called(GEMINI_SANDBOX=value)
     assert (ran.code, ran.out) == (44, "")
     assert ran.err.startswith("alhena: GEMINI_SANDBOX: ")
-    assert ran.err.count("\n") == 1
+    assert len(message_lines(ran.err)) == 1
     assert list(project.iterdir()) == []
     assert list(home.iterdir()) == []
 

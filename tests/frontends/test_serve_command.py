@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.command import ALHENA, alhena
+from tests.support.command import ALHENA, alhena, message_lines
 from tests.support.patience import PATIENCE_S
 from tests.support.server import ScriptedServer, chunk, json_reply, sse, text
 
@@ -174,7 +174,7 @@ def test_what_cannot_be_served_is_said_in_one_line(
     ran = alhena("serve", *arguments)
     assert ran.code == code
     assert words in ran.err
-    assert len(ran.err.splitlines()) == 1
+    assert len(message_lines(ran.err)) == 1
     assert "two words" not in ran.err
 
 

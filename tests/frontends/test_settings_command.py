@@ -287,3 +287,44 @@ def test_a_strong_layer_mends_what_a_weak_one_has_wrong(home: Path, tmp_path: Pa
     user(home, {"mcpServers": {"a": 5}})
     above = system(tmp_path, {"mcpServers": {"a": {"command": "true"}}})
     assert alhena("settings", "check", **above).code == 0
+
+
+def test_set_writes_one_setting_and_get_prints_it(home: Path, project: Path) -> None:
+    mine = user(home, '{\n  // mine\n  "model": {"name": "m"}}')
+    assert alhena("settings", "set", "model.name", "n").out == f"model.name is n in {mine}.\n"
+    assert "// mine" in mine.read_text(encoding="utf-8")
+    assert alhena("settings", "get", "model.name").out == "n\n"
+    theirs = alhena("settings", "set", "general.vimMode", "true", "--project")
+    assert json.loads((project / ".gemini" / "settings.json").read_text(encoding="utf-8")) == {
+        "general": {"vimMode": True}
+    }
+    assert "general.vimMode is still false. This folder is not trusted" in theirs.err
+    unknown = alhena("settings", "set", "genral.vimMode", "true")
+    assert (unknown.code, "Did you mean general.vimMode?" in unknown.err) == (42, True)
+    for key, value, words in (
+        (
+            "model.maxSessionTurns",
+            "many",
+            "'many' is no value of model.maxSessionTurns: Expected a whole number.",
+        ),
+        ("general.defaultApprovalMode", "autoedit", "Did you mean auto_edit?"),
+        ("ui.queue", "x", "Its values: "),
+        ("ui.theme", "Draculla", "no theme Draculla. Did you mean Dracula?"),
+        ("ui.theme", "zzz", "Themes: ANSI, "),
+    ):
+        wrong = alhena("settings", "set", key, value)
+        assert (wrong.code, words in wrong.err) == (42, True)
+    user(home, '{"ui": {"theme": "Mine", "customThemes": {"Mine": {"Foreground": "#ffffff"}}}}')
+    assert alhena("settings", "set", "ui.theme", "mine").code == 0
+    assert alhena("settings", "check").code == 0
+    user(home, '{"ui": {"theme": "Draculla"}}')
+    checked = alhena("settings", "check")
+    assert (checked.code, "Did you mean Dracula?" in checked.out) == (1, True)
+
+
+def test_a_projects_settings_are_not_written_through_a_link(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (project / ".gemini").symlink_to(tmp_path / "elsewhere")
+    ran = alhena("settings", "set", "general.vimMode", "true", "--project")
+    assert ran.code == 42
+    assert not list((tmp_path / "elsewhere").iterdir())

@@ -78,6 +78,7 @@ def parse_settings(path: Path, data: bytes) -> Any:
         raise ConfigError(
             f"{path}{_line_of(text, str(error))}: not valid JSON: {error}.",
             remedy="Correct it, or move the file away.",
+            page="settings",
         ) from error
     except RecursionError as error:
         raise too_deep(path) from error

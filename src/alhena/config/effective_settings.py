@@ -56,6 +56,7 @@ class UntrustedFolderError(AlhenaError):
 
     exit_code = 55
     kind = "untrusted"
+    page = "trust"
 
     def __init__(self, folder: Path, mode: str, trust: FolderTrust) -> None:
         super().__init__(
@@ -151,6 +152,7 @@ def trust_entries(file: Path) -> tuple[tuple[str, TrustLevel], ...]:
         raise ConfigError(
             f"{file}: the trusted folders cannot be used: {str(error).replace('`', '')}.",
             remedy=f"{_FORM}; correct it.",
+            page="trust",
         ) from error
     # Another program may resolve relative paths differently.
     return tuple((path, level) for path, level in levels.items() if os.path.isabs(path))
@@ -160,6 +162,7 @@ def _damaged_file_error(file: Path, why: str) -> DamagedError:
     return DamagedError(
         f"{file}: the trusted folders cannot be used: {why}.",
         remedy=f"{_FORM}; correct it, or begin a new one: alhena trust moves the file aside.",
+        page="trust",
     )
 
 

@@ -108,11 +108,16 @@ def manifest_of(folder: Path, document: Any) -> Manifest:
         if name in _COMFORT and name in document:
             rest = {each: value for each, value in document.items() if each != name}
             return manifest_of(folder, rest)
-        raise ConfigError(f"{path}: {key}: {told}.", remedy="Correct that value.") from error
+        raise ConfigError(
+            f"{path}: {key}: {told}.",
+            remedy="Correct that value.",
+            page="extensions",
+        ) from error
     if not _NAME.fullmatch(manifest.name) or manifest.name.lower() in _RESERVED:
         raise ConfigError(
             f"{path}: {one_line(repr(manifest.name))} cannot be the name of an extension.",
             remedy="Use letters, digits and dashes, and not user, workspace or none.",
+            page="extensions",
         )
     return manifest
 
@@ -183,4 +188,8 @@ def read_json(path: Path, kind: type[T]) -> T:
         from alhena.config.checking import plain_message
 
         told = plain_message(str(error).replace("`", ""))
-        raise ConfigError(f"{path}: {told}.", remedy="Correct it or remove it.") from error
+        raise ConfigError(
+            f"{path}: {told}.",
+            remedy="Correct it or remove it.",
+            page="extensions",
+        ) from error

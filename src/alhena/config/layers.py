@@ -230,7 +230,9 @@ def _read(file: LayerFile, environ: Mapping[str, str], withheld: frozenset[str])
     if not isinstance(value, dict):
         kind = "a list" if isinstance(value, list) else "a single value"
         raise ConfigError(
-            f"{file.path}: it has to be an object, not {kind}.", remedy="Write {…} there."
+            f"{file.path}: it has to be an object, not {kind}.",
+            remedy="Write {…} there.",
+            page="settings",
         )
     document, moved = rename_old_keys(cast("dict[str, Any]", value))
     if b"$" in file.data or b"\\u" in file.data:
@@ -272,7 +274,11 @@ def _require_usable(layer: Layer) -> Layer:
         if serious:
             told = [f"{each.told}. {each.remedy.rstrip('.')}" for each in serious[:-1]]
             message = "; ".join((*told, serious[-1].told))
-            raise ConfigError(f"{message}.", remedy=serious[-1].remedy) from error
+            raise ConfigError(
+                f"{message}.",
+                remedy=serious[-1].remedy,
+                page="settings",
+            ) from error
         document = layer.document
         for each in wrong:
             document = without_value(document, each.path)

@@ -95,6 +95,7 @@ def _enablements(path: Path, data: bytes) -> dict[str, _Enablement]:
             f"{path} does not say which servers are turned off: {str(error).replace('`', '')}.",
             remedy='It is a JSON object of names, each with {"enabled": false}; correct it, or '
             "remove it to turn all of them on.",
+            page="mcp",
         ) from error
 
 

@@ -30,7 +30,8 @@ class SessionRetention(Section, frozen=True, kw_only=True):
 
 
 class CheckpointingSettings(Section, frozen=True, kw_only=True):
-    """`general.checkpointing.*`: snapshots of files before each call that may change them."""
+    """`general.checkpointing.*`: files are saved before each call that may change them. A terminal
+    does so unless this is set; `enabled` has commands wait for their snapshot."""
 
     enabled: bool = False
 
@@ -63,14 +64,19 @@ class OutputSettings(Section, frozen=True, kw_only=True):
 
 class ShellSettings(Section, frozen=True, kw_only=True):
     """`tools.shell.*`; the inactivity timeout is in seconds, 0 for none. `pty` is an alias of
-    `enable_interactive_shell`: commands of the model run in a terminal. `pager` is their PAGER;
-    with `show_color` false they are asked for no colours."""
+    `enable_interactive_shell`: commands of the model write to the terminal of a session (None:
+    if it redraws lines). `pager` is their PAGER; with `show_color` false they get no colours."""
 
     inactivity_timeout: float = 300
-    enable_interactive_shell: bool = False
-    pty: bool = False
+    enable_interactive_shell: bool | None = None
+    pty: bool | None = None
     pager: str = "cat"
     show_color: bool | None = None
+
+    def uses_terminal(self, *, redraws: bool) -> bool:
+        """True where commands of the model write to a terminal; `redraws`: lines can be redrawn."""
+        wanted = (self.enable_interactive_shell, self.pty)
+        return any(wanted) or (redraws and False not in wanted)
 
     @property
     def variables(self) -> dict[str, str]:
@@ -160,10 +166,9 @@ class AccessibilitySettings(Section, frozen=True, kw_only=True):
 
 
 class UiSettings(Section, frozen=True, kw_only=True):
-    """`ui.*`. `theme` None: the terminal's own colours, those for a light background where it says
-    that it has one and `auto_theme_switching` is true. `custom_themes`: further themes by name.
-    `status_line`: a command whose first line is shown in the footer. `custom_witty_phrases` are
-    shown in turn while the model thinks."""
+    """`ui.*`. `theme` None: the terminal's colours, for a light background where it says that it
+    has one and `auto_theme_switching` is true. `status_line`: a command whose first line is in the
+    footer. `custom_witty_phrases` are shown while the model thinks. `hyperlinks`: None: unknown."""
 
     theme: str | None = None
     queue: Literal["calls", "end"] = "calls"
@@ -176,6 +181,7 @@ class UiSettings(Section, frozen=True, kw_only=True):
     show_citations: bool = False
     show_model_info_in_chat: bool = False
     use_full_width: bool = True
+    hyperlinks: bool | None = None
     custom_witty_phrases: tuple[str, ...] = ()
     hide_window_title: bool = False
     show_status_in_title: bool = False
@@ -204,7 +210,7 @@ class McpSettings(Section, frozen=True, kw_only=True):
     auto_allow_in_headless: bool = False
     server_command: str | None = None
     skip_untyped: bool = False
-    startup_wait: float = 10
+    startup_wait: Annotated[float, msgspec.Meta(ge=0)] = 10
     tool_search: Literal["auto", "on", "off"] = "auto"
 
 

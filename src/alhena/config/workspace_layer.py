@@ -68,7 +68,7 @@ REFUSED, or a value at least as strict as the first."""
 Refusal = tuple[tuple[str, ...], str]
 """A key of a workspace that is ignored or restricted, with the reason."""
 
-LAXER = "it would permit more than the settings of the user do"
+LAXER = "it would allow more than the settings of the user do"
 OWN = "it is for the user and the administrator to say"
 _TAKEN = "the user's settings have a server of this name"
 _ALIKE = "rules for tools of a server in the user's settings could mean it"

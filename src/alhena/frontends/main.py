@@ -42,7 +42,7 @@ COMMANDS = {
     "models": ("list",),
     "mcp": ("serve", "add", "import", "remove", "list", "auth", "enable", "disable"),
     "serve": (),
-    "settings": ("show", "path", "check"),
+    "settings": ("show", "get", "set", "path", "check"),
     "trace": (),
     "trust": (),
     "shim": ("gemini",),
@@ -248,6 +248,10 @@ def _unwritable(error: StreamError, *, debug: bool, document: str | None) -> int
 
 NEAR = 0.75
 """Least similarity of a misspelling to the command suggested for it."""
+VERBS = frozenset(
+    {*("set", "get", "reset", "edit", "status", "info"), *("add", "remove", "delete")}
+)
+"""Common actions of other programs. Few prompts have one as the second word."""
 _AS_PROMPT = "To send these words to the model, use -p '…'."
 
 
@@ -260,6 +264,8 @@ def refuse_commands(words: tuple[str, ...], commands: Mapping[str, tuple[str, ..
             f"the options stand before the command {name}.",
             f"Put the command first: alhena {name}{' ' + second if second else ''} [options].",
         )
+    if name in commands and second in VERBS:
+        _refuse(f"there is no command {name} {second}.", f"See alhena {name} --help.")
     near = _near(name, second, commands) if second else None
     if near is not None:
         _refuse(f"there is no command {name}.", f"Did you mean alhena {near} {second}?")

@@ -12,7 +12,12 @@ BRACKETED_PASTE = "2004"
 
 
 def at(server: ScriptedServer, *arguments: str, **options: Any) -> Terminal:
-    """A session with a scripted model."""
+    """A session with a scripted model, for tests whose subject is not how it starts."""
+    return start_fresh(server, *arguments, fork=True, **options)
+
+
+def start_fresh(server: ScriptedServer, *arguments: str, **options: Any) -> Terminal:
+    """A session with a scripted model, of a command that starts as it does for a person."""
     environ = {"GEMINI_API_KEY": "x", "GOOGLE_GEMINI_BASE_URL": server.url, "GEMINI_MODEL": "m"}
     return Terminal(*arguments, **(environ | options))
 

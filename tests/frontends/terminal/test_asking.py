@@ -414,9 +414,11 @@ def test_a_rule_too_long_for_an_answer_is_cut_and_whole_in_the_details():
 def test_the_reason_is_one_line():
     parts = request(command("cd x && npm run build"), "npm run build")
     assert "\n  Asked because of: npm run build" in text_of(request_blocks(parts))
-    assert "reason: no rule matches\n  part: npm run build" in text_of(
-        details_blocks(parts, "default")
-    )
+    told = text_of(details_blocks(parts, "default"))
+    assert "reason: no rule matches\n  part: npm run build" in told
+    many = ("npm run build -- --mode production --config a.js", "rm -rf dist", "sh run.sh")
+    shown = text_of(request_blocks(request(command("x"), *many)))
+    assert shown.endswith("of: npm run build …, rm …, sh run.sh")
     rule = PolicyRule(decision=PolicyOutcome.ASK_USER, priority=1, tier=Tier.DEFAULT)
     reason = rule_decision(rule).reason
     asked = msgspec.structs.replace(
@@ -424,13 +426,10 @@ def test_the_reason_is_one_line():
         decision=rule_decision(rule),
         reason=f"{reason}; not read-only: python is not in the list of commands that only read",
     )
-    for shown in (
-        asked,
-        msgspec.structs.replace(asked, parts=("python x.py",), args={"command": "python x.py"}),
-    ):
-        assert text_of(request_blocks(shown)).splitlines()[-1] == (
-            "  Not a known read-only command: python"
-        )
+    whole = msgspec.structs.replace(asked, parts=("python x.py",), args={"command": "python x.py"})
+    for each in (asked, whole):
+        last = text_of(request_blocks(each)).splitlines()[-1]
+        assert last == "  Not a known read-only command: python"
     assert "? Run a command  (1 of 3)\n" in text_of(request_blocks(asked, place="1 of 3"))
 
 
@@ -443,6 +442,7 @@ async def test_a_question_is_asked_again_behind_its_details():
     answer = await ApprovalDialog(screen).answer(ASKED["mcp"], shown.extend, "default")
     assert answer.outcome is Outcome.PROCEED_ALWAYS_AND_SAVE
     assert text_of(shown).count("mode: default") == 1
+    assert text_of(shown).count("  Session: ") == 2  # tools of the server; this tool
 
 
 async def test_words_of_a_question_are_broken_between_words_and_a_change_is_not():

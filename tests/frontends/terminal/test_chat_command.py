@@ -94,7 +94,7 @@ async def test_a_session_that_could_not_be_recorded_says_why(project: Path, home
         sessions = next((home / ".gemini" / "tmp").iterdir()) / "sessions"
         sessions.write_text("in the way", encoding="utf-8")
         shown = await finished(conversation, screen, "first", "/chat save x", "/chat share")
-    assert shown.count("! this session is not recorded: ") == 1
+    assert shown.count("! This session is not recorded: ") == 1
     assert shown.count("✗ This session is not recorded: ") == 2
 
 
@@ -179,8 +179,8 @@ async def test_names_are_completed(project: Path, typed: str):
 EXPECTED = {
     "/help": "Commands and keys",
     "/tools": "read_file",
-    "/mcp": "No MCP servers are configured.",
-    "/memory": "No memory files found.",
+    "/mcp": "No MCP servers. Add one with alhena mcp add",
+    "/memory": "No memory files.",
     "/policies": "rules in yolo mode, highest priority first",
     "/stats": "tokens out",
     "/compress": "Nothing to compress.",

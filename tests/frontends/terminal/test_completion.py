@@ -37,7 +37,9 @@ from alhena.frontends.terminal.drawing.lines import plain
 from alhena.frontends.terminal.drawing.menu import offer_lines
 from alhena.frontends.terminal.entry import NAME, TAIL_BYTES, PromptHistory
 from alhena.wire.content import Blob, FunctionResponse, Part
+from tests.frontends.terminal.session import PLACEHOLDER, at, leave_at_once
 from tests.support.each import for_each
+from tests.support.server import ScriptedServer
 
 
 @for_each(
@@ -331,6 +333,7 @@ def test_enter_takes_the_highlighted_line_and_sends_only_a_complete_word():
     assert not take_completion(complete)
     assert (complete.text, complete.complete_state) == ("/mode", None)
     assert take_completion(open_list("/mode", "/mode", "/model"), later=True)
+    assert not take_completion(open_list("/review", "/review "))
     assert not take_completion(Buffer())
     word = open_list("", "set")
     assert take_completion(word)
@@ -396,3 +399,17 @@ def test_a_history_that_cannot_be_used_is_told_once(home: Path, project: Path):
     warnings.clear()
     history(project, warnings).store_string("y")
     assert len(warnings) == 1
+
+
+def test_a_path_that_is_typed_before_the_tree_is_known_is_offered(
+    server: ScriptedServer, project: Path
+):
+    (project / "src" / "deep").mkdir(parents=True)
+    (project / "src" / "deep" / "shop_file.py").write_text("", encoding="utf-8")
+    with at(server, "--skip-trust") as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("@")  # agents are known at once
+        terminal.until("src/deep/")
+        terminal.send("shopf")
+        terminal.until("src/deep/shop_file.py")
+        leave_at_once(terminal)

@@ -211,19 +211,23 @@ async def test_questions_of_the_model_are_answered_by_choice_and_in_words():
     async with sitting(generator, screen) as conversation:
         shown = await finished(conversation, screen, "ask me")
     assert '"0":"A, B","1":"Yes","2":"Ada","3":"C"' in str(generator.seen(1)[-1])
-    for question in ("? Which?\n  A, B", "? Sure?\n  Yes", "? Name?\n  Ada", "? Else?\n  C"):
+    questions = ("? Which?  (1 of 4)\n  A, B", "? Sure?  (2 of 4)\n  Yes")
+    for question in (*questions, "? Name?  (3 of 4)\n  Ada", "? Else?  (4 of 4)\n  C"):
         assert question in shown
+    assert "✓ Ask Which?, Sure?, Name?, Else? (A, B, Yes, Ada, C)" in shown
 
 
-async def test_dismissed_questions_are_told_as_such():
+async def test_a_dismissed_question_stops_the_turn_and_the_next_one_says_so():
     questions = [{"question": "Name?", "header": "n", "type": "text"}]
     generator = ScriptedGenerator(
         calling("ask_user", {"questions": questions}, id="1"), [text("Fine.")]
     )
     screen = ListScreen(None)
     async with sitting(generator, screen) as conversation:
-        assert "? Name?\n  no answer" in await finished(conversation, screen, "ask me")
-    assert "dismissed" in str(generator.seen(1)[-1])
+        shown = await finished(conversation, screen, "ask me", "and now?")
+    assert "? Name?\n  no answer" in shown
+    assert shown.index("Stopped. What should be done instead?") < shown.index("Fine.")
+    assert "dismissed" in str(generator.seen(1))
 
 
 async def test_an_interruption_keeps_what_was_done_and_the_conversation_goes_on(project: Path):
@@ -274,7 +278,7 @@ async def test_an_error_is_shown_once_and_ends_nothing():
     screen = ListScreen()
     async with sitting(generator, screen) as conversation:
         shown = await finished(conversation, screen, "one", "two")
-    assert shown.count("the server is on fire") == 1
+    assert shown.count("The server is on fire") == 1
     assert "|Fine.|" in shown
 
 

@@ -63,10 +63,10 @@ async def test_commands_are_listed_helped_completed_and_found_anew(
         completer = PromptCompleter(project)
         completer.session = conversation
         found = completer.get_completions(Document("/sa"), CompleteEvent())
-        assert [(each.text, each.display_meta_text) for each in found] == [("/say", "says it")]
+        assert [(each.text, each.display_meta_text) for each in found] == [("/say ", "says it")]
         await answered(conversation, screen, "/new:one", "Unknown command /new:one")
         written(tmp_path, "new/one.toml")
         await answered(conversation, screen, "/commands reload", "/new:one ")
-        await answered(conversation, screen, "/commands lost", "It is /commands list")
+        await answered(conversation, screen, "/commands lost", "Usage: /commands list")
         await answered(conversation, screen, "/reviev", "Did you mean /review?")
     assert len(generator.requests) == 2

@@ -1,12 +1,24 @@
 """The input line: what is pasted, and what is sent for it."""
 
+import asyncio
+from collections.abc import Iterable
+from queue import Queue
+from threading import Semaphore
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prompt_toolkit.completion import DummyCompleter
+from prompt_toolkit.application import Application
+from prompt_toolkit.application.current import set_app
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, DummyCompleter
+from prompt_toolkit.document import Document
 from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.layout import BufferControl, Layout, Window
+from prompt_toolkit.output import DummyOutput
 
 from alhena.frontends.terminal.entry import MAX_PASTED_CHARACTERS, MAX_PASTED_LINES, Entry
+from tests.support.patience import PATIENCE_S
 
 
 def entry() -> Entry:
@@ -119,3 +131,37 @@ def test_what_is_sent_is_what_was_typed_and_pasted(pieces: list[tuple[str, str]]
         typed + pasted.replace("\r\n", "\n").replace("\r", "\n") for typed, pasted in pieces
     )
     assert made.take() == sent
+
+
+class HeldCompleter(Completer):
+    """Offers one path; each look is begun, and then held until it is let go."""
+
+    def __init__(self) -> None:
+        self.begun, self.go = Queue[str](), Semaphore(0)
+
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterable[Completion]:
+        self.begun.put(document.text)
+        self.go.acquire()
+        yield Completion("@notes.txt", start_position=-3)
+
+
+async def test_paths_that_were_read_during_a_look_are_offered_after_it():
+    completer = HeldCompleter()
+    made = Entry(InMemoryHistory(), completer)
+    with create_pipe_input() as typed:
+        window = Window(BufferControl(made.buffer))
+        app = Application[None](layout=Layout(window), input=typed, output=DummyOutput())
+        running = asyncio.create_task(app.run_async())
+        typed.send_text("@no")
+        while await asyncio.to_thread(completer.begun.get) != "@no":
+            completer.go.release()
+        with set_app(app):
+            made.complete_path()
+        completer.go.release(10)
+        async with asyncio.timeout(PATIENCE_S / 4):
+            while made.buffer.complete_state is None or not made.buffer.complete_state.completions:
+                await asyncio.sleep(0.01)
+        app.exit()
+        await running

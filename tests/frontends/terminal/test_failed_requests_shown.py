@@ -61,7 +61,10 @@ def test_while_a_request_waits_to_be_sent_again_it_is_said_why_and_how_long():
     assert shown_live(view, columns=18, now=1.5) == snapshot("""\
 ! The server is
   busy (HTTP 503).
-  Trying again in…\
+  Trying again in
+  4 s (attempt 2
+  of 10, Esc to
+  interrupt)\
 """)
     assert "Thinking" in shown_live(view, now=5.0)
     ended, _ = played(RunFinishedEvent(reason="done", text="", turns=1, duration_ms=1), view=view)

@@ -33,7 +33,7 @@ async def test_restore_lists_goes_back_and_proposes_the_call_again(project: Path
     async with sitting(generator, screen, **ON) as conversation:
         shown = await finished(conversation, screen, "go", "/restore", "/restore 1")
     assert "1 checkpoint, newest first" in shown
-    assert "Z-a.txt-write_file  before write_file a.txt" in shown
+    assert "before Write a.txt  " in shown
     assert "Put back: a.txt" in shown
     assert "The files before this restore are kept in: " in shown
     assert shown.index("Put back: a.txt") < shown.index("|Done again.|")

@@ -283,7 +283,7 @@ def test_ide_says_why_there_is_none_and_is_switched_on_and_off(
             ("/ide", "ide.enabled is not set"),
             ("/ide enable", "no editor has announced itself"),
             ("/ide install", "Install the Gemini CLI companion extension"),
-            ("/ide no", "It is /ide status"),
+            ("/ide no", "Usage: /ide status"),
         ):
             terminal.send(said + ENTER)
             terminal.until(told)

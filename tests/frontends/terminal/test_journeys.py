@@ -16,7 +16,16 @@ import pytest
 
 from alhena.frontends.terminal.drawing.live_region import SPINNER
 from alhena.version import __version__
-from tests.frontends.terminal.session import CTRL_C, ENTER, ESC, PLACEHOLDER, answer, at, calling
+from tests.frontends.terminal.session import (
+    CTRL_C,
+    CTRL_R,
+    ENTER,
+    ESC,
+    PLACEHOLDER,
+    answer,
+    at,
+    calling,
+)
 from tests.support.command import alhena, keyed
 from tests.support.server import ScriptedServer, json_reply, sse, text
 from tests.support.terminal import Terminal
@@ -29,6 +38,7 @@ RULE = "── "
 VARIABLE = (
     # A row has the time of a call that took a second, which is a matter of the machine.
     (re.compile(r"(?<=Shell less notes\.txt) · \d+(\.\d+)? s\b"), ""),
+    (re.compile(r"\b\d{4}-\d\d-\d\dT[\d_-]+Z"), "TIME"),
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|(?<=KiB · )[0-9a-f]{8}"), "ID"),
     (re.compile(r"\b\d+(\.\d+)? (ms|s)\b"), "N s"),
     (re.compile(f"[{SPINNER}]"), "⠿"),
@@ -382,16 +392,43 @@ def test_resize(snapshots: Snapshots, work: Path, server: ScriptedServer):
         snapshots.take(terminal, "the whole answer")
 
 
-def test_narrow(snapshots: Snapshots, work: Path, server: ScriptedServer):
-    server.reply(sse(text(ANSWER)), calling("write_file", {"file_path": "a", "content": "x = 1\n"}))
-    with at(server, "--skip-trust", columns=40, rows=30) as terminal:
+@pytest.mark.parametrize("columns", ["40", "60"])
+def test_narrow(snapshots: Snapshots, work: Path, server: ScriptedServer, columns: str):
+    change = {
+        "file_path": "a",
+        "content": "value = 'of a line that is longer than forty columns'\n",
+    }
+    tests = "printf '\\r10%%\\r\\033[32mok\\033[0m test_of_one\\n'; exit 3"
+    server.reply(
+        sse(text(ANSWER)),
+        calling("write_file", change),
+        calling("run_shell_command", {"command": tests}),
+        sse(text("See [the log](https://example.org/log).")),
+    )
+    with at(server, "--skip-trust", columns=int(columns), rows=30) as terminal:
         terminal.until(READY)
         terminal.send("how?" + ENTER)
         terminal.until("1 turn")
         snapshots.take(terminal, "an answer")
         terminal.send("write" + ENTER)
-        terminal.until("↑/↓ select")
+        answer(terminal, "")
         snapshots.take(terminal, "a question", last=18)
+        terminal.send("y" + ENTER)
+        terminal.until("3 turns")
+        snapshots.take(terminal, "a failed command", last=13, styled=True)
+        terminal.send("/theme" + ENTER)
+        terminal.until("20 of 20")
+        snapshots.take(terminal, "themes", last=22)
+        terminal.send(ESC)
+        terminal.until("Nothing changed.")
+        terminal.send("/chat ")
+        terminal.until("1 of")
+        snapshots.take(terminal, "completions", last=9)
+        terminal.send(CTRL_C + CTRL_R + "writ")
+        terminal.until("Search history: writ")
+        terminal.send("zz")
+        terminal.until("Search history (no match): writzz")
+        assert terminal.screen.broken == []
 
 
 @pytest.mark.parametrize("name", ["dark", "light", "none"])
@@ -411,12 +448,15 @@ def test_colours(snapshots: Snapshots, work: Path, server: ScriptedServer, name:
 def test_lines(snapshots: Snapshots, work: Path, server: ScriptedServer, name: str):
     arguments: tuple[str, ...] = ("--screen-reader",) if name == "screen_reader" else ()
     call: dict[str, Any] = {"file_path": "a", "content": "x = 1\n"}
-    server.reply(calling("write_file", call), sse(text(ANSWER)))
+    long = "> A quotation of words that go on beyond forty columns.\n\n"
+    server.reply(calling("write_file", call), sse(text(long + ANSWER)))
     term = "dumb" if name == "dumb" else "xterm"
-    with at(server, "--skip-trust", *arguments, term=term, rows=50) as terminal:
-        terminal.until("commands and keys\n>")
+    with at(server, "--skip-trust", *arguments, term=term, columns=40, rows=60) as terminal:
+        terminal.until("and keys\n>")
         terminal.send("write it\n")
         terminal.until("Number (empty: no):")
         terminal.send("1\n")
         terminal.until("1 call")
         snapshots.take(terminal, "all")
+        assert terminal.screen.broken == []
+        assert "\x1b" not in terminal.raw

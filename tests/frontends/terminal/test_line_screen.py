@@ -5,10 +5,12 @@ import os
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 
 from alhena.frontends.terminal.drawing.menu import Menu, MenuOption
-from alhena.frontends.terminal.line_screen import NO_ANSWER, LineScreen, picked_by
+from alhena.frontends.terminal.drawing.view import RetryPause, View
+from alhena.frontends.terminal.line_screen import LineScreen, picked_by
 from tests.frontends.terminal.test_screen import Somebody
 from tests.support.each import for_each
 
@@ -90,7 +92,7 @@ async def test_words_are_no_answer_and_it_is_said_that_they_are_not_kept(pipe: t
         await at.until(ASKED)
         at.type("a few tests are missing\n")
         await at.until(ASKED, times=2)
-        assert NO_ANSWER in at.written
+        assert "! Not an answer: a few tests are missing. Type y, a, n or an" in at.written
         at.type("n\n")
         assert await asking == {2}
 
@@ -202,3 +204,17 @@ async def test_whoever_leaves_before_the_question_is_asked_has_said_nothing(
         await at.until("Allow this?")
         at.screen.leave()
         assert await asking is None
+
+
+async def test_a_pause_before_a_retry_is_told_once(pipe: tuple[int, int]):
+    at = At(*pipe)
+    until = asyncio.get_running_loop().time() + 50
+    pause = RetryPause(why="Rate limit reached.", until=until, attempt="attempt 2 of 10")
+    for now in (1.0, 2.0):
+        at.screen.update(View(busy_since=now, pause=pause))
+    at.screen.update(
+        View(busy_since=1.0, pause=msgspec.structs.replace(pause, attempt="attempt 3"))
+    )
+    assert at.written.count("! Rate limit reached.\n  Trying again in ") == 2
+    assert at.written.count("(attempt 2 of 10, Ctrl-C to interrupt)") == 1
+    at.screen.close()

@@ -92,7 +92,8 @@ Allow this?
       workspace files  for this
       session
   3/n No
-  ↑/↓ select · Enter confirm · …\
+  ↑/↓ select · Enter confirm ·
+  Esc stop\
 """)
     assert chosen == range(2, 5)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alhena.frontends.terminal.drawing.call_result import ROWS, diff_lines
+from alhena.frontends.terminal.drawing.diff import ROWS, diff_lines
 from alhena.frontends.terminal.drawing.lines import Line, plain
 from alhena.frontends.terminal.looks.theme import (
     ANSI_LIGHT,
@@ -20,7 +20,7 @@ from alhena.frontends.terminal.looks.theme import (
     theme_named,
     theme_of,
 )
-from tests.frontends.terminal.session import PLACEHOLDER, at, leave
+from tests.frontends.terminal.session import ENTER, at, leave
 from tests.support.each import for_each
 from tests.support.server import ScriptedServer, sse, text
 from tests.support.terminal import Terminal
@@ -67,6 +67,51 @@ def test_every_theme_can_be_drawn_and_an_unknown_one_is_the_backgrounds():
         assert theme.style().style_rules
     assert theme_named("Unheard") is None
     assert theme_of("Unheard", light=True) is ANSI_LIGHT
+
+
+GROUNDS = {
+    "Atom One": "#282c34",
+    "Ayu": "#0b0e14",
+    "Ayu Light": "#f8f9fa",
+    "Default": "#1e1e2e",
+    "Default Light": "#fafafa",
+    "Dracula": "#282a36",
+    "GitHub": "#24292e",
+    "GitHub Dark Colorblind": "#0d1117",
+    "GitHub Light": "#f8f8f8",
+    "GitHub Light Colorblind": "#ffffff",
+    "Google Code": "#ffffff",
+    "Holiday": "#00210e",
+    "Shades Of Purple": "#2d2b57",
+    "Solarized Dark": "#002b36",
+    "Solarized Light": "#fdf6e3",
+    "Tokyo Night": "#1a1b26",
+    "Xcode": "#ffffff",
+}
+"""The backgrounds that themes are made for; of the others, the terminal has the colours."""
+
+
+def luminance(colour: str) -> float:
+    """The relative luminance of WCAG."""
+    parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    red, green, blue = (
+        part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@for_each(("name", "ground"), [*GROUNDS.items(), ("ANSI Light", "#ffffff")])
+def test_every_colour_of_a_theme_can_be_read_on_its_background(name: str, ground: str):
+    theme = THEMES[name]
+    for colour in (theme.accent, theme.ok, theme.error, theme.warning, theme.dim):
+        if colour.startswith("#"):
+            dark, bright = sorted((luminance(colour), luminance(ground)))
+            assert (bright + 0.05) / (dark + 0.05) >= 4.5, colour
+
+
+def test_a_theme_with_colours_of_its_own_has_a_known_background():
+    own = {name for name, theme in THEMES.items() if theme.accent.startswith("#")}
+    assert own == GROUNDS.keys()
 
 
 @for_each(
@@ -125,11 +170,39 @@ def test_the_theme_of_the_settings_colours_the_session(server: ScriptedServer, h
         leave(terminal)
 
 
-def test_an_unknown_theme_is_named_with_those_there_are(server: ScriptedServer, home: Path):
-    settled(home, theme="Unheard")
-    with at(server, columns=200) as terminal:
-        terminal.until("! ui.theme: no theme Unheard. Themes: ANSI, ANSI Light, Atom One")
-        terminal.until(PLACEHOLDER)
+def test_a_theme_may_be_a_file(server: ScriptedServer, home: Path, tmp_path: Path):
+    own = tmp_path / "own.json"
+    own.write_text('{"text": {"accent": "#123456"}}', encoding="utf-8")
+    settled(home, theme=str(own))
+    with at(server, PROMPT_TOOLKIT_COLOR_DEPTH="DEPTH_24_BIT", columns=150) as terminal:
+        until_raw(terminal, "38;2;18;52;86m> ")
+        own.write_text('{"text": {"accent": "no colour"}}', encoding="utf-8")
+        terminal.send(f"/theme {own}" + ENTER)
+        terminal.until(f"! ui.theme: the file {own} cannot be used: ")
+        terminal.send("/theme gone.json" + ENTER)
+        terminal.until("the file gone.json cannot be used: No such file or directory.")
+        leave(terminal)
+
+
+def test_what_the_settings_get_wrong_is_named_before_the_first_prompt(
+    server: ScriptedServer, home: Path
+):
+    wrong = {
+        "ui": {"theme": "Draculla"},
+        "genral": {"vimMode": True},
+        "mcpServers": {"docs": {"command": "/nowhere/at/all"}},
+    }
+    (home / ".gemini").mkdir(exist_ok=True)
+    (home / ".gemini" / "settings.json").write_text(json.dumps(wrong), encoding="utf-8")
+    server.reply(sse(text("Fine.")))
+    with at(server, columns=200, rows=40) as terminal:
+        terminal.until("! ui.theme: no theme Draculla. Did you mean Dracula? /theme lists them.")
+        terminal.until("unknown settings (ignored): genral (line 1; did you mean general?).")
+        terminal.until("! MCP server 'docs': Could not start /nowhere/at/all: No such file")
+        terminal.until("  /mcp disable docs turns it off.")
+        terminal.send("go" + ENTER)
+        terminal.until("1 turn")
+        assert terminal.screen.text.count("! MCP server 'docs'") == 1
         leave(terminal)
 
 

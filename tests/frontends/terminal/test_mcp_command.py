@@ -65,7 +65,7 @@ async def test_all_servers_are_listed_with_what_they_have(project: Path, tmp_pat
 async def test_without_servers_it_is_said_how_to_get_some(project: Path) -> None:
     screen = ListScreen()
     async with sitting(ScriptedGenerator(), screen) as conversation:
-        await said(conversation, screen, "/mcp", "No MCP servers are configured.")
+        await said(conversation, screen, "/mcp", "No MCP servers. Add one with alhena mcp add")
 
 
 @pytest.mark.parametrize("words", ["nothing", "auth a b", "enable", "desc x", "refresh now"])
@@ -85,7 +85,7 @@ async def test_a_person_signs_in_and_the_tools_are_there(
     generator = ScriptedGenerator([text("one")], [text("two")])
     async with sitting(generator, screen, **servers) as conversation:
         await said(conversation, screen, "hello", "|one|")
-        assert "alhena mcp auth g (or /mcp auth g)" in screen.text
+        assert "needs you to sign in: /mcp auth g" in screen.text
         await said(conversation, screen, "/mcp auth", "/mcp auth g")
         shown = await said(conversation, screen, "/mcp auth g", "state=")
         url = next(word for word in shown.split() if word.startswith(f"{guarded.url}/authorize"))
@@ -106,7 +106,7 @@ async def test_a_sign_in_is_given_up_by_the_person_or_by_leaving(
         await said(conversation, screen, "hello", "|one|")
         await said(conversation, screen, "/mcp auth g", "state=")
         assert conversation.interrupt()
-        await screen.until(lambda: "It was given up" in screen.text)
+        await screen.until(lambda: "You stopped it before it had ended" in screen.text)
         await said(conversation, screen, "/mcp auth g", "state=")
     # leaving does not wait for the five minutes that a person has
 

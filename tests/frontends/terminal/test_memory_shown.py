@@ -36,7 +36,9 @@ async def test_memory_is_shown_listed_and_read_anew(home: Path):
         assert screen.text.count("The files have changed.") == 1
         conversation.submit("/memory lose")
         await finished(conversation, screen, "hello")
-        assert "It is /memory show, list, refresh, or add FACT." in screen.text
+        assert (
+            "Usage: /memory show, /memory list, /memory refresh or /memory add FACT" in screen.text
+        )
     instruction = generator.requests[0].config.system_instruction
     assert "second wish" in instruction.parts[0].text
 
@@ -44,4 +46,4 @@ async def test_memory_is_shown_listed_and_read_anew(home: Path):
 async def test_without_files_it_says_so():
     screen = ListScreen()
     async with sitting(ScriptedGenerator(), screen) as conversation:
-        assert "No memory files found." in await finished(conversation, screen, "/memory")
+        assert "No memory files." in await finished(conversation, screen, "/memory")

@@ -75,11 +75,11 @@ def test_a_model_is_chosen_for_the_session_and_for_good(
         terminal.until("1 turn")
         terminal.send("/model" + ENTER)
         if term == "dumb":
-            terminal.until("words to search")
+            terminal.until("Number or words")
             terminal.send("tw" + ENTER)
-            terminal.until("words to search", times=2)
+            terminal.until("Number or words", times=2)
             terminal.send("2" + ENTER)
-            terminal.until("words to search", times=3)
+            terminal.until("Number or words", times=3)
             terminal.send("1" + ENTER)
         else:
             terminal.until("3 of 3")
@@ -99,12 +99,25 @@ def test_a_model_is_chosen_for_the_session_and_for_good(
         terminal.until("4.\n")
         terminal.send("/model set openai:x" + ENTER)
         terminal.until("another service")
-        terminal.send("/model set gemini-2.5-por" + ENTER)
-        terminal.until("Unknown model gemini-2.5-por. Did you mean gemini-2.5-pro?")
+        terminal.send("/model set gemini-3.6-falsh" + ENTER)
+        terminal.until("Unknown model gemini-3.6-falsh. Did you mean gemini-3.6-flash?")
         if term == "dumb":
             terminal.until("Number (empty: no)")
             terminal.send(ENTER)
             terminal.until("Nothing changed.")
+            terminal.send("/model set gemini-thre" + ENTER)
+            terminal.until("Unknown model gemini-thre. Did you mean gemini-three?")
+            terminal.until("Number (empty: no)", times=2)
+            terminal.send("perhaps\n")
+            terminal.until("! Not an answer: perhaps. Type y, u, n or an empty line.")
+            terminal.until("Number (empty: no)", times=3)
+            terminal.send(ENTER)
+            terminal.until("Nothing changed.", times=2)
+            terminal.send("/model set zzzz" + ENTER)
+            terminal.until("Unknown model zzzz. Use it?\n  1/u Use zzzz as written\n")
+            terminal.until("Number (empty: no)", times=4)
+            terminal.send(ENTER)
+            terminal.until("Nothing changed.", times=3)
             terminal.send("\x04")
             assert terminal.ended() == 0
         else:
@@ -126,13 +139,13 @@ def test_the_foot_shows_context_branch_mode_model_and_cost(server: ScriptedServe
     (project / ".git" / "HEAD").write_text("ref: refs/heads/topic\n", encoding="utf-8")
     usage = {"promptTokenCount": 629_146, "candidatesTokenCount": 0}
     server.reply(sse(chunk({"text": "Much."}, finish="STOP", usage=usage)))
-    with at(server, GEMINI_MODEL="gemini-2.5-pro", columns=250) as terminal:
+    with at(server, GEMINI_MODEL="gemini-3.7-flash", columns=250) as terminal:
         terminal.until(PLACEHOLDER)
         terminal.send("hi" + ENTER)
         terminal.until("60% context")
         foot = terminal.until("$")
         (line,) = (each for each in foot.split("\n") if "60% context" in each)
-        assert line.startswith("default  gemini-2.5-pro  60% context")
+        assert line.startswith("default  gemini-3.7-flash  60% context")
         assert "topic" in line
         assert re.search(r"\$\d", line)
         terminal.send("/clear" + ENTER)

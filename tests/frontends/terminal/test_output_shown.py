@@ -15,11 +15,11 @@ from alhena.frontends.terminal.drawing.call_result import (
     MAX_PAGES,
     PagerBlock,
     PagerBlocks,
-    diff_lines,
     ended_lines,
     header,
     is_more,
 )
+from alhena.frontends.terminal.drawing.diff import diff_lines
 from alhena.frontends.terminal.drawing.lines import Line, plain
 from alhena.frontends.terminal.drawing.live_region import live
 from alhena.frontends.terminal.drawing.view import View, advance
@@ -92,7 +92,7 @@ LINE = st.text("ab 漢🎉é", max_size=12)
 
 
 @given(st.lists(LINE, min_size=1, max_size=30), st.booleans(), st.booleans())
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 def test_blank_and_wide_lines_count_as_the_others_do(made: list[str], ends: bool, is_text: bool):
     text = "\n".join(made) + "\n" * ends
     if not ends and not made[-1]:
@@ -125,7 +125,7 @@ def assert_in_row(event: ToolCallResponseEvent, made: list[str]) -> None:
 
 
 @given(st.binary(max_size=200), st.integers(1, 50))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 def test_what_a_terminal_is_told_to_do_changes_no_count(data: bytes, at: int):
     converter = ScreenText(pipe=True)
     text = converter.feed(data[:at]) + converter.feed(data[at:], final=True)

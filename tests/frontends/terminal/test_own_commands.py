@@ -188,16 +188,13 @@ def test_a_command_that_leaves_a_process_has_a_pipe(server: ScriptedServer, proj
         leave(terminal)
 
 
-def test_a_command_of_the_model_has_a_terminal_when_the_setting_says_so(
-    server: ScriptedServer, home: Path, project: Path
+def test_a_command_of_the_model_redraws_and_keeps_its_colours(
+    server: ScriptedServer, project: Path
 ):
     os.mkfifo(project / "more")
-    settings = '{"tools": {"shell": {"enableInteractiveShell": true}}}'
-    (home / ".gemini").mkdir()
-    (home / ".gemini" / "settings.json").write_text(settings, encoding="utf-8")
     command = (
         "test -t 1 && ! test -t 0 && echo $TERM; printf '\\rstep 1 %%'; printf '\\rstep 2 %%';"
-        " cat more; printf '\\rstep 3 %%\\n'; cat"
+        " cat more; printf '\\r\\033[32mstep 3 %%\\033[0m\\n'; cat"
     )
     server.reply(calling("run_shell_command", {"command": command}), sse(text("Fine.")))
     with at(server, "--yolo", "--skip-trust") as terminal:
@@ -207,7 +204,24 @@ def test_a_command_of_the_model_has_a_terminal_when_the_setting_says_so(
         assert "│ step 1" not in terminal.screen.text
         (project / "more").write_text("", encoding="utf-8")
         terminal.until("Fine.")
-        assert "  step 3 %\n" in terminal.screen.text
+        assert "  {32}step 3 %" in terminal.screen.styled
         leave(terminal)
     answer = server.requests[1].json["contents"][-1]["parts"][0]["functionResponse"]
     assert "Output: xterm\nstep 3 %\nError" in answer["response"]["output"]
+
+
+@pytest.mark.parametrize(("term", "setting"), [("dumb", "null"), ("xterm", "false")])
+def test_a_command_of_the_model_has_a_pipe_where_nothing_is_redrawn(
+    server: ScriptedServer, home: Path, term: str, setting: str
+):
+    (home / ".gemini").mkdir()
+    (home / ".gemini" / "settings.json").write_text(
+        f'{{"tools": {{"shell": {{"enableInteractiveShell": {setting}}}}}}}', encoding="utf-8"
+    )
+    command = "test -t 1 || echo piped"
+    server.reply(calling("run_shell_command", {"command": command}), sse(text("Fine.")))
+    with at(server, "--yolo", "--skip-trust", "-i", "run", term=term) as terminal:
+        terminal.until("Fine.")
+        assert "\n  piped\n" in terminal.screen.text
+        terminal.send(CTRL_D)
+        assert terminal.ended() == 0

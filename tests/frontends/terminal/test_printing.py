@@ -12,7 +12,8 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from alhena.display_text import without_controls
 from alhena.frontends.terminal.drawing.lines import Block, Lines, Markdown, width
-from alhena.frontends.terminal.drawing.printing import Printer
+from alhena.frontends.terminal.drawing.printing import Printer, links_of
+from tests.support.each import for_each
 
 SGR = re.compile(r"\x1b\[(?:[\d;]*m|\?7h)")
 """Colours, and that lines wrap."""
@@ -113,3 +114,27 @@ def test_whatever_a_model_writes_can_be_printed(text: str):
     shown = bare(written(Markdown(text), columns=12))
     assert shown == "" or shown.endswith("\n")
     assert "\x1b" not in shown
+
+
+@for_each(
+    ("environ", "wanted", "links"),
+    [
+        ({"TERM": "xterm-256color"}, None, "beside"),
+        ({"TERM": "xterm-256color", "TERM_PROGRAM": "iTerm.app"}, None, "alone"),
+        ({"TERM": "xterm-256color", "VTE_VERSION": "7600"}, None, "alone"),
+        ({"TERM": "xterm-256color", "VTE_VERSION": "4205"}, None, "beside"),
+        ({"TERM": "xterm-256color", "WT_SESSION": "1"}, None, "alone"),
+        ({"TERM": "xterm-kitty"}, None, "alone"),
+        ({"TERM": "tmux-256color", "TMUX": "1", "KITTY_WINDOW_ID": "1"}, None, "beside"),
+        ({"TERM": "xterm-kitty"}, False, "none"),
+        ({"TERM": "xterm"}, True, "alone"),
+        ({"TERM": "linux"}, True, "none"),
+        ({"TERM": "dumb", "TERM_PROGRAM": "vscode"}, None, "none"),
+        ({"TERM": "eterm-color"}, None, "none"),
+        ({}, None, "none"),
+    ],
+)
+def test_links_are_sent_to_terminals_that_open_them(
+    environ: dict[str, str], wanted: bool | None, links: str
+):
+    assert links_of(environ, wanted) == links

@@ -94,7 +94,7 @@ async def test_of_the_tools_nothing_is_listed_for_words_that_ask_for_nothing():
         assert "read_file" in await finished(conversation, screen, "/tools")
         screen.blocks.clear()
         shown = await finished(conversation, screen, "/tools foo")
-    assert "It is /tools or /tools desc." in shown
+    assert "Usage: /tools or /tools desc" in shown
     assert "read_file" not in shown
 
 

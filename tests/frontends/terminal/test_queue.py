@@ -17,6 +17,7 @@ from tests.frontends.terminal.session import (
     answer,
     assert_restored,
     at,
+    calling,
     leave,
 )
 from tests.support.server import Reply, ScriptedServer, sse, text
@@ -48,6 +49,26 @@ def test_only_the_last_ones_are_shown_and_fit():
     assert plain(queue_lines(tuple("abcde"), 12)).split("\n")[0] == "2 more queu…"
     assert plain(queue_lines(("a",), 60, kept=True)) == "kept: a  (Enter sends, Up edits)"
     assert queue_lines((), 40) == []
+    assert plain(queue_lines(("a",), 60, asking=True)) == "queued: a"  # no key changes it there
+    assert plain(queue_lines(("a",), 60, soon=True, asking=True)) == (
+        "queued: a  (goes in after the current calls)"
+    )
+
+
+def test_a_prompt_queued_at_a_question_is_seen_beside_it(server: ScriptedServer):
+    server.reply(calling("run_shell_command", {"command": "touch a"}), sse(text("Done.")))
+    with at(server) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("go" + ENTER)
+        answer(terminal, "?")
+        terminal.until("mode: default")
+        assert terminal.screen.text.count("$ touch a") == 1
+        terminal.send("later" + ENTER)
+        terminal.until("queued: later")
+        assert any("Allow this?" in row for row in terminal.screen.shown)
+        answer(terminal, ESC)
+        terminal.until("> later", gone="queued:")
+        leave(terminal)
 
 
 async def test_a_prompt_that_is_due_at_once_is_never_shown_as_queued():

@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from rich.syntax import ANSISyntaxTheme
 
 from alhena.display_text import without_controls
 from alhena.frontends.terminal.drawing.markdown import (
@@ -19,6 +20,7 @@ from alhena.frontends.terminal.drawing.markdown import (
 from tests.support.each import for_each
 
 SGR = re.compile(r"\x1b\[[\d;]*m")
+LINK = re.compile(r"\x1b\]8;[^;]*;([^\x07\x1b]*)\x07")
 
 
 def rows(text: str, columns: int = 80) -> list[str]:
@@ -159,6 +161,36 @@ def test_no_hyperlink_hides_where_it_leads():
     assert "\x1b]8" not in render_markdown("[x](http://y) http://z", 40, colour=True)
 
 
+@for_each(
+    ("text", "beside", "alone"),
+    [
+        ("[the docs](https://a.org/b?c=d)", "the docs (https://a.org/b?c=d)", "the docs"),
+        ("[a.org](https://b.org)", "a.org (https://b.org)", "a.org (https://b.org)"),
+        ("[](https://b.org)", "(https://b.org)", "(https://b.org)"),
+    ],
+)
+def test_a_terminal_that_opens_links_gets_them(text: str, beside: str, alone: str):
+    for links, words in (("beside", beside), ("alone", alone)):
+        shown = render_markdown(text, 60, colour=True, links=links)
+        assert SGR.sub("", LINK.sub("", shown)) == f"{words}\n"
+        starts = [each for each in LINK.findall(shown) if each]
+        assert len(starts) == ("](" in text and "[]" not in text)
+
+
+@for_each("address", ["javascript:alert(1)", "https://a.org/\N{LATIN SMALL LETTER E WITH ACUTE}"])
+def test_only_plain_web_addresses_are_links_of_the_terminal(address: str):
+    shown = render_markdown(f"[x]({address})", 60, colour=True, links="alone")
+    assert "\x1b]8" not in shown
+    assert address in SGR.sub("", shown)
+
+
+def test_a_heading_does_not_look_like_a_link():
+    shown = render_markdown("# A\n\n[A](https://b.org)", 60, colour=True)
+    heading, link = (SGR.findall(part)[0] for part in shown.split("\n\n"))
+    assert heading == "\x1b[1;36m"
+    assert link == "\x1b[4m"
+
+
 def fenced(code: str, language: str) -> str:
     return f"```{language}\n{code}\n```"
 
@@ -190,6 +222,8 @@ def test_code_is_coloured_unless_that_might_take_long(code: str, language: str, 
 
 def test_no_colours_are_made_out_where_there_are_none():
     for colour, lexer in ((True, "java"), (False, "text")):
-        document = RenderedDocument(fenced("int x;", "java"), colour=colour)
+        document = RenderedDocument(
+            fenced("int x;", "java"), colour=colour, code_colours=ANSISyntaxTheme({}), links="none"
+        )
         made = LabelledCode.create(document, document.parsed[0])
         assert made.lexer_name == lexer

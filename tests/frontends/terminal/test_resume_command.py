@@ -19,10 +19,10 @@ def test_an_earlier_session_is_picked_by_words_of_its_prompts(server: ScriptedSe
         terminal.until("commands and keys\n>" if term == "dumb" else PLACEHOLDER)
         terminal.send("/resume" + ENTER)
         if term == "dumb":
-            shown = terminal.until("words to search")
+            shown = terminal.until("Number or words")
             assert shown.index("1 write the docs (just now") < shown.index("2 fix the parser")
             terminal.send("parser" + ENTER)
-            terminal.until("words to search", times=2)
+            terminal.until("Number or words", times=2)
             terminal.send("2" + ENTER)
         else:
             shown = terminal.until("2 of 2")

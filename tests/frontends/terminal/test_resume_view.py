@@ -86,6 +86,7 @@ code
 
 ┃ > and this
   and a file (image/png)
+
 > What a hook said.\
 """)
 

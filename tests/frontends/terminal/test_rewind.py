@@ -45,26 +45,26 @@ def test_conversation_and_files_go_back_and_the_old_branch_is_resumed(
         "--skip-trust",
         "--checkpointing",
         term=term,
-        GEMINI_MODEL="gemini-2.5-pro",
+        GEMINI_MODEL="gemini-3.7-flash",
     ) as terminal:
         terminal.until("commands and keys\n>" if plain else PLACEHOLDER)
         for number in ("one", "two", "three"):
             terminal.send(f"make {number}" + ENTER)
             terminal.until(f"Made {number}.")
             terminal.until("1 turn" if number == "three" else " turns")
-        terminal.send("/model set gemini-2.5-flash" + ENTER)
-        terminal.until("Model: gemini-2.5-flash.")
+        terminal.send("/model set gemini-3.6-flash" + ENTER)
+        terminal.until("Model: gemini-3.6-flash.")
         if plain:
             terminal.send("/rewind" + ENTER)
-            shown = terminal.until("words to search (empty: none):")
+            shown = terminal.until("words (empty: none):")
             assert "  2 make two (just now · 2 files changed)" in shown
             terminal.send("2" + ENTER)
-            terminal.until("2 Conversation and files (undoes changes of 2 files)")
-            terminal.until("words to search", times=2)
-            terminal.send("2" + ENTER)
+            terminal.until("1 Conversation and files (undoes changes of 2 files)")
+            terminal.until("words (empty: none):", times=2)
+            terminal.send("1" + ENTER)
         else:
             terminal.send(ESC)
-            terminal.until("Press Esc again to go back to an earlier prompt.")
+            terminal.until("Press Esc again to rewind.")
             terminal.send(ESC)
             shown = terminal.until("3 of 3")
             assert "> make three  just now" in shown
@@ -73,7 +73,7 @@ def test_conversation_and_files_go_back_and_the_old_branch_is_resumed(
             terminal.until("    a.txt, b.txt\n")
             terminal.send(ENTER)
             terminal.until("Rewind to before: make two")
-            terminal.send(DOWN + ENTER)
+            terminal.send(ENTER)
         terminal.until('Back before "make two"')
         terminal.until("Removed: b.txt")
         assert (project / "a.txt").read_text(encoding="utf-8") == "one"
@@ -87,7 +87,7 @@ def test_conversation_and_files_go_back_and_the_old_branch_is_resumed(
             terminal.until("20% context")
             terminal.send(ENTER)
         terminal.until("Another two.")
-        assert "gemini-2.5-flash" in server.requests[-1].path
+        assert "gemini-3.6-flash" in server.requests[-1].path
         assert said(server).count("make two") == 1
         assert "Made one." in said(server)
         assert "Made two." not in said(server)

@@ -37,7 +37,7 @@ def test_a_form_of_a_server_is_filled_in_and_its_password_is_recorded_nowhere(
     with at(server, columns=200, rows=40) as terminal:
         terminal.until("/help lists")
         terminal.send("/mcp" + ENTER)
-        terminal.until("connected: 1")
+        terminal.until("tool join")
         terminal.send("join" + ENTER)
         terminal.until("The MCP server 'shop' asks:")
         terminal.until("Password:")

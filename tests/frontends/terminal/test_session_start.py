@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.frontends.terminal.session import ENTER, PLACEHOLDER, at, leave
+from tests.frontends.terminal.session import ENTER, PLACEHOLDER, answer, at, leave
 from tests.mcp.kit import odd, tool
 from tests.memory.kit import put
 from tests.support.command import alhena
@@ -100,6 +100,23 @@ def test_the_list_of_servers_waits_for_those_that_still_connect(
         leave(terminal)
 
 
+def test_a_server_that_the_prompt_does_not_wait_for_is_named_once(
+    server: ScriptedServer, home: Path, project: Path
+):
+    os.mkfifo(project / "go")
+    fails = {"command": "sh", "args": ["-c", f"read line < {project / 'go'}; exit 1"]}
+    settings(home, mcpServers={"bad": fails}, mcp={"startupWait": 0})
+    server.reply(sse(text("Hello.")))
+    with at(server) as terminal:
+        terminal.until("/help lists")
+        terminal.send("hi" + ENTER)
+        terminal.until("Hello.")
+        (project / "go").write_text("go\n", encoding="utf-8")
+        shown = terminal.until("/mcp disable bad turns it off.")
+        leave(terminal)
+    assert shown.count("'bad' is still connecting; the prompt goes without its tools.") == 1
+
+
 @pytest.mark.requirement("TODAY-06")
 def test_the_start_names_the_memory_files_that_were_read(
     server: ScriptedServer, home: Path, project: Path
@@ -115,3 +132,19 @@ def test_the_start_names_the_memory_files_that_were_read(
         leave(terminal)
     assert "Context from: " in server.requests[0].body.decode()
     assert "AGENTS.md" in server.requests[0].body.decode()
+
+
+def test_misspelt_names_of_models_and_themes_are_asked_about(server: ScriptedServer):
+    with at(server, "-m", "gemini-3.8-flahs", columns=100) as terminal:
+        terminal.until(
+            "! Unknown model gemini-3.8-flahs. Did you mean gemini-3.8-flash? /model changes"
+        )
+        terminal.send("/theme Draculla" + ENTER)
+        terminal.until("Unknown theme Draculla. Did you mean Dracula?")
+        terminal.until("  2/n No, change nothing")
+        answer(terminal, "n" + ENTER)
+        terminal.until("Nothing changed.")
+        leave(terminal)
+    with at(server, "-m", "gemini-9.9-flash-new") as terminal:
+        assert "Unknown model" not in terminal.until(PLACEHOLDER)
+        leave(terminal)

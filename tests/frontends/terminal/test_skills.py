@@ -28,7 +28,7 @@ async def test_a_skill_is_asked_about_once_and_skills_are_listed(home: Path, pro
         assert "@generalist" in screen.text
         written(path.parents[1], "new", "---\nname: new\ndescription: a new one\n---\n")
         await answered(conversation, screen, "/skills reload", "a new one")
-        await answered(conversation, screen, "/skills lost", "It is /skills list")
+        await answered(conversation, screen, "/skills lost", "Usage: /skills list")
         await answered(conversation, screen, "/skills disable lost", "There is no skill lost")
     assert len(screen.menus) == 1
     assert str(path) in screen.text

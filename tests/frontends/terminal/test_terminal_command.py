@@ -268,7 +268,7 @@ def test_a_dumb_terminal_gets_lines_and_nothing_else(server: ScriptedServer, pro
         terminal.until("Number (empty: no):")
         assert not (project / "a.txt").exists()
         terminal.send("a nonsense\n")
-        terminal.until("Not a valid answer")
+        terminal.until("! Not an answer: a nonsense. Type y, e, n, ? or an empty line.")
         terminal.until("Number (empty: no):", times=2)
         assert not (project / "a.txt").exists()
         terminal.send("n\n")

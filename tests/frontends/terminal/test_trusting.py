@@ -116,7 +116,7 @@ def test_at_a_terminal_a_new_folder_is_asked_about_before_anything_of_it_counts(
         assert ".gemini/settings.json: model" in shown
         assert not home.joinpath(*LIST).exists()
         answer(terminal, "y")
-        terminal.until("TRUST_FOLDER is written")
+        terminal.until("Trusted; saved in")
         terminal.until(PLACEHOLDER)
         terminal.send("hello" + ENTER)
         terminal.until("Good day.")
@@ -167,7 +167,7 @@ def test_a_terminal_of_plain_lines_asks_too(
     with at(server, term="dumb") as terminal:
         terminal.until("Number (empty: no)")
         terminal.send("4\r")
-        terminal.until("DO_NOT_TRUST is written")
+        terminal.until("Not trusted; saved in")
         terminal.until("/help lists")
         terminal.send(CTRL_D)
         terminal.ended()
@@ -369,3 +369,12 @@ def test_after_not_now_commands_say_what_is_not_read_and_trust_changes_it(
     assert list(json.loads(home.joinpath(*LIST).read_text(encoding="utf-8")).values()) == [
         "TRUST_FOLDER"
     ]
+
+
+async def test_a_folder_with_nothing_to_read_says_so(home: Path, project: Path) -> None:
+    screen, shown = ListScreen("Not now"), list[Line]()
+    place = open_place(project, os.environ)
+    assert not await ask_trust(place, screen.choose, shown.extend)
+    assert plain(tuple(shown)).endswith(
+        "\n  It has no settings, commands or hooks now. Those added later are trusted, too."
+    )

@@ -216,9 +216,28 @@ def test_failures_denials_and_cancellations_look_different():
   no such file
   second line
 ✗ b · why not · 1.2 s
-■ c · cancelled · 1.2 s
+■ c · cancelled
   of 90,000 characters the model gets the two ends; all of it: /tmp/x.txt\
 """)
+
+
+def test_a_failure_is_said_in_words_for_a_person():
+    for kind, words in (
+        ("edit_no_occurrence_found", "the text to replace is not in the file"),
+        ("file_not_found", "no such file"),
+        ("path_not_in_workspace", "outside the workspace; /directory add DIR adds a folder"),
+    ):
+        told = "Read it again. " * 20
+        event = ended("replace", None, status="error", error=told, error_type=kind, duration_ms=5.0)
+        view, shown = played(event, view=View(page=4))
+        assert shown == f"✗ Edit · {words}  #4"
+        assert view.totals.failed_calls == 1
+
+
+def test_prompts_and_commands_are_set_apart_from_each_other():
+    prompts = (UserMessageEvent(prompt_id="p", text=text) for text in ("/rewind", "/theme"))
+    _, shown = played(*prompts)
+    assert shown == "┃ > /rewind\n\n┃ > /theme"
 
 
 def test_warnings_errors_and_interruptions_come_behind_the_text_before_them():
@@ -243,7 +262,7 @@ def test_warnings_errors_and_interruptions_come_behind_the_text_before_them():
 
 |wer|
 
-✗ the server is broken.
+✗ The server is broken.
 
   1 turn · 10 ms
 

@@ -67,17 +67,17 @@ MODES = {
     ApprovalMode.PLAN: ("Plan", "Read-only mode"),
 }
 COMMANDS = {
-    "help": "the commands of this session",
-    "memory": "what GEMINI.md files say (show, list, refresh)",
-    "tools": "the tools (desc: all about them)",
-    "policies": "the rules in effect",
-    "hooks": "the hooks of this session",
+    "help": "Commands of this session",
+    "memory": "Show, list or reload memory (show, list, refresh)",
+    "tools": "Tools (desc: with descriptions)",
+    "policies": "Policy rules",
+    "hooks": "Hooks of this session",
     "mcp": "MCP servers (desc, schema)",
-    "agents": "agents that get tasks",
-    "extensions": "extensions of this session",
-    "skills": "skills of this session (reload; enable, disable NAME)",
-    "commands": "your own commands (reload: find them again)",
-    "compress": "replace the conversation so far with a summary",
+    "agents": "Subagents",
+    "extensions": "Extensions of this session",
+    "skills": "Skills of this session (reload; enable, disable NAME)",
+    "commands": "Custom commands (reload)",
+    "compress": "Replace the conversation with a summary",
 }
 OUTPUT_S = 0.2
 """Seconds between two updates with the live output of calls."""

@@ -23,6 +23,7 @@ from alhena.frontends.shared.arguments import (
     parse_arguments,
     split_list,
     split_tools,
+    subcommand_help,
     turns,
     whole,
 )
@@ -41,7 +42,7 @@ _INTRODUCTION = """\
 usage: alhena batch TASKS --out RESULTS.jsonl [options]
        alhena batch --each-file GLOB --prompt TEMPLATE --out RESULTS.jsonl [options]
        alhena batch resume|retry-failed DIR [options]
-       alhena batch status DIR [--watch]
+       alhena batch status DIR [--watch] [--json]
        alhena batch cancel DIR [ID…]
        alhena batch pause DIR
        alhena batch limits DIR [--concurrency|--rpm|--tpm|--total-cost|--total-seconds N]
@@ -70,7 +71,10 @@ _INTERRUPTED = (
 def run(argv: list[str]) -> int:
     """Carries out `alhena batch ARGV`; returns the exit code."""
     if not argv or "-h" in argv or "--help" in argv:
-        write_stdout(_INTRODUCTION + _options().format_help().partition("\n\n")[2])
+        if argv and argv[0] in _COMMANDS:
+            write_stdout(subcommand_help(_INTRODUCTION.rstrip(), argv[0]))
+        else:
+            write_stdout(_INTRODUCTION + _options().format_help().partition("\n\n")[2])
         return 0
     command = _COMMANDS.get(argv[0])
     return _new(argv) if command is None else command(argv[1:])
@@ -125,6 +129,7 @@ def _count(text: str) -> int:
 def _new(argv: list[str]) -> int:
     from alhena.batch.engine import RunConfig
     from alhena.batch.errors import TaskFileError
+    from alhena.batch.results import require_new_file
     from alhena.batch.run import new_run, require_new
     from alhena.batch.store import place_of
 
@@ -154,6 +159,7 @@ def _new(argv: list[str]) -> int:
     from alhena.batch.preflight import require_usable
 
     require_new(directory)
+    require_new_file(out)
     asyncio.run(require_usable(config, tasks))
     with new_run(directory, tasks, config) as queue:
         return _carry_out(queue, config)
@@ -209,7 +215,7 @@ def _replace_fields(value: T, given: dict[str, Any]) -> T:
 def _again(argv: list[str], *, failed: bool) -> int:
     from alhena.batch.overview import retry_failed
     from alhena.batch.results import ResultsFile
-    from alhena.batch.run import config_of, old_run
+    from alhena.batch.run import config_of, old_run, require_command
     from alhena.batch.stored_queue import write_changes
 
     found = _options().parse_words(argv)
@@ -221,6 +227,7 @@ def _again(argv: list[str], *, failed: bool) -> int:
     if not failed and batch_control.resume_paused(directory):
         return 0
     with old_run(directory) as queue:
+        require_command(queue)
         before = config_of(queue)
         config = _with_options(before, found)
         spec = "json_extract(CAST(spec AS TEXT), ?)"

@@ -12,6 +12,7 @@ import msgspec
 from alhena.display_text import one_line
 from alhena.errors import UsageError
 from alhena.frontends.shared.arguments import Parser, amount, parse_arguments, whole
+from alhena.frontends.shared.listings import count_noun
 from alhena.frontends.shared.streams import is_terminal, write_json, write_stderr, write_stdout
 from alhena.system.workspace import current_directory
 
@@ -48,19 +49,21 @@ def open_for_reading(directory: "Place") -> "closing[Queue]":
 
 
 def show_status(argv: list[str]) -> int:
-    """`alhena batch status DIR [--watch]`."""
-    options = parse_arguments("alhena batch status", argv, "DIR --watch")
+    """`alhena batch status DIR [--watch] [--json]`."""
+    options = parse_arguments("alhena batch status", argv, "DIR --watch --json")
     directory = directory_of([options.dir])
     if not options.watch:
-        write_json(_read_status(directory))
-        return 0
-    at_terminal = is_terminal(sys.stdout)
-    for found in _watch(directory):
-        if at_terminal:
-            write_stdout(f"\r\x1b[K{_status_line(found)}")
+        found = _read_status(directory)
+        if options.json:
+            write_json(found)
         else:
-            write_stdout(f"{msgspec.json.encode(found).decode()}\n")
-    write_stdout("\n" if at_terminal else "")
+            write_stdout(_status_table(found, has_lock=isinstance(directory, Path)))
+        return 0
+    in_place = is_terminal(sys.stdout) and not options.json
+    for found in _watch(directory):
+        line = msgspec.json.encode(found).decode() if options.json else _status_line(found)
+        write_stdout(f"\r\x1b[K{line}" if in_place else f"{line}\n")
+    write_stdout("\n" if in_place else "")
     return 0
 
 
@@ -105,6 +108,28 @@ def _read_status(directory: "Place") -> dict[str, Any]:
     }
 
 
+def _status_table(found: dict[str, Any], *, has_lock: bool) -> str:
+    """A row for each kind of task that there is, for what they took, the limits and the process."""
+    from alhena.display_text import money
+
+    states = ("done", "failed", "cancelled", "pending", "running", "waiting")
+    rows = [(each, f"{found[each]:,}") for each in states if found[each]]
+    failures = ", ".join(f"{count:,} {kind}" for kind, count in found["failures"].items())
+    rows = [(name, f"{value} ({failures})" if name == "failed" else value) for name, value in rows]
+    limits = (f"{name} {value:,}" for name, value in found["limits"].items() if value is not None)
+    process = found["process"]
+    if has_lock and process is None and (found["running"] or found["waiting"]):
+        process = "none"  # `running` is what ran when it died
+    rows += [
+        ("tasks", f"{found['total']:,}"),
+        ("used", f"{found['tokens']:,} tokens · {money(found['cost'])}"),
+        ("limits", ", ".join(limits).replace("_", " ")),
+        *([] if process is None else [("process", str(process))]),
+        *([("paused", "yes")] if found["paused"] else []),
+    ]
+    return "".join(f"{name:<10} {value}\n" for name, value in rows)
+
+
 def _status_line(found: dict[str, Any]) -> str:
     from alhena.display_text import money
 
@@ -134,7 +159,7 @@ def cancel(argv: list[str]) -> int:
             number = sum(_has_no_result(queue, each) for each in dict.fromkeys(options.id))
     order = Order(cancel=tuple(options.id), everything=not options.id)
     _send(directory, order, lambda: _cancel_here(directory, order))
-    write_stdout(f"Cancelled {number} tasks.\n")
+    write_stdout(f"Cancelled {count_noun(number, 'task')}.\n")
     return 0
 
 
@@ -231,6 +256,13 @@ def change_limits(argv: list[str]) -> int:
         with old_run(directory) as queue:
             carry_out(order, queue)
 
+    if "total_seconds" in given:
+        with open_for_reading(directory) as queue:
+            if config_of(queue).program:
+                raise UsageError(
+                    "--total-seconds: a run of a program has no limit of time.",
+                    remedy="Give its agents Limits(seconds=…).",
+                )
     if given:
         _send(directory, order, apply)
     with open_for_reading(directory) as queue:

@@ -192,7 +192,11 @@ def explain(options: "Namespace") -> int:
     )
     if gathered.named_errors:
         told = join_problems(gathered.named_errors)
-        raise ConfigError(f"policy {told}.", remedy="Or leave the file out.")
+        raise ConfigError(
+            f"policy {told}.",
+            remedy="Or leave the file out.",
+            page="policy",
+        )
     for problem in gathered.problems:
         write_stderr(f"alhena: policy {problem.level}: {escaped(str(problem))}\n")
     for note in gathered.notes if options.debug else ():

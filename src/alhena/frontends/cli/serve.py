@@ -12,7 +12,7 @@ from alhena.errors import ConfigError, UsageError
 from alhena.frontends.shared.arguments import Parser
 from alhena.frontends.shared.current_settings import place_here
 from alhena.frontends.shared.streams import write_stderr, write_stdout
-from alhena.http.connect import is_loopback
+from alhena.http.addresses import is_loopback
 from alhena.models.catalogue import DEMO, foreign_service
 from alhena.models.providers.select import (
     ChosenGenerator,
@@ -175,6 +175,7 @@ def _require_extra() -> None:
         raise ConfigError(
             f"`alhena serve` needs {' and '.join(missing)}, which the base install leaves out.",
             remedy=f"Install what is missing: {install_command('gateway')}",
+            page="gateway",
         )
 
 

@@ -51,7 +51,8 @@ export: writes the conversation to standard output or to a new FILE. html is the
 
 delete: deletes sessions with their files. A session in use stays.
 
-checkpoints: lists the checkpoints, the oldest first (general.checkpointing.enabled).
+checkpoints: lists the checkpoints, the newest first (general.checkpointing.enabled); as JSON the
+oldest first.
 
 restore: restores the files of this project, and the conversation, to a checkpoint (its name, its
 number in the list, or `latest`). The files of now become another checkpoint. Exit code 1 when a
@@ -187,7 +188,7 @@ def _checkpoints(options: "Namespace", _store: "SessionStore") -> None:
     if not found:
         write_stdout("This project has no checkpoints.\n")
     else:
-        write_stdout(f"Checkpoints of this project ({len(found)}):\n")
+        write_stdout(f"Checkpoints of this project ({len(found)}), newest first:\n")
         write_stdout("".join(f"{each}\n" for each in checkpoint_lines(found)))
     if foreign:
         told = _join_first([f"{name} ({whose})" for name, whose in foreign])

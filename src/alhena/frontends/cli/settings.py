@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -10,6 +11,7 @@ from alhena.config.effective_settings import Place
 from alhena.config.environment import REDACTED, has_secret_name, without_secrets
 from alhena.config.home import (
     config_home,
+    path_within,
     system_defaults_path,
     system_settings_path,
     user_settings_path,
@@ -21,6 +23,15 @@ from alhena.display_text import escaped, one_line
 from alhena.errors import ConfigError, InputError
 from alhena.frontends.shared.arguments import parse_command
 from alhena.frontends.shared.current_settings import place_here, tell, workspace_roots
+from alhena.frontends.shared.files import write_setting
+from alhena.frontends.shared.setting_values import (
+    layer_of,
+    list_settings,
+    near_name,
+    parse_setting,
+    setting_at,
+    value_text,
+)
 from alhena.frontends.shared.streams import write_json, write_stdout
 from alhena.system.workspace import current_directory
 
@@ -31,6 +42,8 @@ if TYPE_CHECKING:
 
 USAGE = """\
 usage: alhena settings show [KEY] [--origin] [--all] [--json] [--skip-trust]
+       alhena settings get KEY
+       alhena settings set KEY VALUE [--project]
        alhena settings path [--json]
        alhena settings check [--json] [--skip-trust]
 
@@ -40,16 +53,26 @@ show: prints the effective settings of this folder. KEY is a setting (model.name
   --origin       with file, line and layer of each
   --all          with the defaults
 
+get: prints the effective value of one setting, without its name.
+
+set: writes one setting with a plain value to your file; comments and the rest of it stay.
+
+  --project      to .gemini/settings.json of this folder
+
 path: lists the settings files, the highest layer last, and the .env files.
 
 check: reads all settings and tries them as a run does: policies, sandbox, hooks, limits, models,
 telemetry. Exit code 1 when there are findings, 52 when no run can start with them.
+
+Lists and sections are changed in an editor: path names the files. In a session /settings is a menu.
 
   --skip-trust   treat this folder as trusted
   --json         print JSON
 """
 _ARGUMENTS = {
     "show": "[KEY] --origin --all --json --skip-trust",
+    "get": "KEY",
+    "set": "KEY VALUE --project",
     "path": "--json",
     "check": "--json --skip-trust",
 }
@@ -71,6 +94,8 @@ def run(argv: list[str]) -> int:
     options = parse_command("alhena settings", argv, _ARGUMENTS)
     if options.command == "path":
         return _path(as_json=options.json)
+    if options.command in ("get", "set"):
+        return _get(options.key) if options.command == "get" else _set(options)
     place = place_here(skip_trust=options.skip_trust, told=False)
     return (_show if options.command == "show" else _check)(options, place)
 
@@ -98,6 +123,54 @@ def _show(options: "Namespace", place: Place) -> int:
     if not found:
         write_stdout("Nothing is set: the defaults apply.\n")
     return 0
+
+
+def _get(key: str) -> int:
+    if key not in list_settings():
+        raise _unknown(key)
+    value = _public(tuple(key.split(".")), setting_at(place_here(told=False).settings, key))
+    write_stdout(f"{escaped('' if value is None else value_text(value))}\n")
+    return 0
+
+
+def _set(options: "Namespace") -> int:
+    """Writes one setting; says so where another layer, or no trust in the folder, outweighs it."""
+    key, kinds, place = options.key, list_settings(), place_here(told=False)
+    if key not in kinds:
+        raise _unknown(key)
+    value = parse_setting(key, options.value)
+    if key == _THEME and value and (unknown := _unknown_theme(place, value)) is not None:
+        raise InputError(unknown[0], remedy=unknown[1])
+    file = user_settings_path(os.environ)
+    if options.project:
+        file = path_within(place.cwd, Path(".gemini") / "settings.json")
+        file.parent.mkdir(exist_ok=True)
+    write_setting(file, tuple(key.split(".")), value)
+    write_stdout(f"{escaped(f'{key} is {value_text(value)} in {file}.')}\n")
+    now = place_here(told=False)
+    if setting_at(now.settings, key) != value:
+        why = f"The {layer_of(now, key)} settings outweigh it."
+        if options.project and now.unread:
+            why = "This folder is not trusted: alhena trust."
+        tell([f"{key} is still {value_text(setting_at(now.settings, key))}. {why}"])
+    return 0
+
+
+_THEME = "ui.theme"
+
+
+def _unknown_theme(place: Place, name: str) -> tuple[str, str] | None:
+    """Cause and remedy where no theme of this place has a name."""
+    from alhena.frontends.terminal.looks.theme import unknown_theme  # it loads prompt_toolkit
+
+    return unknown_theme(name, place.settings.ui.custom_themes)
+
+
+def _unknown(key: str) -> InputError:
+    """The error for a key that is no setting with a plain value."""
+    near = near_name(key, list_settings())
+    remedy = f"Did you mean {near}?" if near else "See alhena settings show --all."
+    return InputError(f"there is no setting {key!r} with a plain value.", remedy=remedy)
 
 
 def list_shown_settings(place: Place) -> list[ShownSetting]:
@@ -208,7 +281,7 @@ def _check(options: "Namespace", place: Place) -> int:
     trial = _try_settings(place)
     odd = (
         *(*place.warnings, *place.remarks, *_server_problems(place)),
-        *(*trial.warnings, *_key_problems(place)),
+        *(*trial.warnings, *_key_problems(place), *_theme_problems(place)),
     )
     told = (*dict.fromkeys(odd), *((place.notice,) if place.notice else ()))
     if options.json:
@@ -236,6 +309,12 @@ def _key_problems(place: Place) -> tuple[str, ...]:
     unknown = ", ".join(file.unknown)
     idle = (f"{path}: commands without effect in this version: {unknown}.",) if unknown else ()
     return (*file.problems, *idle)
+
+
+def _theme_problems(place: Place) -> tuple[str, ...]:
+    name = place.settings.ui.theme
+    unknown = _unknown_theme(place, name) if name else None
+    return () if unknown is None else (" ".join(unknown),)
 
 
 EXTRAS = {

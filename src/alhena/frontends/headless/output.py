@@ -69,6 +69,8 @@ class RunStats:
         models = {name: _flat(model["tokens"]) for name, model in self._models.items()}
         keys = ("total_tokens", "input_tokens", "output_tokens", "cached", "input")
         totals: dict[str, Any] = {key: sum(model[key] for model in models.values()) for key in keys}
+        written = sum(model.get("cache_write", 0) for model in models.values())
+        totals |= {"cache_write": written} if written else {}
         totals["duration_ms"] = round(duration_ms)
         totals["tool_calls"] = self._tools["totalCalls"]
         totals["models"] = models
@@ -98,6 +100,8 @@ class RunStats:
         tokens["thoughts"] += event.thoughts_tokens
         tokens["tool"] += event.tool_tokens
         tokens["input"] = max(0, tokens["prompt"] - tokens["cached"])
+        if event.cache_write_tokens:  # few services count them; the others' form stays as it is
+            tokens["cacheWrite"] = tokens.get("cacheWrite", 0) + event.cache_write_tokens
 
     def _count_tool(self, event: ToolCallResponseEvent) -> None:
         named = self._by_name.setdefault(event.name, _tool_counts(_NAMED_KEYS))
@@ -133,6 +137,7 @@ def _flat(tokens: dict[str, int]) -> dict[str, int]:
         "output_tokens": tokens["candidates"],
         "cached": tokens["cached"],
         "input": tokens["input"],
+        **({"cache_write": tokens["cacheWrite"]} if "cacheWrite" in tokens else {}),
     }
 
 

@@ -51,6 +51,7 @@ from alhena.frontends.shared.streams import (
     write_stderr,
     write_stdout,
 )
+from alhena.policy.engine import UNATTENDED
 from alhena.session.records import new_session_id
 from alhena.wire.json_values import scrub
 
@@ -106,7 +107,7 @@ class Progress:
         self._line(failed_call_words(event))
         if event.denied and (reason := denial_reason(event)) != (event.error or event.status):
             self._line(f"alhena: {reason}")
-        if event.denied and not self._hinted:
+        if event.denied and event.reason.endswith(UNATTENDED) and not self._hinted:
             self._hinted = True
             self._line("alhena: --approval-mode and --policy say what may run without asking.")
 

@@ -33,7 +33,8 @@ commands:
   alhena auth login|status    sign in with a Google account; show model access; logout
   alhena models list          known models and their limits
   alhena mcp list|add|auth    MCP servers; import, remove, enable, disable, serve
-  alhena settings show|check  show effective settings; find mistakes; path: list the files
+  alhena settings show|check  show effective settings; find mistakes; get, set: one setting;
+                              path: list the files
   alhena trust                trust this folder: read its settings and context
   alhena serve                serve the model over HTTP to Anthropic and OpenAI clients
   alhena wire check|convert   check a request against the rules of the API; convert it

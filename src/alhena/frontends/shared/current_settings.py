@@ -5,17 +5,10 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from alhena.agent.toolset.options import (
-    Client,
-    ModelOptions,
-    Permissions,
-    RecordOptions,
-    SessionSpec,
-)
 from alhena.config.effective_settings import (
     FolderTrust,
     Place,
@@ -30,6 +23,9 @@ from alhena.frontends.shared.arguments import RunArguments
 from alhena.frontends.shared.streams import is_terminal, write_stderr
 from alhena.policy.model import ApprovalMode
 from alhena.system.workspace import current_directory
+
+if TYPE_CHECKING:
+    from alhena.agent.toolset.options import SessionSpec
 
 
 class SessionFolder:
@@ -113,10 +109,19 @@ def refused_mode(arguments: RunArguments, place: Place) -> tuple[str, ...]:
 
 def session_options(
     arguments: RunArguments, place: Place, *, attended: bool = False
-) -> SessionSpec:
+) -> "SessionSpec":
     """The options of a session from a run's arguments and the settings of its place. In an
     untrusted folder a mode that acts without asking is the default one for an `attended` session.
     Raises ConfigError, UntrustedFolderError."""
+    # Not at the top: the connection begins to open before the tools are loaded.
+    from alhena.agent.toolset.options import (
+        Client,
+        ModelOptions,
+        Permissions,
+        RecordOptions,
+        SessionSpec,
+    )
+
     settings = with_model(place.settings, service_tier=arguments.service_tier)
     if arguments.small:
         settings = with_model(settings, prompt_size="small")
@@ -169,38 +174,6 @@ def with_checkpoints(settings: Settings) -> Settings:
     return msgspec.structs.replace(settings, general=general)
 
 
-MAX_SNAPSHOT_FILES = 2_000
-"""Maximum files of a folder in which a terminal takes checkpoints without a setting: a turn that
-edits waits for a snapshot of them all."""
-
-
-def is_small_folder(folder: Path) -> bool:
-    """True for a folder with few files: those that its repository tracks, or else all of them."""
-    try:
-        with open(folder / ".git" / "index", "rb") as index:
-            head = index.read(12)
-        return int.from_bytes(head[8:12], "big") <= MAX_SNAPSHOT_FILES
-    except OSError:
-        return _count_entries(folder, MAX_SNAPSHOT_FILES) <= MAX_SNAPSHOT_FILES
-
-
-def _count_entries(folder: Path, most: int) -> int:
-    """The entries of a folder and those below it; stops counting past `most`."""
-    count, waiting = 0, [str(folder)]
-    while waiting and count <= most:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    count += 1
-                    if count > most:
-                        break
-                    if entry.name != ".git" and entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-        except OSError:
-            continue  # a snapshot does not reach it either
-    return count
-
-
 _STATE = "alhena_state.json"
 
 
@@ -235,7 +208,7 @@ def save_choices(environ: Mapping[str, str], **changes: Any) -> None:
 def connect_early(place: Place, model: str | None) -> None:
     """Begins to open the connection of the first request, where the settings say to which service;
     returns at once. What is wrong with them is for the session to say."""
-    from alhena.http.client import prepare_connection
+    from alhena.http.early import prepare_connection
     from alhena.models.catalogue import default_model
     from alhena.models.providers.select import ModelChoice, choose_generator, login_files
 

@@ -6,6 +6,7 @@ from alhena.agent.restoring import Restored
 from alhena.display_text import first_of, one_line
 from alhena.events import OutputsMaskedEvent
 from alhena.session.checkpoints.records import Checkpoint, path_text
+from alhena.tools.catalogue import plain_name
 
 MAX_PATHS = 20
 
@@ -21,7 +22,7 @@ def checkpoint_words(checkpoint: Checkpoint) -> str:
         what = "before a call"
     else:
         said = call.args.get("file_path") or call.args.get("command") or call.args.get("path") or ""
-        what = f"before {call.name} {said}"
+        what = f"before {plain_name(call.name)} {said}"
     return one_line(what, 200)
 
 
@@ -65,11 +66,13 @@ def undone_note(restored: Restored) -> str:
 
 
 def checkpoint_lines(found: Sequence[Named]) -> list[str]:
-    """A list of checkpoints, the oldest first, with the numbers by which they may be named."""
-    return [
-        f"{number:>4}. {one_line(name)}  {checkpoint_words(checkpoint)}"
+    """A list of checkpoints, given oldest first, with the numbers by which they may be named; the
+    newest comes first."""
+    lines = [
+        f"{number:>4}. {checkpoint_words(checkpoint)}  {one_line(name)}"
         for number, (name, checkpoint) in enumerate(found, start=1)
     ]
+    return lines[::-1]
 
 
 def _path_lines(what: str, paths: Sequence[str]) -> list[str]:

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 Note = tuple[str, str]
 """A tone (the name of a style: "", ok, warning, error, dim) and a line of text."""
-MAX_TEXT = 200
+MAX_TEXT = 300
 """Characters of a description."""
-MAX_SENTENCE = 90
+MAX_SENTENCE = 200
 """Characters of the first sentence of a tool's description."""
 MAX_MORE = 1_000
 """Characters of a line about a server's directory, variables and headers."""
@@ -45,10 +45,13 @@ MAX_RULE = 2_000
 
 
 _NONE = {
-    "hook": "No hooks are configured.",
-    "extension": "There are no extensions. To add one: alhena extensions install SOURCE",
-    "MCP server": "No MCP servers are configured. To add one: alhena mcp add --help",
+    "custom command": "No custom commands. Add one as .gemini/commands/NAME.toml.",
+    "extension": "No extensions. Add one with alhena extensions install SOURCE.",
+    "hook": "No hooks. Add one with the setting hooks.",
+    "MCP server": "No MCP servers. Add one with alhena mcp add NAME COMMAND.",
+    "skill": "No skills. Add one with alhena skills install PATH.",
 }
+"""The sentence for an empty list, with the way to add to it."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +96,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
         """The sentence for a list without rows."""
         if self.rows or not self.noun:
             return ""
-        return _NONE.get(self.noun, f"There are no {self.noun}s.")
+        return _NONE.get(self.noun, f"No {self.noun}s.")
 
 
 def count_noun(count: int, noun: str) -> str:
@@ -511,5 +514,5 @@ def memory_tree(files: "tuple[LoadedMemory, ...]", top: str) -> str:
     from alhena.memory.files import format_trees
 
     if not files:
-        return "No memory files found."
+        return "No memory files. Add a fact with /memory add FACT, or write GEMINI.md."
     return format_trees(((item.kind, item.tree) for item in files), top)

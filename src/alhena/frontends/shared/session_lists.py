@@ -73,7 +73,7 @@ def _unread(folder: "SessionFolder", *names: str) -> tuple[Note, ...]:
 def list_tools(session: OpenSession, rest: str) -> Listing:
     """/tools [desc]."""
     if rest.strip() not in ("", "desc"):
-        return usage("It is /tools or /tools desc.")
+        return usage("Usage: /tools or /tools desc")
     rows = tool_rows(session.toolset.registry, whole=bool(rest.strip()))
     return Listing(noun="tool", rows=rows)
 
@@ -137,7 +137,7 @@ def list_commands(session: OpenSession, rest: str) -> Listing:
     """/commands [list|reload]."""
     what = rest.strip() or "list"
     if what not in ("list", "reload"):
-        return usage("It is /commands list or /commands reload.")
+        return usage("Usage: /commands list or /commands reload")
     if what == "reload":
         session.prompts.load()
     custom = session.prompts.custom
@@ -171,7 +171,7 @@ def list_skills(session: OpenSession, rest: str) -> Listing:
             return usage(f"There is no skill {one_line(name)}. /skills lists them.")
         case _:
             return usage(
-                "It is /skills list, /skills reload, /skills enable NAME or /skills disable NAME."
+                "Usage: /skills list, /skills reload, /skills enable NAME or /skills disable NAME"
             )
     if found.active and "activate_skill" not in toolset.registry.names:
         from alhena.skills.files import ActivateSkill
@@ -193,7 +193,7 @@ def list_memory(session: OpenSession, rest: str) -> Listing:
     if what == "add" or what.startswith("add "):
         return _add_fact(session, own, what.removeprefix("add").strip())
     if what not in ("show", "list", "refresh", "reload"):
-        return usage("It is /memory show, list, refresh, or add FACT.")
+        return usage("Usage: /memory show, /memory list, /memory refresh or /memory add FACT")
     again = what in ("refresh", "reload")
     memory = own.refresh() if again else own.memory
     content = memory.text()
@@ -213,7 +213,7 @@ def _add_fact(session: OpenSession, own: "SessionMemory", fact: str) -> Listing:
     from alhena.memory.saved import save
 
     if not fact:
-        return usage("It is /memory add FACT.")
+        return usage("Usage: /memory add FACT")
     bench = session.toolset
     home = config_home(bench.spec.place.environ)
     path = home / bench.settings.context.names_in(home)[0]

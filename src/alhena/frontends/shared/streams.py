@@ -47,13 +47,15 @@ def write_stderr(text: str) -> None:
 
 
 def report(error: AlhenaError, *, debug: bool, document: str | None = None) -> int:
-    """Writes an error to standard error: as `document` where there is one, else as a line, behind
-    its traceback when debugging. Returns its exit code."""
+    """Writes an error to standard error: as `document` where there is one, else as a line, and one
+    with the page to read if there is one, behind its traceback when debugging. Returns its exit
+    code."""
     if debug:
         import traceback
 
         write_stderr(escaped("".join(traceback.format_exception(error)), block=True))
-    write_stderr(f"alhena: {one_line(str(error))}\n" if document is None else document)
+    more = f"More: alhena docs {error.page}\n" if error.page else ""
+    write_stderr(f"alhena: {one_line(str(error))}\n{more}" if document is None else document)
     return error.exit_code
 
 

@@ -33,6 +33,7 @@ from prompt_toolkit.search import stop_search
 from prompt_toolkit.styles import DynamicStyle
 
 from alhena.display_text import one_line
+from alhena.frontends.shared.listings import count_noun
 from alhena.frontends.terminal.dialogs.panel import Panel
 from alhena.frontends.terminal.drawing.layout import MENU_ROWS, build_layout
 from alhena.frontends.terminal.drawing.lines import (
@@ -43,7 +44,9 @@ from alhena.frontends.terminal.drawing.lines import (
     Markdown,
     Span,
     clip_line,
+    fold_line,
     line,
+    warning_line,
     width,
 )
 from alhena.frontends.terminal.drawing.live_region import (
@@ -136,6 +139,7 @@ class TerminalScreen:
         self._defects: deque[float] = deque(maxlen=MAX_DEFECTS + 1)
         self._timer: asyncio.TimerHandle | None = None
         self._entry = Entry(history, completer, prepare)
+        self.complete_path = self._entry.complete_path
         self._panel = Panel(
             self._panel_changed,
             self._loop.call_later,
@@ -180,6 +184,7 @@ class TerminalScreen:
             layout=layout,
             style=DynamicStyle(lambda: self._printer.style),
             include_default_pygments_style=False,
+            color_depth=lambda: self._printer.depth,
             key_bindings=merge_key_bindings(
                 [self._own_keys, DynamicKeyBindings(lambda: self._rebound)]
             ),
@@ -253,7 +258,7 @@ class TerminalScreen:
     def warn(self, message: str) -> None:
         """Prints a warning of the screen's own."""
         last = self._queue[-1][0] if self._queue else self._view
-        self.update(last, (Lines((line(f"! {one_line(message)}", "warning"),), fold=True),))
+        self.update(last, (Lines((warning_line(one_line(message)),), fold=True),))
 
     async def choose(self, menu: Menu) -> frozenset[int] | None:
         """As `Screen.choose`, once all is written that it is about. A draft in the input line
@@ -415,13 +420,16 @@ class TerminalScreen:
         status, stay = self._status, list[Line]()
         if not asking:
             stay += open_task_lines(self._view, size.columns, size.rows)
-            stay += queue_lines(status.queued, size.columns, kept=status.kept, soon=status.soon)
+        if not (asking and status.kept):  # the question is about them
+            stay += queue_lines(
+                status.queued, size.columns, kept=status.kept, soon=status.soon, asking=asking
+            )
         rows = max(size.rows - BESIDE - below - len(stay), 0 if asking else 1)
         drawn = self._markdown.rows(self._view.open_text, size.columns)
         now = self._loop.time()
         lines = live(self._view, size.columns, rows, now, asking=asking, drawn=drawn)
-        gap: list[Line] = [()] if asking and lines else []
-        return fragments([*lines, *stay, *gap])
+        gap: list[Line] = [()] if asking and (lines or stay) else []
+        return fragments([*gap, *lines, *stay, *gap])
 
     def _menu(self) -> Fragments:
         menu = self._panel.menu
@@ -470,13 +478,30 @@ def _rows(block: Block) -> int:
 
 
 def help_lines(columns: int, rows: int) -> list[Line]:
-    """The keys, in at most so many rows, while there is but a ? in the input line."""
+    """The keys, in at most so many rows, while there is but a ? in the input line; those left out
+    are counted."""
     from alhena.frontends.terminal.commands import KEYS
 
-    shown = [
-        clip_line((("accent", f"  {key:20}"), ("dim", f" {what}")), columns) for key, what in KEYS
+    room = max(rows - 1, 0)
+    across = min(max(width(key) for key, _ in KEYS), columns * 3 // 8 - 3)
+    shorter = [(key, what.partition(";")[0]) for key, what in KEYS]
+    for keys in (KEYS, shorter):
+        shown = [(("accent", f"  {key:{across}}"), ("dim", f"  {what}")) for key, what in keys]
+        folded = [each for one in shown for each in fold_line(one, columns, across + 4)]
+        if len(folded) <= room:
+            break
+    else:
+        folded = [clip_line(each, columns) for each in shown]
+    hidden = len(folded) - room
+    more = f"… {count_noun(hidden, 'more key')} · " if hidden > 0 else ""
+    return [
+        *folded[:room],
+        clip_line(line(f"  {more}Enter: all keys and commands", "dim"), columns),
     ]
-    return [*shown[: max(rows - 1, 0)], line("  Enter: all commands too", "dim")]
+
+
+MIN_ITEMS = 2
+"""Items at the foot that are cut where there is no room; later ones are left out."""
 
 
 def foot_line(status: FootStatus, hint: str, columns: int, vi: str = "") -> Line:
@@ -492,8 +517,11 @@ def foot_line(status: FootStatus, hint: str, columns: int, vi: str = "") -> Line
         spans.append((style, f"{status.context:.0%} context"))
     more = [("dim", each) for each in status.more]
     cwd, room = status.cwd, columns - sum(width(text) + 2 for _, text in (*spans, *more) if text)
+    room = max(room, MIN_CWD)
     if width(cwd) > room:
-        cwd = f"{ELLIPSIS}{cwd[1 - max(room, MIN_CWD) :]}"
+        cwd = f"{ELLIPSIS}{cwd[1 - room :]}"
     spans += (("dim", cwd), *more)
     shown = [span for span in spans if span[1]]
+    while len(shown) > MIN_ITEMS and sum(width(text) + 2 for _, text in shown) - 2 > columns:
+        shown.pop()
     return tuple(part for span in shown for part in (span, ("", "  ")))[:-1]

@@ -13,6 +13,7 @@ from alhena.frontends.shared.session_lists import SESSION_LISTS, OpenSession
 from alhena.frontends.terminal import setting_commands, work_commands
 from alhena.frontends.terminal.drawing.call_result import duration
 from alhena.frontends.terminal.drawing.lines import Line, line, list_lines, row
+from alhena.frontends.terminal.drawing.menu import NOTHING_CHANGED
 from alhena.frontends.terminal.rewind import rewind
 from alhena.frontends.terminal.session_commands import (
     chat,
@@ -36,7 +37,7 @@ KEYS = (
     ("Ctrl-Y", "everything runs without asking (yolo), and back"),
     ("Up, Down, Ctrl-R", "earlier prompts; in an empty line Up first takes back a queued one"),
     ("Tab", "completes a command, or a path after an @"),
-    ("Ctrl-G, Ctrl-X Ctrl-E", "the input in your editor"),
+    ("Ctrl-G", "the input in your editor (also Ctrl-X Ctrl-E)"),
     ("Ctrl-V", "pastes text, or an image as a file"),
     ("Ctrl-O", "opens the last output, diff, thoughts or long prompt in a pager"),
     ("Ctrl-L, Ctrl-Z", "clears the screen; suspends"),
@@ -144,7 +145,7 @@ async def _trust(context: "Conversation", rest: str) -> list[Line]:
     if place.trust.trusted:
         return [line(f"This folder is trusted ({place.trust.reason}).")]
     if not await ask_trust(place, context.screen.choose, context.print):
-        return [line("Nothing is changed.")]
+        return [line(NOTHING_CHANGED)]
     context.prompts.load(sources_of(context.folder.reread()))
     return await context.begin_again()
 
@@ -251,10 +252,6 @@ AT_ONCE = frozenset(
     )
 )
 """Commands that need not wait until what runs has ended."""
-LISTINGS = ("tools", "context", "show")
-"""Commands whose lines are cut where the terminal ends, unless more was asked for than the list."""
-
-
 PLAIN = {**dict.fromkeys(("exit", "quit", ":q", ":q!", ":wq"), "/quit"), "?": "/help"}
 """Lines that are commands without a slash."""
 NAMES = frozenset(name for each in COMMANDS for name in (each.name, *each.aliases))

@@ -26,6 +26,8 @@ _RETRY = 0.01
 """Seconds after which keys that a program did not take are offered again."""
 MARGIN = 4
 """Columns beside the live output of a call."""
+LEAST_COLUMNS = 80
+"""Columns that a command has at least: many programs count on them."""
 FALLBACKS = ("nano", "vi", "vim")
 _DIFFING = {"vim": "-d", "nvim": "-d"}
 _WAITING = {
@@ -57,7 +59,8 @@ class SharedConsole:
         use = self._use(call_id)
         if use != "keys":
             rows, columns = _size(self._target)
-            yield PseudoTerminal(rows, columns - MARGIN) if use == "output" else None
+            columns = max(columns - MARGIN, LEAST_COLUMNS)
+            yield PseudoTerminal(rows, columns) if use == "output" else None
             return
         async with self._screen.suspend():
             with (

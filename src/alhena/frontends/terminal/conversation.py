@@ -16,6 +16,7 @@ from alhena.agent.toolset.toolset import Toolset, window_of
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
 from alhena.events import (
+    ApiRequestEvent,
     ApiResponseEvent,
     CompressedEvent,
     ConfirmationRequestEvent,
@@ -31,9 +32,9 @@ from alhena.frontends.shared.listings import mode_word
 from alhena.frontends.shared.mentions import PromptCommands, attach_mentions, shell_note
 from alhena.frontends.terminal import commands
 from alhena.frontends.terminal.console import ConsoleFactory, Use, editor_command
-from alhena.frontends.terminal.dialogs.approval import ApprovalDialog
-from alhena.frontends.terminal.drawing.call_result import PagerBlocks
-from alhena.frontends.terminal.drawing.lines import Block, Line, line
+from alhena.frontends.terminal.dialogs.approval import ApprovalDialog, may_be_asked_about
+from alhena.frontends.terminal.drawing.call_result import ASK, PagerBlocks
+from alhena.frontends.terminal.drawing.lines import Block, Line, line, warning_line
 from alhena.frontends.terminal.drawing.remedies import sitting_words
 from alhena.frontends.terminal.drawing.screen import FootStatus, Screen
 from alhena.frontends.terminal.drawing.view import (
@@ -54,9 +55,8 @@ from alhena.scheduler.question import ConfirmationRequest, Verdict
 from alhena.scheduler.states import CompletedToolCall
 from alhena.session.store import project_store
 from alhena.tools.builtin.ask_user import Answers
-from alhena.tools.contract import Question, TerminalOutput, ToolFailure
+from alhena.tools.contract import ProposedContents, Question, TerminalOutput, ToolFailure
 from alhena.tools.edit.external_editor import edit_externally
-from alhena.tools.edit.proposal import ProposedContents
 from alhena.wire.content import Part
 
 STATUS_EVENTS = ModelFallbackEvent | ApiResponseEvent | CompressedEvent | ToolCallResponseEvent
@@ -90,7 +90,6 @@ class ShownSession:
         self._announced: dict[str, asyncio.Event] = {}
         self._consent = ApprovalDialog(screen)
         self._failed = self.working = False
-        self._shown_as: dict[str, str] = {}
         self._leave_asked: asyncio.Task[None] | None = None
         self._shell_mode = False
         self._proposing = False
@@ -154,8 +153,7 @@ class ShownSession:
                 self.print([line("security.disableYoloMode turns yolo mode off.", "warning")])
 
     def _print_untrusted(self, mode: str) -> None:
-        words = f"Mode {mode} needs a trusted folder. To trust this one: /trust"
-        self.print([line(words, "warning")])
+        self.print([warning_line(f"Mode {mode} needs a trusted folder. To trust this one: /trust")])
 
     def show_status(self) -> None:
         """Brings the line at the foot up to date."""
@@ -218,7 +216,7 @@ class ShownSession:
         texts = self.queue.take_soon()
         for text in texts:
             self.pages.prompt(text)
-            self.print(prompt_lines(self._shown_as.pop(text, text)), "user")
+            self.print(prompt_lines(self.queue.take_mark(text)), "user")
         return texts
 
     def send_at_once(self) -> bool:
@@ -232,7 +230,7 @@ class ShownSession:
             self.view = msgspec.structs.replace(self.view, shown=self.view.shown | {call_id})
             return "keys"
         shell = self.folder.place.settings.tools.shell
-        return "output" if shell.enable_interactive_shell or shell.pty else "none"
+        return "output" if shell.uses_terminal(redraws=self.screen.keys) else "none"
 
     def _show(self, blocks: tuple[Block, ...]) -> None:
         self.screen.update(self.view, blocks)
@@ -264,7 +262,7 @@ class Conversation(ShownSession):
         if self._leaving:
             return
         if shown:
-            self._shown_as[text] = shown
+            self.queue.mark(text, shown)
         if self._shell_mode and text and text[0] not in "/!":
             text = f"!{text}"
         text = commands.PLAIN.get(text, text)
@@ -432,18 +430,18 @@ class Conversation(ShownSession):
         await self._announced.setdefault(request.correlation_id, asyncio.Event()).wait()
         shown = self.view.shown | {request.call_id}
         self.view = msgspec.structs.replace(self.view, shown=shown, group="calls")
-        mode = self.toolset.authority.modes.mode
+        modes = self.toolset.authority.modes
         return await self.ide.answer(
             request,
-            lambda: self._consent.answer(request, self._show, mode, self._place(request.call_id)),
+            lambda: self._consent.answer(
+                request, self._show, modes.mode, self._calls_to_ask_about, trusted=modes.may_act
+            ),
         )
 
-    def _place(self, call_id: str) -> str:
-        """`1 of 3` where more than one call waits for the person."""
-        waiting = [each.call_id for each in self.view.calls if each.status == "awaiting_approval"]
-        if call_id not in waiting or len(waiting) < 2:
-            return ""
-        return f"{waiting.index(call_id) + 1} of {len(waiting)}"
+    def _calls_to_ask_about(self) -> list[str]:
+        """Ids of the calls that wait for the person, or will as far as the policy says."""
+        bench = self.toolset
+        return [each.call_id for each in self.view.calls if may_be_asked_about(each, bench)]
 
     async def edit(self, contents: ProposedContents) -> str | ToolFailure:
         """Opens the person's editor on a proposed change; what they leave of it."""
@@ -455,9 +453,13 @@ class Conversation(ShownSession):
             return await edit_externally(contents, command, os.environ)
 
     async def ask(self, questions: tuple[Question, ...]) -> Answers | None:
-        """Puts the model's questions to the person."""
+        """Puts questions to the person. Dismissing one of the model's stops the turn."""
         self.view = msgspec.structs.replace(self.view, group="calls")
-        return await self._consent.ask(questions, self._show)
+        answers = await self._consent.ask(questions, self._show)
+        if answers is None and any(each.name == ASK and each.ran for each in self.view.calls):
+            self.view = msgspec.structs.replace(self.view, refused=True)
+            self.agent.interrupt()
+        return answers
 
     def _begin(self) -> None:
         self.view = View(titles=ToolTitles(self.toolset.registry), group=self.view.group)
@@ -507,15 +509,14 @@ class Conversation(ShownSession):
             lines = [line(commands.unknown_words(name, self.prompts.names()), "error")]
         else:
             lines = await command.carry(self, rest)
-        listing = command is not None and command.name in commands.LISTINGS and not rest.strip()
-        self.print(lines, "command", clip=listing)
+        self.print(lines, "command")
         proposing, self._proposing = self._proposing, False
         if proposing:
             await self._follow(self.agent.checkpoints.propose())
 
     async def _prompt(self, text: str) -> None:
         self.pages.prompt(text)
-        self.print(prompt_lines(self._shown_as.pop(text, text)), "user")
+        self.print(prompt_lines(self.queue.take_mark(text)), "user")
         await self._send(text, await self._attach_mentions(text))
 
     async def _send(
@@ -552,7 +553,7 @@ class Conversation(ShownSession):
         return await attach_mentions(text, self.toolset, self._call, self._warn)
 
     def _warn(self, text: str) -> None:
-        self.print([line(f"! {text}", "warning")])
+        self.print([warning_line(text)])
 
     async def _shell(self, command: str) -> None:
         """A command of the person's own; the model hears of it with the next prompt."""
@@ -592,5 +593,7 @@ class Conversation(ShownSession):
         self._show(blocks)
         if isinstance(event, STATUS_EVENTS):
             self.show_status()
+        elif isinstance(event, ApiRequestEvent) and event.role == "main":
+            self._consent.forget_calls()
         elif isinstance(event, ConfirmationRequestEvent):
             self._announced.setdefault(event.correlation_id, asyncio.Event()).set()

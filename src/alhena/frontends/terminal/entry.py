@@ -1,16 +1,18 @@
 """The input line: its text, long pastes and earlier entries."""
 
+import asyncio
 import os
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import msgspec
+from prompt_toolkit.application import get_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer, ThreadedCompleter
 from prompt_toolkit.document import Document
@@ -31,6 +33,8 @@ MAX_TYPED = 20
 MAX_PASTED_LINES = 10
 MAX_PASTED_CHARACTERS = 1_000
 _ECHOES = ("fg:ansidefault", "fg:ansidefault nobold")
+_LOOK_S = 0.02
+"""Seconds until a look for completions is begun that could not begin."""
 
 
 class EchoLexer(Lexer):
@@ -129,6 +133,24 @@ class Entry:
         marks[mark] = text
         return mark
 
+    def complete_path(self) -> None:
+        """Completes a path that is being typed once more, unless a line of the list was chosen."""
+        state = self.buffer.complete_state
+        typed = not self.buffer.text.startswith("/") and self._completes()
+        if typed and (state is None or state.complete_index is None):
+            self.buffer.cancel_completion()  # with one open, no other is begun
+            get_app().create_background_task(self._look_again(self.buffer.document))
+
+    async def _look_again(self, written: Document) -> None:
+        """Begins a look for completions of what is written; while an earlier one is at work, none
+        begins."""
+        while self.buffer.document == written:
+            self.buffer.start_completion()
+            await asyncio.sleep(0)  # its first step opens the list
+            if self.buffer.complete_state is not None:
+                return
+            await asyncio.sleep(_LOOK_S)
+
     def _completes(self) -> bool:
         self._prepare()
         text = self.buffer.document.text_before_cursor
@@ -195,6 +217,14 @@ class _FoldedHistory(History):
         self._entries = entries
         self._fold = fold
         self._unfold = unfold
+
+    async def load(self) -> AsyncGenerator[str, None]:
+        """As `History`; a search that began before is drawn again."""
+        async for entry in super().load():
+            yield entry
+        app = get_app()
+        if app.layout.is_searching:
+            app.invalidate()
 
     def load_history_strings(self) -> Iterable[str]:
         """As `History`."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from alhena.display_text import one_line
-from alhena.frontends.terminal.drawing.lines import Line, line
+from alhena.frontends.terminal.drawing.lines import Line, line, warning_line
 from alhena.scheduler.question import Answer, ConfirmationRequest, Payload, Verdict
 from alhena.system.ignore import IgnoreRules
 from alhena.system.workspace import Workspace
@@ -24,7 +24,7 @@ MAX_SELECTED = 16_384
 """Characters of a selection that the model gets."""
 CUT = "... [TRUNCATED]"
 ENABLING_S = 10.0
-USAGE = "It is /ide status, /ide enable, /ide disable or /ide install."
+USAGE = "Usage: /ide status, /ide enable, /ide disable or /ide install"
 
 
 class EditorLink:
@@ -145,7 +145,7 @@ class EditorLink:
             self._editor = editor = Editor(find_companion(os.environ, workspace.cwd))
             await editor.run(note_connected)
             self._problem = f"{editor.companion.name} has gone away. /ide enable connects again."
-            self._show([line(f"! {self._problem}", "warning")])
+            self._show([warning_line(self._problem)])
         except McpError as error:
             self._problem = one_line(str(error))
         finally:

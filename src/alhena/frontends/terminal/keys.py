@@ -180,7 +180,7 @@ class KeyActions:
             return
         if self._stop() or not alone or self._entry.buffer.text or self._person is None:
             return
-        if self.twice.again("Press Esc again to go back to an earlier prompt."):
+        if self.twice.again("Press Esc again to rewind."):
             self._person.submit("/rewind")
 
     def _stop(self) -> bool:
@@ -317,8 +317,8 @@ def list_keys(hands: KeyActions, panel: Panel) -> KeyBindings:
             kept = buffer.text.strip() and word[:1] not in ("/", "@") and hands.send(late=True)
             if not kept:
                 buffer.start_completion()
-        elif not take_completion(buffer, later=True):
-            buffer.cancel_completion()
+        elif buffer.complete_state.completions and not take_completion(buffer, later=True):
+            buffer.cancel_completion()  # one that is still looking goes on
 
     def move(step: int) -> Callable[[KeyPressEvent], None]:
         return lambda event: move_in_list(event.current_buffer, step)
@@ -427,7 +427,7 @@ def session_keys(
     @keys.add("c-z")
     def _(_event: KeyPressEvent) -> None:
         panel.set_away(away=True)
-        suspended = asyncio.ensure_future(run_in_terminal(lambda: os.kill(0, signal.SIGTSTP)))
+        suspended = asyncio.ensure_future(run_in_terminal(_suspend))
         suspended.add_done_callback(lambda _: panel.set_away(away=False))
 
     @keys.add(Keys.Vt100MouseEvent)
@@ -558,6 +558,12 @@ def rebind_keys(entries: Iterable[Rebinding], base: KeyBindingsBase, free: Filte
                     record_in_macro=binding.record_in_macro,
                 )(binding.handler)
     return made
+
+
+def _suspend() -> None:
+    """Stops the program, as a shell expects it. Where it is alone in its group, no signal goes to
+    the processes that it starts: one that stops before its `exec` holds up its parent."""
+    os.kill(os.getpid() if os.getpgrp() == os.getpid() else 0, signal.SIGTSTP)
 
 
 def _ignore_key(_event: KeyPressEvent) -> None:

@@ -13,10 +13,22 @@ import msgspec
 
 from alhena.display_text import one_line
 from alhena.frontends.terminal.dialogs.panel import ALONE, LOOK, PAUSE
-from alhena.frontends.terminal.drawing.lines import BAR, Block, Line, Lines, fold_line, plain
+from alhena.frontends.terminal.drawing.call_result import SEE_ALL, duration
+from alhena.frontends.terminal.drawing.lines import (
+    BAR,
+    Block,
+    Line,
+    Lines,
+    fit_lines,
+    fold_line,
+    line,
+    plain,
+    warning_line,
+)
+from alhena.frontends.terminal.drawing.markdown_pieces import fold_prose
 from alhena.frontends.terminal.drawing.menu import Menu, MenuOption, find_option
 from alhena.frontends.terminal.drawing.screen import FootStatus
-from alhena.frontends.terminal.drawing.view import View
+from alhena.frontends.terminal.drawing.view import RetryPause, View
 
 if TYPE_CHECKING:
     from alhena.config.settings import Settings
@@ -24,9 +36,10 @@ if TYPE_CHECKING:
 
 PROMPT = "> "
 CHUNK = 65_536
+HANG = 4
+"""Blanks before the second row of a menu's option."""
 LISTED = 30
 """Options of a menu with search that are listed at once."""
-NO_ANSWER = "! Not a valid answer. Try again."
 TOGETHER = 0.1
 """Seconds without another line after which those that came are all that came together."""
 DRAFT = "! {} lines, not sent. Enter sends them, a last line is added; Ctrl-C drops them."
@@ -46,6 +59,7 @@ class LineScreen:
     ) -> None:
         self._headings = headings
         self._part = ""
+        self._working_since: float | None = None
         self._source = source
         self._write = self.control = write
         self.draft: Callable[[str], None] = lambda _text: None  # there is no line to change
@@ -63,6 +77,7 @@ class LineScreen:
         self._prompted = False
         self._echoed = ""
         self._queued: tuple[str, ...] = ()
+        self._pause_told: RetryPause | None = None
 
     def attach(self, person: "Conversation") -> None:
         """From now on `person` gets what is typed."""
@@ -113,11 +128,21 @@ class LineScreen:
     def update(self, view: View, blocks: Iterable[Block] = ()) -> None:
         """As `Screen.update`: the view itself cannot be shown."""
         shown = tuple(blocks)
-        if not shown and not self._part and view.busy_since is not None:
+        if not shown and not self._part and view.busy_since not in (None, self._working_since):
+            self._working_since = view.busy_since
             self._head("Working.")
+        if view.pause is not None and view.pause is not self._pause_told:
+            left = duration((int(view.pause.until - self._loop.time()) + 1) * 1000)
+            self._head("")
+            again = f"  Trying again in {left} ({view.pause.attempt}, Ctrl-C to interrupt)"
+            rows = [*self._fold_rows(warning_line(view.pause.why)), *self._fold_rows(line(again))]
+            self._write(f"{plain(rows)}\n")
+        self._pause_told = view.pause
         for block in shown:
             if self._is_echoed(block):
                 continue
+            if self._prompted:  # it came by itself
+                self._write("\n")
             if not isinstance(block, Lines):
                 self._head("Answer:")
             elif any(block.lines):
@@ -159,9 +184,13 @@ class LineScreen:
         if menu.search is not None:
             return await self._search(menu)
         numbered = zip(menu.numbers, menu.options, strict=True)
-        listed = (f"  {number} {_option_text(each)}" for number, each in numbered)
+        letters = (f"/{each.key}" if each.key else "" for each in menu.options)
+        listed = (
+            f"  {number}{letter} {_option_text(each)}"
+            for (number, each), letter in zip(numbered, letters, strict=True)
+        )
         more = (f"  {menu.more.key} {_option_text(menu.more)}",) if menu.more else ()
-        self._write("\n".join((menu.title, *listed, *more)) + "\n")
+        self._list(menu.title, *listed, *more)
         async with self._question(LOOK) as answers:
             alone = ALONE
             while True:
@@ -172,7 +201,8 @@ class LineScreen:
                 picked = picked_by(menu, lines[0]) if len(lines) == 1 else None
                 if picked is not None:
                     return picked
-                self._write(f"{NO_ANSWER}\n")
+                refused = self._fold_rows(warning_line(_refuse_lines(menu, lines)))
+                self._write(f"{plain(refused)}\n")
                 alone = PAUSE
 
     async def _search(self, menu: Menu) -> frozenset[int] | None:
@@ -184,8 +214,8 @@ class LineScreen:
                 ]
                 more = len(menu.found) - len(listed)
                 told = [f"  and {more} more"] if more > 0 else []
-                self._write("\n".join((menu.title, *listed, *told)) + "\n")
-                self._write("Number, or words to search (empty: none): ")
+                self._list(menu.title, *listed, *told)
+                self._write("Number or words (empty: none): ")
                 answer = (await answers.get()).strip()
                 if not answer:
                     return None
@@ -201,7 +231,10 @@ class LineScreen:
         with _silent(self._source) if secret else nullcontext():
             self._write(f"{label}{hint} ")
             async with self._question() as answers:
-                return await answers.get()
+                answer = await answers.get()
+            if secret:  # the line was not echoed, nor was its end
+                self._write("\n")
+            return answer
 
     @asynccontextmanager
     async def suspend(self) -> AsyncGenerator[None]:
@@ -240,17 +273,40 @@ class LineScreen:
             while not answers.empty():
                 self._take(answers.get_nowait())
 
+    def _list(self, title: str, *options: str) -> None:
+        """Writes a menu."""
+        rows: list[Line] = [
+            (),
+            *self._fold_rows(line(title)),
+            *(row for each in options for row in self._option(each)),
+        ]
+        self._write(f"{plain(rows)}\n")
+
+    def _option(self, text: str) -> list[Line]:
+        return self._fold_rows(line(text), HANG)
+
+    def _fold_rows(self, given: Line, hang: int | None = None) -> list[Line]:
+        """The rows of a line, broken at blanks where the terminal says how wide it is."""
+        return fold_line(given, self._columns, hang) if self._columns else [given]
+
+    @property
+    def _columns(self) -> int:
+        """Columns of the terminal; 0 where they are not known."""
+        try:
+            return os.get_terminal_size(self._source).columns
+        except OSError:
+            return 0
+
     def _text(self, block: Block) -> str:
         if not isinstance(block, Lines):
-            return block.text
-        try:
-            columns = os.get_terminal_size(self._source).columns
-        except OSError:
-            columns = 0
-        lines = [each[1:] if each[:1] == (BAR,) else each for each in block.lines]
-        if not block.fold or not columns:
-            return plain(lines)
-        return plain(row for each in lines for row in fold_line(each, columns))
+            return fold_prose(block.text, self._columns) if self._columns else block.text
+        lines = [
+            tuple((style, _without_keys(text)) for style, text in each)
+            for each in (each[1:] if each[:1] == (BAR,) else each for each in block.lines)
+        ]
+        fold = block.fold or block.clip  # a clipped line could not be opened
+        block = Lines(tuple(lines), fold=fold, hang=block.hang)
+        return plain(fit_lines(block, self._columns) if self._columns else lines)
 
     def _prompt(self) -> None:
         """Shows that input is read."""
@@ -320,7 +376,10 @@ class LineScreen:
 
 
 def _option_text(option: MenuOption) -> str:
-    return f"{option.label}{f' ({option.detail})' if option.detail else ''}"
+    if not option.detail:
+        return option.label
+    bare = option.detail.startswith("(")
+    return f"{option.label} {option.detail if bare else f'({option.detail})'}"
 
 
 @contextmanager
@@ -350,6 +409,16 @@ async def _together(lines: asyncio.Queue[str], alone: float) -> list[str]:
             return found
 
 
+def _refuse_lines(menu: Menu, lines: list[str]) -> str:
+    """The words for lines that answer nothing: they and what does."""
+    known = [
+        each.key or str(number) for number, each in zip(menu.numbers, menu.options, strict=True)
+    ]
+    known += [menu.more.key] if menu.more else []
+    given = one_line(" ".join(lines), 40)
+    return f"Not an answer: {given}. Type {', '.join(known)} or an empty line."
+
+
 def picked_by(menu: Menu, answer: str) -> frozenset[int] | None:
     """The options that a line names; None when there is anything else in it."""
     found = [find_option(menu, word) for word in answer.replace(",", " ").split()]
@@ -357,3 +426,8 @@ def picked_by(menu: Menu, answer: str) -> frozenset[int] | None:
     if None in found or not found or (menu.checked is None and len(found) > 1):
         return None
     return picked
+
+
+def _without_keys(text: str) -> str:
+    """A text that names a key, with the command that does the same."""
+    return text.replace(SEE_ALL, " · /show") if text.endswith(SEE_ALL) else text

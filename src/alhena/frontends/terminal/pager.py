@@ -10,6 +10,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.filters import is_searching
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.bindings.scroll import scroll_one_line_down, scroll_one_line_up
 from prompt_toolkit.layout import (
     BufferControl,
     FormattedTextControl,
@@ -25,6 +26,12 @@ from prompt_toolkit.widgets import SearchToolbar
 from alhena.display_text import one_line
 from alhena.frontends.terminal.dialogs.panel import Panel
 from alhena.frontends.terminal.drawing.call_result import PagerBlocks
+from alhena.frontends.terminal.drawing.lines import clip_line, line, plain, width
+
+HINT = "q closes · / searches · Left, Right: other blocks"
+SHORT_HINT = "q closes · ←/→"
+MIN_TITLE = 20
+"""Columns of a title for which the hint is shortened."""
 
 
 class Pager:
@@ -58,9 +65,13 @@ class Pager:
         await self._app.run_async(set_exception_handler=False, handle_sigint=False)
 
     def _head(self) -> str:
-        title = one_line(self._items[self._at].title, 60)
-        place = f"{self._at + 1} of {len(self._items)}"
-        return f" {title}  ({place})  q closes · / searches · Left, Right: other blocks"
+        columns = self._app.output.get_size().columns
+        place = f"({self._at + 1} of {len(self._items)})"
+        title = line(f" {one_line(self._items[self._at].title, 60)}")
+        hint = f"  {place}  {HINT}"
+        if columns - len(hint) < min(MIN_TITLE, width(plain([title]))):
+            hint = f"  {place}  {SHORT_HINT}"
+        return plain([clip_line(title, max(columns - len(hint), 1))]) + hint
 
     def _show(self, step: int) -> None:
         self._at = max(0, min(self._at + step, len(self._items) - 1))
@@ -99,6 +110,9 @@ class Pager:
         keys = KeyBindings()
         for key, action in actions.items():
             keys.add(key, filter=~is_searching)(bound(action))
+        down, up = scroll_one_line_down, scroll_one_line_up
+        for key, scroll in {"down": down, "j": down, "up": up, "k": up}.items():
+            keys.add(key, filter=~is_searching)(scroll)
         keys.add("escape", filter=~is_searching, eager=True)(bound(self._close))
         keys.add("c-c")(bound(self._close))
         return keys

@@ -21,6 +21,7 @@ class PromptQueue:
         self.kept = self.to_ask = False
         self._changed = changed
         self._texts: deque[str] = deque()
+        self._marked: dict[str, str] = {}
         self._late: set[str] = set()
         self._due = asyncio.Event()
         self._idle = False
@@ -28,8 +29,17 @@ class PromptQueue:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All that wait; not the first one when nothing runs and it is due."""
-        return tuple(self._texts)[self._idle and not self.kept :]
+        """All that wait, as shown; not the first one when nothing runs and it is due."""
+        shown = tuple(self._marked.get(each, each) for each in self._texts)
+        return shown[self._idle and not self.kept :]
+
+    def mark(self, text: str, shown: str) -> None:
+        """Takes a text with marks for what was pasted, shown instead of a prompt."""
+        self._marked[text] = shown
+
+    def take_mark(self, text: str) -> str:
+        """Removes and returns what is shown instead of a prompt."""
+        return self._marked.pop(text, text)
 
     @property
     def soon(self) -> bool:
@@ -91,11 +101,12 @@ class PromptQueue:
         self.to_ask = False
         count = count_noun(len(self._texts), "prompt")
         options = (
-            MenuOption(label=_send_words(self._texts), key="y"),
+            MenuOption(label=_send_words(self.texts), key="y"),
             MenuOption(label="Keep", detail=hint, key="k"),
             MenuOption(label="Discard", key="d"),
         )
-        picked = await choose(Menu(title=f"Interrupted with {count} queued.", options=options))
+        title = f"Interrupted with {count} queued."
+        picked = await choose(Menu(title=title, options=options, escape="keep"))
         if picked and 2 in picked:
             self._texts.clear()
         self._keep(kept=not picked or 0 not in picked)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from alhena.display_text import escaped, one_line
 from alhena.frontends.shared.listings import count_noun
 from alhena.frontends.terminal.drawing.lines import Line, line
-from alhena.frontends.terminal.drawing.menu import Menu, MenuOption
+from alhena.frontends.terminal.drawing.menu import NOTHING_CHANGED, Menu, MenuOption
 from alhena.frontends.terminal.session_commands import go_on
 from alhena.session.tags import EarlierPrompt
 
@@ -31,11 +31,11 @@ async def rewind(context: "Conversation", _rest: str) -> list[Line]:
     newest = tuple(_prompt_option(each, cwd) for each in reversed(prompts))
     picked = await context.screen.choose(Menu(title="Rewind to before", options=newest, search=""))
     if not picked:
-        return []
+        return [line(NOTHING_CHANGED)]
     at = len(prompts) - 1 - min(picked)
     how = await _how(context, prompts[at:])
     if how is None:
-        return []
+        return [line(NOTHING_CHANGED)]
     conversation, files = how
     lines: list[Line] = []
     if files:
@@ -70,13 +70,13 @@ async def _how(
     paths = dict.fromkeys(path for each in prompts for path in each.files)
     changes = f"undoes changes of {count_noun(len(paths), 'file')}" if paths else "undoes changes"
     options = (
-        MenuOption(label="Conversation only", detail="files stay as they are"),
         MenuOption(label="Conversation and files", detail=changes),
+        MenuOption(label="Conversation only", detail="files stay as they are"),
         MenuOption(label="Files only", detail="the conversation stays"),
     )
     title = f"Rewind to before: {one_line(prompts[0].text, TITLE)}"
     picked = await context.screen.choose(Menu(title=title, options=options, search=""))
-    return ((True, False), (True, True), (False, True))[min(picked)] if picked else None
+    return ((True, True), (True, False), (False, True))[min(picked)] if picked else None
 
 
 async def _undo(

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -153,6 +153,13 @@ async def _with_prompt(arguments: RunArguments) -> int:
         completer=completer,
         prepare=completer.prepare,
     )
+    loop = asyncio.get_running_loop()
+
+    def complete_path() -> None:
+        with suppress(RuntimeError):  # the session has ended
+            loop.call_soon_threadsafe(screen.complete_path)
+
+    completer.when_read = complete_path
     with signals(screen.hands) as caught:
         code = await _sit(arguments, screen, completer)
     return INTERRUPTED if caught else code

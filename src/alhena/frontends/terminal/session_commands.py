@@ -16,7 +16,7 @@ from alhena.frontends.shared.files import write_setting
 from alhena.frontends.shared.listings import count_noun, session_rows
 from alhena.frontends.shared.session_lists import OpenSession, list_servers
 from alhena.frontends.terminal.drawing.lines import Line, line, list_lines
-from alhena.frontends.terminal.drawing.menu import Menu, MenuOption
+from alhena.frontends.terminal.drawing.menu import NOTHING_CHANGED, Menu, MenuOption
 
 if TYPE_CHECKING:
     from alhena.agent.restoring import Restored
@@ -56,7 +56,7 @@ async def chat(context: "Conversation", rest: str) -> list[Line]:
 def _saved_lines(saved: "SavedConversations") -> list[Line]:
     tags = saved.all()
     if not tags:
-        return [line("No saved conversations. Save this one with /chat save NAME")]
+        return [line("No saved conversations. Save this one with /chat save NAME.")]
     head = f"{count_noun(len(tags), 'saved conversation')}, newest first"
     return [
         line(head, "bold"),
@@ -138,7 +138,7 @@ async def mcp(context: "Conversation", rest: str) -> list[Line]:
     names = [word for word in words if word != "--session"]
     match what, names:
         case (("list" | "desc" | "schema"), []):
-            if any(each.state == "connecting" for each in control.reports):
+            if control.connecting:
                 context.print([line("Waiting for MCP servers to connect…", "dim")])
                 await control.wait_for_servers()
             return list_lines(list_servers(listed, what))
@@ -199,16 +199,12 @@ async def restore(context: "Conversation", rest: str) -> list[Line]:
     if not name:
         found = context.agent.checkpoints.list()
         if not found:
-            return [
-                line(
-                    "No checkpoints. Turn them on with /settings general.checkpointing.enabled true"
-                )
-            ]
+            return [line("No checkpoints. They precede changes, unless /settings turns them off.")]
         head = line(
-            f"{count_noun(len(found), 'checkpoint')}, newest first; /restore NAME goes back",
+            f"{count_noun(len(found), 'checkpoint')}, newest first; /restore NUMBER restores one",
             "bold",
         )
-        return [head, *(line(escaped(each)) for each in reversed(checkpoint_lines(found)))]
+        return [head, *(line(escaped(each)) for each in checkpoint_lines(found))]
     restored = await context.agent.checkpoints.restore(name)
     lines = [line(f"Back at {escaped(restored.name)}.", "bold"), *_restored_lines(restored)]
     if restored.proposed:
@@ -249,7 +245,6 @@ PERSIST = "--persist"
 async def model(context: "Conversation", rest: str) -> list[Line]:
     """Carries out `/model REST`. Raises AlhenaError."""
     from alhena.agent.between_prompts import switch_model
-    from alhena.models.status import near_model
 
     words = rest.split()
     if words[:1] == ["set"]:
@@ -261,15 +256,11 @@ async def model(context: "Conversation", rest: str) -> list[Line]:
     if not names:
         picked = await _pick_model(context)
         if picked is None:
-            return []
+            return [line(NOTHING_CHANGED)]
         names, saved = [picked[0]], picked[1]
-    name: str | None = names[0]
-    if words and (near := near_model(names[0])) is not None:
-        from alhena.frontends.terminal.setting_commands import confirm_near
-
-        name = await confirm_near(context.screen, "model", one_line(names[0], 60), near)
+    name = await _confirm_model(context, names[0]) if words else names[0]
     if name is None:
-        return [line("Nothing changed.")]
+        return [line(NOTHING_CHANGED)]
     lines: list[Line] = []
     if saved:
         environ = context.folder.place.environ
@@ -280,6 +271,26 @@ async def model(context: "Conversation", rest: str) -> list[Line]:
     context.folder.model = name
     context.show_status()
     return [line(f"Model: {one_line(context.identity[1])}."), *lines]
+
+
+async def _confirm_model(context: "Conversation", name: str) -> str | None:
+    """The name as it is meant: one that neither the catalogue nor the service has is asked about.
+    None: nothing is to change."""
+    from alhena.agent.between_prompts import list_models
+    from alhena.frontends.terminal.setting_commands import confirm_near
+    from alhena.models.catalogue import DEMO, is_alias, is_foreign_model, served_models, today
+    from alhena.models.status import near_model
+
+    elsewhere = is_foreign_model(name) != is_foreign_model(context.identity[1])
+    known = {DEMO, *(each.name for each in served_models(today()))}
+    bare = name.removeprefix("models/")
+    if elsewhere or is_alias(name) or bare in known:
+        return name
+    found = await list_models(context.agent)
+    near = near_model(bare, found.names)
+    if bare in found.names or (near is None and not found.complete):
+        return name
+    return await confirm_near(context.screen, "model", one_line(name, 60), near)
 
 
 async def _pick_model(context: "Conversation") -> tuple[str, bool] | None:
@@ -341,7 +352,7 @@ async def resume(context: "Conversation", rest: str) -> list[Line]:
             Menu(title="Resume a session", options=options, search="")
         )
         if not picked:
-            return []
+            return [line(NOTHING_CHANGED)]
         session_id = sessions[min(picked)].session_id
     if session_id == now:
         return [line("That is this session.")]

@@ -20,19 +20,18 @@ from alhena.frontends.shared.arguments import RunArguments
 from alhena.frontends.shared.current_settings import (
     SessionFolder,
     connect_early,
-    is_small_folder,
     load_choices,
     place_here,
     refused_mode,
     save_choices,
     session_options,
-    with_checkpoints,
 )
 from alhena.frontends.terminal.console import ConsoleFactory
 from alhena.frontends.terminal.conversation import Conversation, shorten_path
-from alhena.frontends.terminal.drawing.lines import Line, line
+from alhena.frontends.terminal.drawing.lines import Line, line, warning_line
+from alhena.frontends.terminal.drawing.remedies import sitting_words
 from alhena.frontends.terminal.drawing.screen import Screen
-from alhena.models.catalogue import DEMO, is_foreign_model
+from alhena.models.catalogue import DEMO, is_foreign_model, misspelt_model
 from alhena.models.providers.select import auth_type, is_demo, login_files
 from alhena.system.errors import printable
 from alhena.version import __version__
@@ -102,14 +101,14 @@ async def converse(
         ui = place.settings.ui
         conversation.view = conversation.view.with_looks(ui)
         conversation.print(_welcome_lines(agent, ui))
-        words = refused_mode(arguments, place)
-        conversation.print([line(f"! {each}", "warning") for each in words])
+        words = (*refused_mode(arguments, place), *_model_words(agent.model))
+        conversation.print(list(map(warning_line, words)))
         words = "" if ui.hide_context_summary else _memory_words(agent, place)
         if words:
             conversation.print([line(words, "dim")])
         _name_idle(place, conversation, keys=screen.keys)
         problems = conversation.prompts.load(sources_of(place))
-        conversation.print([line(f"! {each}", "warning") for each in problems])
+        conversation.print(list(map(warning_line, problems)))
         if agent.toolset.links.resumed:
             from alhena.frontends.terminal.drawing.resume_view import load_earlier
 
@@ -120,7 +119,33 @@ async def converse(
             conversation.print([line(f"Resumed session {agent.session_id}.", "dim")])
         if arguments.prompt_interactive:
             conversation.submit(arguments.prompt_interactive, early=True)
-        await conversation.run(agent, attach, ide=place.settings.ide.enabled)
+        telling = asyncio.ensure_future(_tell_notices(agent, conversation))
+        try:
+            await conversation.run(agent, attach, ide=place.settings.ide.enabled)
+        finally:
+            telling.cancel()
+
+
+async def _tell_notices(agent: SessionRunner, conversation: Conversation) -> None:
+    """Shows what the session has to say before the first prompt, also of servers that fail."""
+    control = agent.toolset.server_control
+    failed = dict[str, None]()
+
+    def tell() -> None:
+        told = conversation.view.told
+        fresh = [each for each in agent.toolset.warnings if each not in told]
+        conversation.view = msgspec.structs.replace(conversation.view, told=(*told, *fresh))
+        lines = [warning_line(sitting_words(one_line(each))) for each in fresh]
+        for each in control.reports if control else ():
+            if each.state == "disconnected" and each.name not in failed:
+                failed[each.name] = None
+                lines.append(line(f"  /mcp disable {each.name} turns it off.", "dim"))
+        conversation.print(lines)
+
+    tell()
+    if control is not None:
+        async for _ in control.each_settled():
+            tell()
 
 
 def connect_soon(arguments: RunArguments, conversation: Conversation, model: str | None) -> None:
@@ -145,6 +170,12 @@ def _welcome_lines(agent: SessionRunner, ui: UiSettings) -> list[Line]:
     return [line(each, "dim") for each in lines]
 
 
+def _model_words(model: str) -> tuple[str, ...]:
+    meant = misspelt_model(model)
+    words = f"Unknown model {one_line(model, 60)}. Did you mean {meant}? /model changes it."
+    return () if meant is None else (words,)
+
+
 def _memory_words(agent: SessionRunner, place: Place) -> str:
     """Names the memory files that the session begins with; "" without any."""
     session = agent.toolset.memory
@@ -162,18 +193,19 @@ def _short(path: Path, homes: tuple[tuple[str, str], ...]) -> str:
 
 def _name_idle(place: Place, conversation: Conversation, *, keys: bool) -> None:
     """Names the settings, and the commands of keys, without effect that have not been named
-    before, and problems of the file of keys."""
+    before, and problems of the file of keys. A misspelt setting is one of them."""
     idle = {"Settings": place.idle}
     if keys:
         from alhena.frontends.terminal.keybindings import NAME, read_key_file
 
         file = read_key_file(place.environ)
         idle[f"Commands of {NAME}"] = file.unknown
-        conversation.print([line(f"! {one_line(each)}", "warning") for each in file.problems])
-    if not any(idle.values()):
+        conversation.print([warning_line(one_line(each)) for each in file.problems])
+    if not any(idle.values()) and not place.remarks:
         return
     named = load_choices(place.environ).named_settings
-    told: list[str] = []
+    told = [each for each in place.remarks if each not in named]
+    conversation.print([warning_line(one_line(each)) for each in told])
     for kind, names in idle.items():
         new = [name for name in names if name not in named]
         if new:
@@ -185,18 +217,13 @@ def _name_idle(place: Place, conversation: Conversation, *, keys: bool) -> None:
     try:
         save_choices(place.environ, named_settings=(*named, *told))
     except AlhenaError as error:
-        conversation.print([line(f"! {one_line(str(error))}", "warning")])
+        conversation.print([warning_line(one_line(str(error)))])
 
 
 def _agent(arguments: RunArguments, conversation: Conversation) -> SessionRunner:
     def options() -> SessionSpec:
         asked = session_options(arguments, conversation.folder.place, attended=True)
         chosen = any(each.says(_CHECKPOINTS) for each in asked.place.layers)
-        if not chosen and is_small_folder(asked.place.cwd):
-            kept = with_checkpoints(asked.place.settings)
-            asked = msgspec.structs.replace(
-                asked, place=msgspec.structs.replace(asked.place, settings=kept)
-            )
         return msgspec.structs.replace(
             asked,
             place=msgspec.structs.replace(
@@ -214,6 +241,7 @@ def _agent(arguments: RunArguments, conversation: Conversation) -> SessionRunner
             client=msgspec.structs.replace(
                 asked.client,
                 console=conversation.console,
+                checkpoints=not chosen,
                 facts={**asked.client.facts, "output_format": "text"},
             ),
         )

@@ -4,10 +4,9 @@ import os
 import platform
 import re
 from collections.abc import Callable, Iterable, Iterator
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import msgspec
@@ -17,24 +16,32 @@ from alhena.agent.between_prompts import Upcoming, find_upcoming
 from alhena.agent.runner import SessionRunner
 from alhena.agent.toolset.toolset import add_root, window_of
 from alhena.chat.estimates import content_tokens, part_tokens, text_tokens, value_tokens
-from alhena.config.documents import value_at
 from alhena.config.effective_settings import Place
 from alhena.config.home import user_settings_path
 from alhena.config.jsonc import with_value, without_value
 from alhena.config.layers import LayerKind
-from alhena.config.settings import DEFAULT_NAMES, Section, Settings
+from alhena.config.settings import DEFAULT_NAMES
 from alhena.display_text import escaped, money, one_line
 from alhena.errors import InputError
 from alhena.frontends.shared.files import change_json
+from alhena.frontends.shared.setting_values import (
+    layer_of,
+    list_settings,
+    near_name,
+    parse_setting,
+    setting_at,
+    value_choices,
+    value_text,
+)
 from alhena.frontends.terminal.drawing.lines import Line, line
-from alhena.frontends.terminal.drawing.menu import Menu, MenuOption
+from alhena.frontends.terminal.drawing.menu import NOTHING_CHANGED, Menu, MenuOption
 from alhena.frontends.terminal.looks.clipboard import copy
 from alhena.memory.files import LoadedMemory, MemoryKind
 from alhena.models.prices import Prices, Tokens
 from alhena.models.providers.select import is_demo
 from alhena.policy.model import ApprovalMode
 from alhena.version import __version__
-from alhena.wire.content import Content, Part
+from alhena.wire.content import Content, Part, meant_call
 
 if TYPE_CHECKING:
     from alhena.frontends.terminal.conversation import Conversation
@@ -54,7 +61,7 @@ async def authenticate(context: "Conversation", _rest: str) -> list[Line]:
     from alhena.frontends.terminal.access_dialog import change_access
 
     if not await change_access(context.folder.place, context.screen, context.print):
-        return [line("Nothing changed.")]
+        return [line(NOTHING_CHANGED)]
     context.folder.reread()
     context.folder.model = ""
     return await context.begin_again()
@@ -67,7 +74,9 @@ async def copy_answer(context: "Conversation", _rest: str) -> list[Line]:
         return [line("Nothing to copy yet.", "warning")]
     way = await copy(text, os.environ, context.screen.control)
     if not way:
-        return [line("The answer is too long for the terminal. /export writes a file.", "warning")]
+        return [
+            line("The terminal cannot take the answer. /export writes it to a file.", "warning")
+        ]
     return [line(f"Copied {len(text):,} characters by {way}.", "dim")]
 
 
@@ -145,7 +154,7 @@ async def todos(context: "Conversation", _rest: str) -> list[Line]:
 
     for content in reversed(context.agent.history):
         for part in reversed(content.parts):
-            call = part.function_call
+            call = part.function_call and meant_call(part.function_call)
             if call is not None and call.name == "write_todos":
                 return task_lines((call.args or {}).get("todos", [])) or [line("No tasks.")]
     return [line("No tasks. The model lists them for longer work.")]
@@ -200,71 +209,69 @@ def _directory(cwd: Path, given: str) -> Path:
 async def settings(context: "Conversation", rest: str) -> list[Line]:
     """/settings [WORD | KEY VALUE | reset KEY]: a menu of settings (those with WORD in their
     names), or one that is set or removed. Raises ConfigError."""
-    words = rest.split(None, 1)
+    words = rest.removeprefix("set ").split(None, 1)
     if words == ["ui.theme"]:
         return await theme(context, "")
     if len(words) == 2 and words[0] == "ui.theme":
         return await theme(context, words[1])
-    kinds = setting_kinds()
+    kinds = list_settings()
     place = context.folder.place
     if len(words) == 2 and words[0] == "reset" and words[1].strip() in kinds:
         return _reset(context, words[1].strip())
     if len(words) == 2 and words[0] in kinds:
-        return _set(context, words[0], _value(kinds[words[0]], words[1].strip()))
+        return _set(context, words[0], parse_setting(words[0], words[1].strip()))
     wanted = [key for key in kinds if rest.strip().casefold() in key.casefold()]
     if not wanted:
         return [line(f"No setting has {one_line(rest.strip())!r} in its name.", "error")]
     options = tuple(
         MenuOption(
-            label=f"{key}: {_value_text(_at(place.settings, key))}",
-            detail=f"({_layer(place, key)})",
+            label=f"{key}: {value_text(setting_at(place.settings, key))}",
+            detail=f"({layer_of(place, key)})",
         )
         for key in wanted
     )
     picked = await context.screen.choose(Menu(title="Which setting?", options=options, search=""))
     key = wanted[min(picked)] if picked else ""
-    return await _change(context, key, kinds[key]) if key else [line("Nothing changed.")]
+    return await _change(context, key, kinds[key]) if key else [line(NOTHING_CHANGED)]
 
 
 async def _change(context: "Conversation", key: str, kind: Any) -> list[Line]:
     """Asks for the value of a setting."""
     if key == "ui.theme":
         return await theme(context, "")
-    place, values = context.folder.place, _choices(kind)
-    options = [MenuOption(label=_value_text(each)) for each in values] or [
+    place, values = context.folder.place, value_choices(kind)
+    options = [MenuOption(label=value_text(each)) for each in values] or [
         MenuOption(label="Another value")
     ]
-    if _layer(place, key) == LayerKind.USER:
+    if layer_of(place, key) == LayerKind.USER:
         options.append(MenuOption(label="Reset", detail="removes it from your settings"))
     chosen: frozenset[int] | None = frozenset({0})
     if len(options) > 1:
-        menu = Menu(title=f"{key} ({_layer(place, key)})", options=tuple(options), search="")
+        menu = Menu(title=f"{key} ({layer_of(place, key)})", options=tuple(options), search="")
         chosen = await context.screen.choose(menu)
     if chosen and options[min(chosen)].label == "Reset":
         return _reset(context, key)
     if chosen and values:
         return _set(context, key, values[min(chosen)])
-    now = _value_text(_at(place.settings, key))
+    now = value_text(setting_at(place.settings, key))
     text = await context.screen.ask_text(f"{key}:", now) if chosen else None
-    return _set(context, key, _value(kind, text)) if text else [line("Nothing changed.")]
-
-
-def _layer(place: Place, key: str) -> str:
-    """The layer that a value comes from, `built-in` where no file has it."""
-    path = tuple(key.split("."))
-    return next((each.kind for each in reversed(place.layers) if each.says(path)), "built-in")
+    return _set(context, key, parse_setting(key, text)) if text else [line(NOTHING_CHANGED)]
 
 
 async def theme(context: "Conversation", rest: str) -> list[Line]:
     """/theme [NAME]: a list of the themes, or the one of a name, saved for the user."""
     ui, name = context.folder.place.settings.ui, one_line(rest.strip(), 60)
+    if rest.strip().endswith(".json"):
+        return _set(context, "ui.theme", rest.strip())
     themes = context.screen.themes(ui.custom_themes)
     known = {each.casefold(): each for each in themes}
     if name and themes and name.casefold() not in known:
-        near = get_close_matches(name.casefold(), known, n=1, cutoff=NEAR)
-        if not near:
+        near = near_name(name, themes)
+        if near is None:
             return [line(f"No theme {name}. /theme lists them.", "error")]
-        name = await confirm_near(context.screen, "theme", name, known[near[0]]) or ""
+        name = await confirm_near(context.screen, "theme", name, near) or ""
+    elif not themes and not name:
+        return [line("Plain lines have no colours. /theme NAME sets those of later sessions.")]
     elif name:
         name = known.get(name.casefold(), name)
     elif themes:
@@ -277,100 +284,42 @@ async def theme(context: "Conversation", rest: str) -> list[Line]:
         menu = Menu(title="Theme", options=options, selected=selected, search="")
         picked = await context.screen.choose(menu)
         name = options[min(picked)].label if picked else ""
-    return _set(context, "ui.theme", name) if name else [line("Nothing changed.")]
+    return _set(context, "ui.theme", name) if name else [line(NOTHING_CHANGED)]
 
 
-NEAR = 0.6
-"""Least similarity of a misspelling to the name that is meant."""
-
-
-async def confirm_near(screen: "Screen", kind: str, name: str, near: str) -> str | None:
-    """Asks what was meant by a name that is not known: the near one, or the name as it is; None for
-    neither."""
-    options = (
-        MenuOption(label=f"Yes, use {near}"[:LABEL], key="y"),
-        MenuOption(label=f"Use {name} as written"[:LABEL], key="u"),
-        MenuOption(label="No, change nothing", key="n"),
-    )
-    title = f"Unknown {kind} {name}. Did you mean {near}?"
-    picked = await screen.choose(Menu(title=title, options=options, escape="change nothing"))
-    return (near, name, None)[min(picked)] if picked else None
+async def confirm_near(screen: "Screen", kind: str, name: str, near: str | None) -> str | None:
+    """Asks what was meant by a name that is not known: the near one, if any, or, of a model, which
+    the service may know, the name as it is; None for neither."""
+    answers: dict[MenuOption, str | None] = {}
+    if near is not None:
+        answers[MenuOption(label=f"Yes, use {near}"[:LABEL], key="y")] = near
+    if kind == "model":
+        answers[MenuOption(label=f"Use {name} as written"[:LABEL], key="u")] = name
+    answers[MenuOption(label="No, change nothing", key="n")] = None
+    title = f"Unknown {kind} {name}. {f'Did you mean {near}?' if near else 'Use it?'}"
+    menu = Menu(title=title, options=tuple(answers), escape="change nothing")
+    picked = await screen.choose(menu)
+    return answers[menu.options[min(picked)]] if picked else None
 
 
 LABEL = 60
 """Characters of an answer."""
 
 
-def setting_kinds() -> dict[str, Any]:
-    """The settings with plain values, and the types of these."""
-    return dict(_settable(Settings))
-
-
-def setting_choices(key: str) -> tuple[str, ...]:
-    """The values that a setting may have, where there are few."""
-    return tuple(map(_value_text, _choices(setting_kinds().get(key))))
-
-
-def _settable(kind: type[Section], above: str = "") -> Iterator[tuple[str, Any]]:
-    """The keys with plain values, and their types."""
-    for field in msgspec.structs.fields(kind):
-        key = f"{above}{field.encode_name}"
-        value: Any = field.type
-        if isinstance(value, type) and issubclass(value, Section):
-            yield from _settable(value, f"{key}.")
-        elif _choices(value) or _plain(value):
-            yield key, value
-
-
-def _plain(kind: Any) -> bool:
-    kinds = {getattr(each, "__origin__", each) for each in (get_args(kind) or (kind,))}
-    return bool(kinds & {str, int, float}) and kinds <= {str, int, float, type(None)}
-
-
-def _choices(kind: Any) -> tuple[Any, ...]:
-    if kind is bool:
-        return (True, False)
-    return get_args(kind) if get_origin(kind) is Literal else ()
-
-
-def _value(kind: Any, text: str) -> Any:
-    try:
-        return msgspec.convert(msgspec.json.decode(text), kind)
-    except (msgspec.DecodeError, msgspec.ValidationError):
-        pass
-    try:
-        return msgspec.convert(text, kind)
-    except msgspec.ValidationError as error:
-        raise InputError(f"{one_line(text)!r} cannot be used: {error}") from error
-
-
-def _value_text(value: Any) -> str:
-    if value is None:
-        return "not set"
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-def _at(now: Settings, key: str) -> Any:
-    return value_at(msgspec.to_builtins(now), key)
-
-
 def _set(context: "Conversation", key: str, value: Any) -> list[Line]:
     changed = partial(with_value, path=tuple(key.split(".")), value=value)
     file, place = _write(context, changed)
-    lines = [line(f"{key} is {_value_text(value)} in {one_line(str(file))}.")]
-    if _at(place.settings, key) != value:
-        lines.append(
-            line(
-                f"! The {_layer(place, key)} settings outweigh it: `alhena settings show --origin`",
-                "warning",
-            )
-        )
+    lines = [line(f"{key} is {value_text(value)} in {one_line(str(file))}.")]
+    if setting_at(place.settings, key) != value:
+        above = layer_of(place, key)
+        told = f"! The {above} settings outweigh it: `alhena settings show --origin`"
+        lines.append(line(told, "warning"))
     return lines + _when(key)
 
 
 def _reset(context: "Conversation", key: str) -> list[Line]:
     file, place = _write(context, partial(without_value, path=tuple(key.split("."))))
-    value = f"{_value_text(_at(place.settings, key))} ({_layer(place, key)})"
+    value = f"{value_text(setting_at(place.settings, key))} ({layer_of(place, key)})"
     return [line(f"{key} is not in {one_line(str(file))} any more; it is {value}."), *_when(key)]
 
 
@@ -482,6 +431,7 @@ def _content_items(content: Content, told: dict[str, str]) -> Iterator[WindowIte
     for part in content.parts:
         call, response = part.function_call, part.function_response
         if call is not None:
+            call = meant_call(call)
             about = next((each for each in (call.args or {}).values() if isinstance(each, str)), "")
             name = f"{call.name} {about}"
             told[call.id or ""] = name

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 from alhena.display_text import escaped, one_line
 from alhena.frontends.shared.listings import count_noun
-from alhena.frontends.terminal.drawing.call_result import SEE_ALL, PagerBlock, diff_lines
+from alhena.frontends.terminal.drawing.call_result import (
+    DIFF_ROWS,
+    SEE_ALL,
+    PagerBlock,
+)
+from alhena.frontends.terminal.drawing.diff import diff_lines
 from alhena.frontends.terminal.drawing.lines import Line, line, plain
 from alhena.frontends.terminal.drawing.menu import Menu, MenuOption
 
@@ -15,18 +20,19 @@ if TYPE_CHECKING:
     from alhena.frontends.terminal.conversation import Conversation, ShownSession
     from alhena.system.processes import BackgroundCommand
 
-DIFF_ROWS = 200
-"""Lines of changes that are printed; the pager has all of them."""
 TASK_ROWS = 40
 _USAGE = "Usage: /tasks, /tasks show NUMBER, or /tasks stop NUMBER"
 
 
 async def diff(context: "Conversation", _rest: str) -> list[Line]:
-    """/diff: all that this session has written, by file."""
+    """/diff: all that this session has written, by file. Every file is named; of the changes the
+    first lines are printed."""
     from alhena.tools.edit.splicing import unified_diff
 
     changed = context.pages.changes
     lines: list[Line] = []
+    shown: list[Line] = []
+    room = DIFF_ROWS
     for path, (before, now) in changed.items():
         if before == now:
             continue
@@ -34,15 +40,17 @@ async def diff(context: "Conversation", _rest: str) -> list[Line]:
         text, stat = unified_diff(before or "", now, Path(path).name)
         counts = f"+{stat.ai_added_lines} -{stat.ai_removed_lines}"
         new = "  new file" if before is None else ""
-        lines.append((*line(name, "bold"), ("dim", f"  {counts}{new}")))
-        lines += [(("", "  "), *each) for each in diff_lines(text, Path(path).name)]
+        head = (*line(name, "bold"), ("dim", f"  {counts}{new}"))
+        change = [(("", "  "), *each) for each in diff_lines(text, Path(path).name)]
+        lines += [head, *change]
+        shown += [head, *change[:room]]
+        if more := len(change[room:]):
+            shown.append(line(f"  … {count_noun(more, 'more line')}{SEE_ALL}", "dim"))
+        room -= len(change[:room])
     if not lines:
         return [line("No changes by this session. Edits it makes are listed here.")]
     context.pages.add(PagerBlock("Changes of this session", plain(lines)))
-    if len(lines) > DIFF_ROWS:
-        more = count_noun(len(lines) - DIFF_ROWS, "more line")
-        lines = [*lines[:DIFF_ROWS], line(f"… {more}{SEE_ALL}", "dim")]
-    return lines
+    return shown
 
 
 def _relative(path: str, cwd: Path) -> str:

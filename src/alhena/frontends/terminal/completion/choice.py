@@ -12,7 +12,7 @@ def take_completion(buffer: Buffer, *, later: bool = False) -> bool:
     at = state.complete_index or 0
     for each in state.completions[at:] if later else state.completions[at : at + 1]:
         begun = buffer.document.text_before_cursor[each.start_position or None :]
-        if each.text != (begun if each.start_position else ""):
+        if each.text.rstrip(" ") != (begun if each.start_position else ""):
             buffer.apply_completion(each)
             return True
     buffer.cancel_completion()

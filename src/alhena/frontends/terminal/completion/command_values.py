@@ -42,7 +42,7 @@ def mentions_of(session: "Conversation") -> Iterator[Offer]:
 
 
 _SUBCOMMANDS: Mapping[tuple[str, ...], tuple[Offer, ...]] = {
-    ("commands",): (("reload", "find them again"),),
+    ("commands",): (("reload", "read them again"),),
     ("tools",): (("desc", "with descriptions"),),
     ("mcp",): (
         ("list", "servers and their tools"),
@@ -60,7 +60,7 @@ _SUBCOMMANDS: Mapping[tuple[str, ...], tuple[Offer, ...]] = {
         ("install", "the companion extension"),
     ),
     ("skills",): (
-        ("reload", "find them again"),
+        ("reload", "read them again"),
         ("enable", "turn a skill on"),
         ("disable", "turn a skill off"),
     ),
@@ -111,13 +111,13 @@ def _skill_names(session: "Conversation") -> Iterator[Offer]:
 
 
 def _setting_keys(_session: "Conversation") -> Iterator[Offer]:
-    from alhena.frontends.terminal.setting_commands import setting_kinds
+    from alhena.frontends.shared.setting_values import list_settings
 
-    return ((key, "") for key in setting_kinds())
+    return ((key, "") for key in list_settings())
 
 
 def _setting_values(session: "Conversation", key: str) -> tuple[str, ...]:
-    from alhena.frontends.terminal.setting_commands import setting_choices
+    from alhena.frontends.shared.setting_values import setting_choices
 
     if key != "ui.theme":
         return setting_choices(key)

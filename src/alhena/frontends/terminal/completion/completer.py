@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from operator import attrgetter
@@ -30,13 +30,15 @@ LOOKED_AT = 20_000
 class PromptCompleter(Completer):
     """Completes to names of commands, custom commands and prompts of servers, to their subcommands
     and values, and after an @ to agents, resources of servers, and paths below `cwd` that git and
-    .geminiignore do not leave out. `session` is set once there is one."""
+    .geminiignore do not leave out. `session` is set once there is one, `when_read` before the
+    first completion: it is called in a thread once the paths are known."""
 
     def __init__(self, cwd: Path, index: "FileIndex | None" = None) -> None:
         self._cwd = cwd
         self._index = index
         self.filtering = FileFilteringSettings()
         self.session: Conversation | None = None
+        self.when_read: Callable[[], object] = lambda: None
 
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
@@ -60,9 +62,10 @@ class PromptCompleter(Completer):
         if not blank:
             from alhena.frontends.terminal.commands import command_names
 
-            own = () if self.session is None else self.session.prompts.names()
+            own = () if self.session is None else tuple(self.session.prompts.names())
+            arguments = dict.fromkeys((word for word, _ in own), " ")
             for word, about in best_of((*command_names(), *own), name):
-                yield _completion(f"/{word}", text, about, f"/{word}")
+                yield _completion(f"/{word}", text, about, f"/{word}{arguments.get(word, '')}")
             return
         if self.session is None:
             return
@@ -101,7 +104,7 @@ class PromptCompleter(Completer):
         from alhena.frontends.terminal.completion.file_index import FileIndex
 
         if self._index is None:
-            self._index = FileIndex(self._cwd)
+            self._index = FileIndex(self._cwd, self.when_read)
         self._index.filtering = self.filtering
         self._index.refresh()
         return self._index

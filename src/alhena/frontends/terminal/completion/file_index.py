@@ -11,7 +11,7 @@ import threading
 import time
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, islice
 from pathlib import Path
 
@@ -38,9 +38,11 @@ Names = tuple[list[str], str, list[int], list[int]]
 
 class FileIndex:
     """The paths below `cwd` that git and .geminiignore do not leave out, as `filtering` says.
-    Directories end in a slash. `find` never waits: paths are read in a thread of its own."""
+    Directories end in a slash. `find` never waits: paths are read in a thread of its own, which
+    calls `when_read` once they are known."""
 
-    def __init__(self, cwd: Path) -> None:
+    def __init__(self, cwd: Path, when_read: Callable[[], object] = lambda: None) -> None:
+        self._when_read = when_read
         self.filtering = FileFilteringSettings()
         self._cwd = cwd
         self._lock = threading.Lock()
@@ -90,7 +92,10 @@ class FileIndex:
         finally:
             self._reading = None
         self._took = time.monotonic() - start
+        first = self._names is None
         self._read_at, self._names = time.monotonic(), names
+        if first:
+            self._when_read()
 
 
 def list_paths(cwd: Path, filtering: FileFilteringSettings) -> Iterator[str]:

@@ -3,15 +3,19 @@
 import asyncio
 import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, assert_never
+from typing import TYPE_CHECKING, Any, Literal, assert_never
 
 import msgspec
 
 from alhena.display_text import escaped, exact, one_line
 from alhena.frontends.shared.listings import count_noun, mode_word
-from alhena.frontends.terminal.drawing.call_result import diff_lines
+from alhena.frontends.terminal.drawing.call_result import (
+    DIFF_COLUMN,
+    DIFF_ROWS,
+    path_from_here,
+)
+from alhena.frontends.terminal.drawing.diff import diff_lines
 from alhena.frontends.terminal.drawing.lines import (
     TAB,
     Block,
@@ -25,8 +29,10 @@ from alhena.frontends.terminal.drawing.lines import (
 )
 from alhena.frontends.terminal.drawing.menu import Menu, MenuOption
 from alhena.frontends.terminal.drawing.screen import Screen
-from alhena.policy.model import rule_decision
+from alhena.frontends.terminal.drawing.view import ShownCall
+from alhena.policy.model import PolicyOutcome, rule_decision
 from alhena.scheduler.question import Answer, ConfirmationRequest, Payload
+from alhena.scheduler.tracked_call import call_for_policy
 from alhena.tools.builtin.ask_user import Answers
 from alhena.tools.contract import (
     AskUserConfirmation,
@@ -41,9 +47,10 @@ from alhena.tools.contract import (
     ToolConfirmationOutcome,
 )
 
+if TYPE_CHECKING:
+    from alhena.agent.toolset.toolset import Toolset
+
 Outcome = ToolConfirmationOutcome
-DIFF_ROWS = 40
-"""Maximum lines of a change that are shown; the rest is counted."""
 MAX_SAID = 2_000
 """Characters of what a server says of a tool that are shown."""
 MOST, COLUMNS = 4, 60
@@ -70,6 +77,7 @@ _AFTER_PLAN: tuple[tuple[_Mode, str, str], ...] = (
 _FULL_NUMBERS = {Outcome.PROCEED_ONCE: 1, Outcome.MODIFY_WITH_EDITOR: 3, Outcome.CANCEL: MOST}
 """Numbers of the answers to a hook's question: those that they have where answers beyond the call
 stand between them, so that a number means the same in each question."""
+UNTRUSTED = "folder not trusted; /trust offers more"
 DETAILS = MenuOption(label="details", key="?")
 BACK = MenuOption(label="back", key="?")
 _ASKED_ABOUT: dict[type[ConfirmationDetails], str] = {
@@ -105,7 +113,7 @@ def _call_blocks(request: ConfirmationRequest, rows: int | None, place: str) -> 
     match request.details:
         case EditConfirmation() as details:
             what = "New file" if details.is_new_file else "Change"
-            title = f"{what} {_from_here(details.file_path)}"
+            title = f"{what} {path_from_here(details.file_path)}"
             exactly += _difference(details.file_diff, rows, details.file_name)
         case ExecConfirmation() as details:
             title = _where(request)
@@ -125,7 +133,8 @@ def _call_blocks(request: ConfirmationRequest, rows: int | None, place: str) -> 
         case _:
             assert_never(request.details)
     yield Lines(((), _title(title, place), *said), fold=True)
-    yield Lines(tuple(exactly))
+    change = isinstance(request.details, EditConfirmation)
+    yield Lines(tuple(exactly), hang=DIFF_COLUMN if change else 0)
     if isinstance(request.details, ExitPlanModeConfirmation):
         yield from (Lines(((),)), Markdown(exact(request.details.plan)), Lines(((),)))
 
@@ -150,8 +159,8 @@ def _of_server(details: McpConfirmation) -> Iterator[Line]:
 
 
 def details_blocks(request: ConfirmationRequest, mode: str) -> tuple[Block, ...]:
-    """All there is to know of a question: the call without a limit, the rule that asked, and what
-    each lasting answer would allow."""
+    """The facts that a question does not show: the rule that asked, and what each lasting answer
+    would allow, below the whole call where that was cut."""
     rule = request.decision.rule
     priority = "" if rule is None else f", priority {rule.final_priority:.3f}"
     facts = [
@@ -166,8 +175,10 @@ def details_blocks(request: ConfirmationRequest, mode: str) -> tuple[Block, ...]
     facts += ((_TEXTS[Outcome(each.outcome)], each.words) for each in request.lasting)
     if not isinstance(request.details, ExecConfirmation | EditConfirmation):
         facts.append(("arguments", _arguments(request.args)))
-    told = [row for name, text in facts for row in _whole(text, f"  {name}: ")]
-    return (*request_blocks(request, None), Lines(tuple(told), fold=True))
+    told = [row for name, text in dict.fromkeys(facts) for row in _whole(text, f"  {name}: ")]
+    whole = request_blocks(request, None)
+    above = whole if whole != request_blocks(request) else ()
+    return (*above, Lines(tuple(told), fold=True))
 
 
 _TEXTS = {outcome: text for outcome, _, text in ANSWERS}
@@ -187,10 +198,11 @@ def _warnings(warnings: tuple[str, ...]) -> Iterator[Line]:
 
 
 def choices(
-    request: ConfirmationRequest, *, details: bool = False
+    request: ConfirmationRequest, *, details: bool = False, trusted: bool = True
 ) -> tuple[Menu, tuple[Answer, ...]]:
     """The menu for a request, and the answer of each option: only answers that the request takes,
-    at most MOST of them. With `details` it is the menu below these, which has the others, too."""
+    at most MOST of them. With `details` it is the menu below these, which has the others, too. In a
+    folder that is not `trusted`, an edit can only be allowed once, which the answer says."""
     plan = request.details if isinstance(request.details, ExitPlanModeConfirmation) else None
     options: list[MenuOption] = []
     answers: list[Answer] = []
@@ -215,7 +227,9 @@ def choices(
             continue
         number = _FULL_NUMBERS.get(outcome, 0) if request.by_hook and not plan else 0
         label = _answer_label(request, outcome)
-        options.append(MenuOption(label=label, key=key, number=number))
+        once = outcome is Outcome.PROCEED_ONCE and isinstance(request.details, EditConfirmation)
+        why = "" if trusted or not once or request.by_hook else UNTRUSTED
+        options.append(MenuOption(label=label, key=key, number=number, detail=why))
         answers.append(Answer(outcome))
     title = "Carry out this plan?" if plan else "Allow this?"
     more = BACK if details else DETAILS
@@ -295,13 +309,6 @@ def _title(text: str, place: str = "") -> Line:
     return (("warning", "? "), *line(_inline(text), "bold"), *after)
 
 
-def _from_here(path: str) -> str:
-    """The path of a file below the working directory without that."""
-    with suppress(ValueError, OSError):
-        return str(Path(path).relative_to(Path.cwd()))
-    return path
-
-
 def _inline(text: str) -> str:
     """All of a text on one line, nothing in it hidden."""
     return escaped(exact(text))
@@ -333,8 +340,18 @@ def _parts(request: ConfirmationRequest) -> tuple[str, ...]:
 def _why(request: ConfirmationRequest) -> list[Line]:
     """The reason of a question in one line; the rest of it is for the details."""
     if isinstance(request.details, ExecConfirmation) and (parts := _parts(request)):
-        return [line(f"  Asked because of: {one_line(', '.join(parts), MAX_SAID)}", "dim")]
+        told = ", ".join(parts)
+        if width(told) > COLUMNS:  # the whole command is above
+            told = ", ".join(map(_shorten_part, parts))
+        return [line(f"  Asked because of: {one_line(told, MAX_SAID)}", "dim")]
     return [line(f"  {one_line(_reason(request))}", "dim")] if request.reason else []
+
+
+def _shorten_part(part: str) -> str:
+    """The words of a command before its first option."""
+    words = part.split()
+    end = next((at for at, each in enumerate(words) if each.startswith("-") and at), len(words))
+    return part if end == len(words) else f"{' '.join(words[:end])} …"
 
 
 def _problem(request: ConfirmationRequest) -> tuple[Line, ...]:
@@ -363,6 +380,18 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def may_be_asked_about(call: ShownCall, toolset: "Toolset") -> bool:
+    """True for a call that waits for the person, or will as far as the policy says."""
+    if call.status == "awaiting_approval":
+        return True
+    found = toolset.registry.find_call(call.name, dict(call.args))
+    if found is None or call.status not in ("", "validating"):
+        return False
+    entry, args = found
+    asked = call_for_policy(entry, args)
+    return toolset.authority.decide(asked).outcome is PolicyOutcome.ASK_USER
+
+
 REASON = "What should the model do instead?"
 REASON_HINT = "Enter on an empty line stops"
 
@@ -375,31 +404,52 @@ class ApprovalDialog:
         self.own: set[str] = set()
         self._screen = screen
         self._turn = asyncio.Lock()
+        self._number = 0
+        self._behind: set[str] = set()
+        self._asked: set[str] = set()
 
     async def answer(
         self,
         request: ConfirmationRequest,
         show: Callable[[tuple[Block, ...]], None],
         mode: str,
-        place: str = "",
+        waiting: Callable[[], list[str]] = list,
+        *,
+        trusted: bool = True,
     ) -> Answer:
-        """The person's answer to a call that waits in a mode, at its `place` among others.
-        Dismissing the question is a no, and a no without words stops the turn."""
+        """The person's answer to a call that waits in a mode. `waiting` are ids of all calls that
+        are to be asked about; `trusted`: the folder is. Dismissing the question is a no, and a no
+        without words stops the turn."""
         async with self._turn:
+            self._asked.add(request.call_id)
+            place = self._place(request.call_id, {*waiting()} - self._asked)
             show(request_blocks(request, place=place))
             details = False
             while True:
-                menu, answers = choices(request, details=details)
+                menu, answers = choices(request, details=details, trusted=trusted)
                 picked = await self._screen.choose(menu)
                 if not picked or min(picked) < len(answers):
                     break
                 details = not details
-                show(details_blocks(request, mode) if details else request_blocks(request))
+                if details:
+                    show(details_blocks(request, mode))
             answer = answers[min(picked)] if picked else Answer(Outcome.CANCEL)
             if answer.outcome is not Outcome.CANCEL:
                 return answer
             reason = await self._screen.ask_text(REASON, REASON_HINT) if picked else None
             return Answer(Outcome.CANCEL, Payload(reason=reason or None))
+
+    def forget_calls(self) -> None:
+        """The calls that were asked about have ended: later ones may have the same ids."""
+        self._asked.clear()
+        self._behind = set()
+
+    def _place(self, call_id: str, behind: set[str]) -> str:
+        """`2 of 3`: the number of a question, counted from the first behind which others waited."""
+        self._number = self._number + 1 if call_id in self._behind else 1
+        self._behind = behind
+        count = self._number + len(behind)
+        return f"{self._number} of {count}" if count > 1 else ""
 
     async def ask(
         self, questions: tuple[Question, ...], show: Callable[[tuple[Block, ...]], None]
@@ -408,9 +458,13 @@ class ApprovalDialog:
         answers: dict[int, str] = {}
         async with self._turn:
             for index, question in enumerate(questions):
+                count = len(questions)
+                place = f"{index + 1} of {count}" if count > 1 else ""
+                first, *more = exact(question.question).split("\n")
                 shown = (
                     (),
-                    line(f"? {escaped(question.question)}", "bold"),
+                    _title(first, place),
+                    *(line(f"  {each}", "bold") for each in more),
                     *_long_options(question),
                 )
                 show((Lines(shown, fold=True),))

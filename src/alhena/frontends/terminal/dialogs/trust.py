@@ -36,11 +36,16 @@ async def ask_trust(
     """Asks about a folder without a trust decision; whether something was
     written down. Dismissed, the session begins without."""
     waits = find_waiting(place)
+    words = (
+        "These can change how the agent works and can run commands. They are not read until you "
+    )
+    words += "trust the folder:"
+    if not waits.lines:
+        words = "It has no settings, commands or hooks now. Those added later are trusted, too."
     show(
         [
             line(one_line(f"? Do you trust the files in {place.cwd}?"), "bold"),
-            line("  These can change how the agent works and can run commands. They are not read"),
-            line("  until you trust the folder:"),
+            line(f"  {words}"),
             *(line(f"    {each}", "dim") for each in waits.lines),
         ]
     )
@@ -51,7 +56,8 @@ async def ask_trust(
         MenuOption(label="Not now", key="o", detail="the session begins without them"),
         MenuOption(label="No, never", key="n", detail="and do not ask again"),
     )
-    picked = await choose(Menu(title="Trust this folder?", options=options, selected=_LATER))
+    title = "Trust this folder?"
+    picked = await choose(Menu(title=title, options=options, selected=_LATER, escape="not now"))
     levels = (TrustLevel.TRUST_FOLDER, TrustLevel.TRUST_PARENT, None, TrustLevel.DO_NOT_TRUST)
     level = levels[min(picked)] if picked else None
     if level is None:
@@ -63,7 +69,8 @@ async def ask_trust(
     except AlhenaError as error:
         show([line(f"✗ {one_line(str(error))}", "error")])
         return False
-    show([line(f"  {level} is written to {one_line(str(file))}.", "dim")])
+    what = "Not trusted" if level is TrustLevel.DO_NOT_TRUST else "Trusted"
+    show([line(f"  {what}; saved in {one_line(str(file))}.", "dim")])
     return True
 
 
@@ -94,7 +101,9 @@ async def ask_changed(
             show([line(f"  It may write these files itself: {names}", "dim")])
             label = "Yes, and do not ask again about files it writes"
             options.append(MenuOption(label=label, key="d"))
-        picked = await choose(Menu(title="Accept this?", options=tuple(options), selected=1))
+        title = "Accept this?"
+        menu = Menu(title=title, options=tuple(options), selected=1, escape="not now")
+        picked = await choose(menu)
         answer = min(picked) if picked else 1
         if answer == 1:
             return written

@@ -2,122 +2,60 @@
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, TypeGuard, cast
 
 import msgspec
 
-from alhena.display_text import escaped, exact, one_line, without_controls
+from alhena.display_text import escaped, one_line, without_controls
 from alhena.events import (
     ApiRequestEvent,
     Event,
     RunFinishedEvent,
     ThoughtEvent,
+    ToolCallRequestEvent,
     ToolCallResponseEvent,
     ToolCallUpdateEvent,
 )
 from alhena.frontends.shared.listings import count_noun
-from alhena.frontends.terminal.drawing.lines import TAB, Line, Span, line, plain, safe
+from alhena.frontends.terminal.drawing.diff import diff_lines
+from alhena.frontends.terminal.drawing.lines import (
+    OBJECT,
+    TAB,
+    Line,
+    coloured_lines,
+    line,
+    plain,
+    safe,
+)
 
-if TYPE_CHECKING:
-    from pygments.lexer import Lexer
-
-
-_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
-_FILE = ("Index: ", "=====")
 _WORDS = re.compile(r"[A-Z][a-z]*|[a-z]+")
-_PIECE = re.compile(r"\w+|\s+|.")
-_SIDES = {"removed": "r", "added": "a"}
-MARKED_ROWS, MARKED_PIECES = 20, 200
-"""Rows one after the other, and pieces of a row, up to which changed words are marked."""
-ALIKE = 0.5
-"""Least similarity of two rows whose changed words are marked."""
+_OBJECTS = ("file_path", "absolute_path", "path", "dir_path", "command", "pattern", "query", "url")
+"""Arguments that say what a call is about."""
 
 
-def diff_lines(diff: str, name: str = "") -> list[Line]:
-    """The lines of a diff of one file, with the syntax of a file of this name: number in the new
-    file, of a removed line in the old one, sign, text. File headers are left out; what cannot be
-    seen in a line is escaped, padding is counted."""
-    lines: list[Line] = []
-    number: int | None = None
-    old = 0
-    for raw in diff.rstrip("\n").split("\n"):
-        hunk = _HUNK.match(raw)
-        if hunk:
-            if number is not None:
-                lines.append((("dim", "     ⋮"),))
-            old, number = int(hunk[1]), int(hunk[2])
-        elif number is not None:
-            sign, text = raw[:1] or " ", exact(raw[1:]).expandtabs(TAB)
-            style = {"+": "added", "-": "removed", "\\": "dim"}.get(sign, "")
-            shown = {"\\": "", "-": str(old)}.get(sign, str(number))
-            lines.append((("dim", f"{shown:>6} "), (style, f"{sign} {text}")))
-            old += sign not in "+\\"
-            number += sign not in "-\\"
-        elif not raw.startswith(_FILE) and not raw.startswith(("--- ", "+++ ")):
-            lines.append((("", exact(raw).expandtabs(TAB)),))
-    return _with_syntax(_with_changed_words(lines), name)
+def describe_arguments(args: Mapping[str, Any]) -> str:
+    """The object of a call that no tool has described: it was refused, or is not checked yet."""
+    names = (*(name for name in _OBJECTS if name in args), *args)
+    found = next((each for name in names if isinstance(each := args[name], str)), "")
+    return path_from_here(found)
 
 
-def _with_syntax(lines: list[Line], name: str) -> list[Line]:
-    """Colours the new text, each stretch of it by itself; rows with marked words keep their
-    marks."""
-    if not name:
-        return lines
-
-    found, stretch = list(lines), list[int]()
-    for at, each in enumerate([*lines[:ROWS], ()]):
-        if len(each) > 1 and each[-1][0] in ("", "added", "added-word"):
-            stretch.append(at)
-        elif stretch and not (len(each) > 1 and each[-1][0].startswith("removed")):
-            texts = ["".join(text for _, text in lines[row][1:]) for row in stretch]
-            shown = colour_rows([text[2:] for text in texts], name)
-            for row, text, spans in zip(stretch, texts, shown or (), strict=bool(shown)):
-                if len(lines[row]) == 2:
-                    style = lines[row][1][0]
-                    new = ((kind or style, part) for kind, part in spans)
-                    found[row] = (lines[row][0], (style, text[:2]), *new)
-            stretch = []
-    return found
-
-
-def _with_changed_words(lines: list[Line]) -> list[Line]:
-    """Marks what differs where as many lines were added as removed right before them."""
-    found = list(lines)
-    for styles in re.finditer("(r+)(a+)", "".join(_SIDES.get(each[-1][0], " ") for each in lines)):
-        removed, added = range(*styles.span(1)), range(*styles.span(2))
-        if len(removed) == len(added) <= MARKED_ROWS:
-            for old, new in zip(removed, added, strict=True):
-                found[old], found[new] = _mark_changed_words(found[old], found[new])
-    return found
-
-
-def _mark_changed_words(old: Line, new: Line) -> tuple[Line, Line]:
-    before, after = (_PIECE.findall(each[-1][1][2:]) for each in (old, new))
-    if max(len(before), len(after)) > MARKED_PIECES:
-        return old, new
-    from difflib import SequenceMatcher
-
-    matcher = SequenceMatcher(None, before, after, autojunk=False)
-    if matcher.ratio() < ALIKE:
-        return old, new
-    spans: tuple[list[Span], list[Span]] = ([("removed", "- ")], [("added", "+ ")])
-    for kind, *bounds in matcher.get_opcodes():
-        word = "" if kind == "equal" else "-word"
-        for side, words, (start, end) in zip(
-            spans, (before, after), (bounds[:2], bounds[2:]), strict=True
-        ):
-            if start < end:
-                side.append((f"{side[0][0]}{word}", "".join(words[start:end])))
-    return (*old[:-1], *spans[0]), (*new[:-1], *spans[1])
+def path_from_here(path: str) -> str:
+    """The path of a file below the working directory without that."""
+    with suppress(ValueError, OSError):
+        return str(Path(path).relative_to(Path.cwd()))
+    return path
 
 
 SLOW_MS = 1_000
 """Milliseconds from which on a row has the time that a call took."""
 INLINE = 100
 """Characters of a result or an error that are part of the row."""
+DIFF_COLUMN = 9
+"""The column of the text of a diff, behind number and sign."""
 OUTPUT_ROWS = 12
 OWN_ROWS = 2_000
 DIFF_ROWS = 40
@@ -137,21 +75,26 @@ _TASKS = {
 }
 
 
-def header(event: ToolCallResponseEvent, title: str, description: str) -> Line:
-    """A finished call in one line: status, name, object, result."""
+def header(
+    event: ToolCallResponseEvent, title: str, description: str, *, ran: bool = False
+) -> Line:
+    """A finished call in one line: status, name, object, result. `ran`: it had begun when it was
+    stopped."""
     style, mark = _MARKS.get(event.outcome, ("", "·"))
     description = without_title_words(title, description)
     lasted = f" · {duration(event.duration_ms)}" if event.duration_ms >= SLOW_MS else ""
+    if event.name == ASK or event.status == "cancelled":
+        lasted = ""  # it is the person's time; a stopped command says its own
     return (
         (style, mark),
         ("bold", f" {one_line(title)}"),
-        ("", f" {description}" if description else ""),
-        *_result_spans(event),
+        (OBJECT, f" {description}" if description else ""),
+        *_result_spans(event, ran=ran),
         ("dim", lasted),
     )
 
 
-def _result_spans(event: ToolCallResponseEvent) -> Line:
+def _result_spans(event: ToolCallResponseEvent, *, ran: bool) -> Line:
     """The result of a call, as far as a few words have it."""
     if event.outcome == "success":
         words = _change_counts(event) or short_result(event.display)
@@ -160,9 +103,26 @@ def _result_spans(event: ToolCallResponseEvent) -> Line:
     if failed := event.command_failure:
         return (("error", f" · {failed.replace('exit code ', 'exit ')}"),)
     if event.status == "cancelled":
-        return (("warning", f" · {_cancelled_text(event)}"),)
-    text = _error_text(event)
+        return (("warning", f" · {_cancelled_text(event, ran=ran)}"),)
+    text = _failure_words(event)
     return (("error", f" · {text}"),) if is_short(text) else (("error", " · failed"),)
+
+
+_FAILURES = {
+    "attempt_to_create_existing_file": "the file exists already",
+    "edit_expected_occurrence_mismatch": "the text to replace is not unique",
+    "edit_no_change": "nothing would change",
+    "edit_no_occurrence_found": "the text to replace is not in the file",
+    "file_not_found": "no such file",
+    "file_too_large": "the file is too large",
+    "path_is_not_a_directory": "not a directory",
+    "path_not_in_workspace": "outside the workspace; /directory add DIR adds a folder",
+    "search_path_not_a_directory": "not a directory",
+    "search_path_not_found": "no such folder",
+    "target_is_directory": "this is a directory",
+}
+"""Type of a failure -> words for a person, where those of the tool are for the model. The pager has
+these."""
 
 
 def is_short(text: str) -> bool:
@@ -183,11 +143,16 @@ _RESULTS = tuple(
         (r"Listed 1 item\(s\)\.(?: (\(\d+ ignored\)))?", r"1 entry \1"),
         (r"Listed (\d+) item\(s\)\.(?: (\(\d+ ignored\)))?", r"\1 entries \2"),
         (r"Directory is empty\.", "empty"),
+        (r"The answer was taken\.|Switching to Plan mode.*", ""),
+        (r"User dismissed ask_user dialog.*|User submitted without answering.*", "no answer"),
         (r"Set 1 todo\(s\)(.*)", r"1 task\1"),
         (r"Set (\d+) todo\(s\)(.*)", r"\1 tasks\2"),
         (r"(?:Listed|Found) (\d+ [\w ]+)\.?", r"\1"),
     )
 )
+
+
+ASK, _ANSWERS = "ask_user", "**User answered:**\n"
 
 
 def short_result(display: Any) -> str:
@@ -197,6 +162,9 @@ def short_result(display: Any) -> str:
         todos: Any = cast("dict[str, Any]", display).get("todos")
         return count_noun(len(cast("list[Any]", todos)), "task") if todos is not None else ""
     text = without_controls(display or "").strip()
+    if text.startswith(_ANSWERS):
+        given = [each.partition(" → ")[2] for each in text.split("\n")[1:]]
+        text = ", ".join(filter(None, given))
     if "\n" in text:
         return count_noun(len(_rows(display or "")), "line")
     for pattern, words in _RESULTS:
@@ -241,20 +209,23 @@ def duration(milliseconds: float) -> str:
 
 
 def ended_lines(
-    event: ToolCallResponseEvent, *, seen: bool = False, own: bool = False
+    event: ToolCallResponseEvent, *, seen: bool = False, own: bool = False, output: str = ""
 ) -> list[Line]:
     """The result below the header. `seen`: the person saw the change before it was made, or the
-    output as it came; `own`: the person made the call, and sees its whole output."""
+    output as it came; `own`: the person made the call, and sees its whole output. `output` is the
+    end of the output as it came, in colours."""
     display = event.display
     rows = 0 if own and seen else OWN_ROWS if own else OUTPUT_ROWS
-    ran = isinstance(display, dict) and display.get("type") == "terminal_output"
+    ran = _is_output(display)
     if event.status != "success":
-        text = _error_text(event)
+        text = _failure_words(event)
         lines: list[Line] = []
         if event.status == "error" and (event.command_failure or not is_short(text)):
             lines = _first_rows(text, ERROR_ROWS, "error")  # the row has another reason, or none
-        return lines + (_last_rows(display, rows) if ran and isinstance(display, dict) else [])
-    return _object(display, rows, seen=seen) if isinstance(display, dict) else []
+        return lines + (_last_rows(display, rows, output) if ran else [])
+    if ran:
+        return _last_rows(display, rows, output)
+    return _object(display, seen=seen) if isinstance(display, dict) else []
 
 
 def is_refused(event: ToolCallResponseEvent) -> bool:
@@ -269,8 +240,13 @@ def is_more(event: ToolCallResponseEvent, rows: list[Line], *, seen: bool) -> bo
     display = event.display
     if isinstance(display, dict):
         cut = any(SEE_ALL in text for row in rows for _, text in row)
-        return cut or seen or not rows
-    return event.status == "success" or any(SEE_ALL in text for row in rows for _, text in row)
+        return cut or (seen and not _is_output(display)) or not rows
+    short = event.status == "success" or event.error_type in _FAILURES
+    return short or any(SEE_ALL in text for row in rows for _, text in row)
+
+
+def _failure_words(event: ToolCallResponseEvent) -> str:
+    return _FAILURES.get(event.error_type or "") or _error_text(event)
 
 
 def _error_text(event: ToolCallResponseEvent) -> str:
@@ -280,7 +256,7 @@ def _error_text(event: ToolCallResponseEvent) -> str:
     return without_controls(text).strip()
 
 
-def _cancelled_text(event: ToolCallResponseEvent) -> str:
+def _cancelled_text(event: ToolCallResponseEvent, *, ran: bool) -> str:
     """The word for a cancelled call: rejected, with the reason that a person gave, or stopped."""
     from alhena.scheduler.confirmation import NOT_ALLOWED
 
@@ -288,12 +264,12 @@ def _cancelled_text(event: ToolCallResponseEvent) -> str:
     reason = one_line(reason.removeprefix(". Feedback:").strip(), INLINE)
     if refused:
         return f"rejected: {reason}" if reason else "rejected"
-    if isinstance(event.display, dict):
+    if ran or isinstance(event.display, dict):
         return f"Stopped by you after {duration(event.duration_ms)}."
     return "cancelled"
 
 
-def _object(display: dict[str, Any], rows: int, *, seen: bool) -> list[Line]:
+def _object(display: dict[str, Any], *, seen: bool) -> list[Line]:
     match display.get("type"):
         case "file_diff":
             if seen:
@@ -307,8 +283,6 @@ def _object(display: dict[str, Any], rows: int, *, seen: bool) -> list[Line]:
                 told = f"… {least}{count_noun(more, 'more line')}{SEE_ALL}"
                 lines = [*lines[:DIFF_ROWS], line(told, "dim")]
             return [(INDENT, *each) for each in lines]
-        case "terminal_output":
-            return _last_rows(display, rows)
         case "todo_list":
             return task_lines(display.get("todos", []))
         case _:
@@ -341,9 +315,13 @@ def _first_rows(text: str, rows: int, style: str) -> list[Line]:
 _EMPHASIS = re.compile(r"(?<!\S)\*\*(\w[^*\n]*)\*\*")
 
 
-def _last_rows(display: Mapping[str, Any], rows: int) -> list[Line]:
+def _is_output(display: str | dict[str, Any] | None) -> TypeGuard[dict[str, Any]]:
+    return isinstance(display, dict) and display.get("type") == "terminal_output"
+
+
+def _last_rows(display: Mapping[str, Any], rows: int, output: str) -> list[Line]:
     """The last rows of a command's output, and how many there are above. `lines` of the display is
-    the number of all where its text has not all."""
+    the number of all where its text has not all. Rows that `output` has are as coloured there."""
     every = _rows(str(display.get("text", "")))
     shown = every[max(len(every) - rows, 0) :]
     made = len(every)
@@ -352,6 +330,9 @@ def _last_rows(display: Mapping[str, Any], rows: int) -> list[Line]:
     lines: list[Line] = []
     if shown and made > len(shown):
         lines.append((INDENT, ("dim", f"… {count_noun(made - len(shown), 'line')} above{SEE_ALL}")))
+    coloured = coloured_lines(output, "dim")[-len(shown) :] if shown and "\x1b" in output else []
+    if [plain((each,)).rstrip() for each in coloured] == [safe(each).rstrip() for each in shown]:
+        return lines + [(INDENT, *each) for each in coloured]
     return lines + [_row(each, "dim") for each in shown]
 
 
@@ -440,8 +421,11 @@ class PagerBlocks:
         """Takes an event; the number of the block that a call's end has become, or 0."""
         if isinstance(event, ThoughtEvent):
             self._thoughts.append(f"{event.subject}\n{event.description}".strip())
+        elif isinstance(event, ToolCallRequestEvent):
+            self._described[event.call_id] = describe_arguments(event.args)
         elif isinstance(event, ToolCallUpdateEvent):
-            self._described[event.call_id] = event.description
+            if event.description:
+                self._described[event.call_id] = event.description
         elif isinstance(event, ToolCallResponseEvent | ApiRequestEvent | RunFinishedEvent):
             if self._thoughts:
                 self.add(PagerBlock("Thoughts", "\n\n".join(self._thoughts)))
@@ -494,52 +478,3 @@ def _answer_text(event: ToolCallResponseEvent) -> str:
         if response is not None:
             return str(response.response.get("output", ""))
     return ""
-
-
-ROWS = 400
-"""Rows of one text that are coloured; the others stay plain, so that a large one is fast."""
-MAX_COLOURED = 40_000
-LEXERS_KEPT = 64
-
-
-def colour_rows(rows: Sequence[str], name: str) -> list[Line] | None:
-    """Rows of a file of this name, with "" for text that is not coloured; None where the language
-    is not known. The text is the same, character by character."""
-    text = "\n".join(rows)
-    lexer = _lexer(name) if len(text) <= MAX_COLOURED else None
-    if lexer is None:
-        return None
-    lines: list[Line] = []
-    row: list[Span] = []
-    for kind, piece in _pieces(lexer, text):
-        for number, part in enumerate(piece.split("\n")):
-            if number:
-                lines.append(tuple(row))
-                row = []
-            if part:
-                row.append((kind, part))
-    lines.append(tuple(row))
-    whole = ["".join(part for _, part in each) for each in lines]
-    return lines if whole == list(rows) else None
-
-
-def _pieces(lexer: "Lexer", text: str) -> Iterator[Span]:
-    from pygments.token import Comment, Keyword, Number, String
-
-    styles = ((Comment, "comment"), (Keyword, "keyword"), (String, "string"), (Number, "number"))
-    for kind, piece in lexer.get_tokens(text):
-        yield next((style for known, style in styles if kind in known), ""), piece
-
-
-@lru_cache(maxsize=LEXERS_KEPT)
-def _lexer(name: str) -> "Lexer | None":
-    """The lexer for files of a name; None for an unknown one. Plugins are slow, so not used."""
-    from fnmatch import fnmatchcase
-
-    from pygments import lexers
-
-    for _, aliases, patterns, _ in lexers.get_all_lexers(plugins=False):
-        if aliases and any(fnmatchcase(name, each) for each in patterns):
-            make = cast("Callable[..., Lexer]", lexers.find_lexer_class_by_name(aliases[0]))
-            return make(stripnl=False, ensurenl=False)
-    return None

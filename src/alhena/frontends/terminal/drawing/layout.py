@@ -24,10 +24,12 @@ from prompt_toolkit.layout.processors import (
     ConditionalProcessor,
     PasswordProcessor,
 )
+from prompt_toolkit.search import SearchDirection, SearchState
 from prompt_toolkit.widgets import SearchToolbar
 
 from alhena.frontends.terminal.dialogs.panel import Panel
 from alhena.frontends.terminal.drawing.graphemes import JoinSigns, measure_by_sign
+from alhena.frontends.terminal.drawing.lines import clip_line, line, plain, width
 from alhena.frontends.terminal.drawing.printing import Fragments
 from alhena.frontends.terminal.entry import EchoLexer
 
@@ -59,10 +61,12 @@ def build_layout(
         buffers,
         keys,
     )
+    wanted = Buffer()
     search = SearchToolbar(
+        wanted,
         text_if_not_searching="",
-        forward_search_prompt=_search_label(entered),
-        backward_search_prompt=_search_label(entered),
+        forward_search_prompt=_search_label(entered, wanted),
+        backward_search_prompt=_search_label(entered, wanted),
     )
     entry = _input_window(entered, panel, search)
     menu = Window(
@@ -93,16 +97,15 @@ def build_layout(
     return Layout(body, focused_element=entry), entry, menu, answer
 
 
-def _search_label(entered: Buffer) -> Callable[[], str]:
-    """The label of a search in earlier prompts, which says when there is no match."""
+def _search_label(entered: Buffer, typed: Buffer) -> Callable[[], str]:
+    """The label of a search in earlier prompts, which says when there is no match of what is
+    `typed`."""
 
     def label() -> str:
-        wanted = get_app().current_search_state.text
-        missing = (
-            bool(wanted)
-            and wanted not in entered.document_for_search(get_app().current_search_state).text
-        )
-        return "Search history (no match): " if missing else "Search history: "
+        ways = (SearchDirection.BACKWARD, SearchDirection.FORWARD)
+        found = (entered.document_for_search(SearchState(typed.text, way)).text for way in ways)
+        known = any(typed.text in each for each in found)
+        return "Search history: " if known else "Search history (no match): "
 
     return label
 
@@ -143,7 +146,7 @@ def _answer_window(written: Buffer, panel: Panel, answer_keys: KeyBindings) -> W
                 ConditionalProcessor(PasswordProcessor(), Condition(lambda: panel.secret)),
                 BeforeInput(lambda: [("class:bold", f"{panel.label} ")]),
                 ConditionalProcessor(
-                    AfterInput(lambda: [("class:dim", panel.placeholder)]),
+                    AfterInput(lambda: [("class:dim", _clip_hint(panel))]),
                     Condition(lambda: not written.text),
                 ),
                 JoinSigns(),
@@ -153,3 +156,9 @@ def _answer_window(written: Buffer, panel: Panel, answer_keys: KeyBindings) -> W
         dont_extend_height=True,
         wrap_lines=True,
     )
+
+
+def _clip_hint(panel: Panel) -> str:
+    """The hint behind the label of an answer, as far as it fits into its row."""
+    room = get_app().output.get_size().columns - width(f"{panel.label} ") - 1
+    return plain([clip_line(line(panel.placeholder), max(room, 1))])

@@ -11,7 +11,15 @@ from prompt_toolkit.formatted_text import ANSI
 from alhena.display_text import one_line
 from alhena.frontends.shared.listings import count_noun
 from alhena.frontends.terminal.drawing.call_result import duration, task_lines, without_title_words
-from alhena.frontends.terminal.drawing.lines import Line, clip_line, fold_line, line, wrap_text
+from alhena.frontends.terminal.drawing.lines import (
+    ELLIPSIS,
+    Line,
+    clip_line,
+    coloured_lines,
+    fold_line,
+    line,
+    wrap_text,
+)
 from alhena.frontends.terminal.drawing.view import ShownCall, ShownSubagent, View
 
 OUTPUT_ROWS = 5
@@ -84,10 +92,10 @@ def _thinking(view: View, columns: int, now: float) -> list[Line]:
         why = fold_line((("warning", "! "), ("warning", pause.why)), columns)
         if len(why) > CAUSE_ROWS:
             why[CAUSE_ROWS - 1 :] = [
-                clip_line((*why[CAUSE_ROWS - 1], ("", " " * columns)), columns)
+                clip_line((*why[CAUSE_ROWS - 1], ("dim", f" {ELLIPSIS}")), columns)
             ]
         again = f"  Trying again in {left} ({pause.attempt}, Esc to interrupt)"
-        return [*why, clip_line((("dim", again),), columns)]
+        return [*why, *fold_line((("dim", again),), columns)]
     spinner = SPINNER[int(seconds * 10) % len(SPINNER)]
     phrases = view.phrases or ("Thinking",)
     phrase = one_line(phrases[int(seconds / PHRASE_S) % len(phrases)], 100)
@@ -111,14 +119,12 @@ def _call_lines(call: ShownCall, view: View, columns: int, now: float) -> list[L
     what = without_title_words(title, one_line(call.description, 400))
     shown = clip_line(line(f" {what}"), max(room, 0))
     lines[0] = (*lines[0], *(shown if what else ()), ("dim", state + lasted))
-    told = "" if _subagent(call, view) else call.output.removesuffix("\n")
-    rows = told.split("\n") if told else []
+    told = "" if _subagent(call, view) else call.output
+    rows = coloured_lines(told, "dim") if told else []
     above = call.above + max(len(rows) - OUTPUT_ROWS, 0)
     if rows and above:
         lines.append(clip_line((("dim", f"  │ … {count_noun(above, 'line')} above"),), columns))
-    lines += (
-        clip_line((("dim", "  │ "), *line(each, "dim")), columns) for each in rows[-OUTPUT_ROWS:]
-    )
+    lines += (clip_line((("dim", "  │ "), *each), columns) for each in rows[-OUTPUT_ROWS:])
     return lines
 
 
@@ -138,13 +144,14 @@ def _tree(call: ShownCall, view: View, columns: int, now: float, depth: int = 1)
     at_work = (waits or working)[:1]
     more = f" +{len(working) - 1}" if len(working) > 1 else ""
     seconds = duration(int(now - agent.since) * 1000)
-    name = ("bold", one_line(call.name, 40))
+    name = ("bold", one_line(str(call.args.get("agent_name") or call.name), 40))
     begin, end = f"  {state}", f"{more} · {count_noun(agent.turns, 'turn')} · {seconds}"
     indent = "  " * depth + "└ "
     room = columns - len(indent + name[1] + begin + end) - 3
     for each in at_work if room > 0 else ():
         title = view.titles.get(each.name, each.name)
-        begin += f" · {one_line(f'{title} {each.description}', room)}"
+        what = without_title_words(title, each.description)
+        begin += f" · {one_line(f'{title} {what}', room)}"
     yield (("dim", indent), name, ("dim", begin + end))
     for each in children:
         yield from _tree(each, view, columns, now, depth + 2)
@@ -168,16 +175,23 @@ def open_task_lines(view: View, columns: int, rows: int) -> list[Line]:
 
 
 def queue_lines(
-    queued: Sequence[str], columns: int, *, kept: bool = False, soon: bool = False
+    queued: Sequence[str],
+    columns: int,
+    *,
+    kept: bool = False,
+    soon: bool = False,
+    asking: bool = False,
 ) -> list[Line]:
-    """The last of the prompts that wait; the rest are counted."""
+    """The last of the prompts that wait; the rest are counted. Beside a question (`asking`) no key
+    changes them."""
     state = "kept" if kept else "queued"
     shown = [line(f"{state}: {one_line(each, 400)}", "dim") for each in queued[-QUEUE_ROWS:]]
     if len(queued) > QUEUE_ROWS:
         shown.insert(0, line(f"{len(queued) - QUEUE_ROWS} more {state}", "dim"))
     if shown:
-        when = "goes in after the current calls; " if soon else ""
-        hint = "  (Enter sends, Up edits)" if kept else f"  ({when}Up edits)"
+        what = ["goes in after the current calls"] if soon else []
+        what += [] if asking else ["Enter sends, Up edits" if kept else "Up edits"]
+        hint = f"  ({'; '.join(what)})" if what else ""
         shown[-1] = (*clip_line(shown[-1], max(columns - len(hint), 1)), ("dim", hint))
     return [clip_line(each, columns) for each in shown]
 

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, cast
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline, emphasis, escape, strikethrough
 from markdown_it.token import Token
-from pygments.token import Comment, Keyword, Name, Number, String
+from pygments.token import Comment, Generic, Keyword, Name, Number, Operator, String
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.containers import Renderables
@@ -41,7 +41,12 @@ from rich.theme import Theme
 
 from alhena.display_text import escaped
 from alhena.frontends.terminal.drawing.lines import TAB, wrap_text
+from alhena.frontends.terminal.looks.theme import ANSI
 
+Links = Literal["none", "beside", "alone"]
+"""Links of the terminal (OSC 8): none, with their address behind them, or without it."""
+_LINKED = re.compile(r"(?:https?://|mailto:|file:///)[!-~]+")
+_LIKE_ADDRESS = re.compile(r"\w\.\w|://")
 ADDRESS = "address"
 """The tag of what comes after a link: its destination and title."""
 SLASHES = frozenset("/\\")
@@ -56,14 +61,15 @@ _BOX = re.compile(r"\[([ xX])\] ")
 _NUMBER = re.compile(r"\s*\d{1,9}")
 
 
-def tokens_of(text: str) -> list[Token]:
-    """The tokens of a text. Links are spans with the tag `a`, with an `address` behind them."""
+def tokens_of(text: str, links: Links = "none") -> list[Token]:
+    """The tokens of a text. Links are spans with the tag `a`, with an `address` behind them; by
+    `links` they are links of the terminal."""
     parsed = _parser().parse(text)
     for index, token in enumerate(parsed):
         if token.type == "inline":
             if index > 1 and parsed[index - 2].type == "list_item_open":
                 _read_box(parsed[index - 2], token)
-            token.children = list(_with_addresses(token.children or ()))
+            token.children = list(_with_addresses(token.children or (), links))
     return parsed
 
 
@@ -156,13 +162,14 @@ def _literal(state: StateInline, silent: bool, marks: str = "*_") -> bool:
     return True
 
 
-def _with_addresses(tokens: Iterable[Token]) -> Iterator[Token]:
-    """The tokens of a line, links and images as spans with their addresses behind them."""
+def _with_addresses(tokens: Iterable[Token], links: Links) -> Iterator[Token]:
+    """The tokens of a line, links and images as spans with their addresses behind them. A link of
+    the terminal lacks it, unless its words could be taken for another address."""
     text: list[str] = []
     opened = Token("", "", 0)
     for token in tokens:
         if token.type == "image":
-            label = list(_with_addresses(token.children or ()))
+            label = list(_with_addresses(token.children or (), "none"))
             yield Token("link_span_open", "a", 1)
             yield from label
             yield Token("link_span_close", "a", -1)
@@ -172,21 +179,25 @@ def _with_addresses(tokens: Iterable[Token]) -> Iterator[Token]:
         elif token.type == "link_open":
             text.clear()
             opened = token
-            yield Token("link_span_open", "a", 1)
+            linked = links != "none" and _LINKED.fullmatch(str(token.attrGet("href")))
+            yield token if linked else Token("link_span_open", "a", 1)
         elif token.type == "link_close":
-            yield Token("link_span_close", "a", -1)
-            yield from _address_tokens("".join(text), opened)
+            linked = links != "none" and _LINKED.fullmatch(str(opened.attrGet("href")))
+            yield token if linked else Token("link_span_close", "a", -1)
+            words = "".join(text).strip()
+            hidden = linked and links == "alone" and words and not _LIKE_ADDRESS.search(words)
+            yield from _address_tokens("".join(text), opened, hidden=bool(hidden))
         else:
             text.append(token.content)
             yield token
 
 
-def _address_tokens(text: str, token: Token) -> Iterator[Token]:
+def _address_tokens(text: str, token: Token, *, hidden: bool = False) -> Iterator[Token]:
     """The address of a link, what cannot be seen in it escaped; one that is its text is not said
     twice. `info` describes it without its letters."""
     address, title = str(token.attrGet("href") or token.attrGet("src")), token.attrGet("title")
     seen = escaped(f'{address} "{title}"' if title else address)
-    said = seen in (text, f"mailto:{text}")
+    said = hidden or seen in (text, f"mailto:{text}")
     shown = f" ({seen})" if text.strip() else f"({seen})"
     info = f"{address}{title}''<" if said or seen != address else ""
     yield Token(ADDRESS, ADDRESS, 0, content="" if said else shown, info=info)
@@ -194,8 +205,6 @@ def _address_tokens(text: str, token: Token) -> Iterator[Token]:
 
 CELL_COLUMNS = 8
 """Columns that a cell of a table needs; where there are fewer the rows are written as text."""
-CODE_THEMES = ("ansi_dark", "ansi_light")
-"""Colours of code on a dark and on a light background."""
 MAX_CODE = 4_000
 """Characters of code up to which it is coloured whatever it is. The patterns of some languages take
 time that grows with the square of a run of words, so longer code with a long one stays plain."""
@@ -228,8 +237,8 @@ class LabelledCode(CodeBlock):
         known = _is_language(language)
         coloured = known and isinstance(markdown, RenderedDocument) and markdown.colour
         plain = not coloured or too_costly(token.content)
-        theme = markdown.code_colours if isinstance(markdown, RenderedDocument) else CODE_THEMES[0]
-        made = cls("text" if plain else language, cast("str", theme))
+        theme = markdown.code_colours if isinstance(markdown, RenderedDocument) else None
+        made = cls("text" if plain else language, cast("str", theme or "ansi_dark"))
         made.label = info
         return made
 
@@ -339,14 +348,14 @@ class RenderedDocument(Markdown):
         self,
         text: str,
         *,
-        colour: bool = True,
-        light: bool = False,
-        code_colours: SyntaxTheme | None = None,
+        colour: bool,
+        code_colours: SyntaxTheme,
+        links: Links,
     ) -> None:
-        super().__init__("", code_theme=CODE_THEMES[light], hyperlinks=False)
-        self.code_colours = code_colours or CODE_THEMES[light]
+        super().__init__("", hyperlinks=links != "none")
+        self.code_colours = code_colours
         self.colour = colour
-        self.parsed = tokens_of(text)
+        self.parsed = tokens_of(text, links)
         self.implied = [each.info for token in self.parsed for each in token.children or ()]
 
 
@@ -385,29 +394,10 @@ MIN_COLUMNS = 10
 MARKS = "*_~`#>-+|=[]()!:\\"
 """Signs that may be Markdown's own, and then are not drawn."""
 
-_SGR = re.compile(r"\x1b\[[\d;]*m")
-_BLANK = re.compile(r"(?:\x1b\[[\d;]*m|\s)*")
+_LINK = re.compile(r"\x1b\]8;([^;]*;[^\x1b]*)\x1b\\")
+_SGR = re.compile(r"\x1b(?:\[[\d;]*m|\]8;[^\x07]*\x07)")
+_BLANK = re.compile(rf"(?:{_SGR.pattern}|\s)*")
 _WITHOUT_MARKS = str.maketrans("", "", MARKS)
-_THEME = Theme(
-    {
-        "markdown.a": "blue",
-        "markdown.address": "dim",
-        "markdown.code": "cyan",
-        "markdown.hr": "dim",
-        "markdown.info": "dim",
-        # Versions of rich differ in these.
-        "markdown.h1": "bold underline",
-        "markdown.h2": "magenta underline",
-        "markdown.h3": "bold magenta",
-        "markdown.h4": "italic magenta",
-        "markdown.h5": "italic",
-        "markdown.h6": "dim",
-        "markdown.item.bullet": "bold",
-        "markdown.item.number": "cyan",
-        "markdown.table.border": "cyan",
-        "markdown.table.header": "not bold cyan",
-    }
-)
 
 
 def rich_look(look: str) -> str:
@@ -428,7 +418,8 @@ def _colours(looks: tuple[tuple[str, str], ...]) -> tuple[Theme, SyntaxTheme]:
         **{
             f"markdown.h{level}": f"bold {accent if level < 3 else 'none'}" for level in range(1, 7)
         },
-        "markdown.a": f"{accent} underline",
+        "markdown.a": look["link"],
+        "markdown.link_url": look["link"],
         "markdown.address": look["dim"],
         "markdown.block_quote": look["dim"],
         "markdown.code": code,
@@ -444,6 +435,11 @@ def _colours(looks: tuple[tuple[str, str], ...]) -> tuple[Theme, SyntaxTheme]:
         (Keyword, "keyword"),
         (String, "string"),
         (Number, "number"),
+        (Operator, "symbol"),
+        (Name.Tag, "keyword"),
+        (Generic.Inserted, "ok"),
+        (Generic.Deleted, "error"),
+        (Generic.Subheading, "dim"),
         (Name.Function, "bold"),
         (Name.Class, "bold"),
     )
@@ -458,14 +454,14 @@ def render_markdown(
     columns: int,
     *,
     colour: bool,
-    light: bool = False,
-    looks: Mapping[str, str] | None = None,
+    looks: Mapping[str, str] = ANSI.looks,
     depth: Literal["standard", "256", "truecolor"] = "standard",
+    links: Links = "none",
 ) -> str:
     """A piece of Markdown as lines for a terminal, without the blank ones that some elements put
     around themselves. Every character is on them but Markdown's own marks. Its colours are those of
     the `looks` of a theme."""
-    theme, code_colours = _colours(tuple(looks.items())) if looks else (_THEME, None)
+    theme, code_colours = _colours(tuple(looks.items()))
     columns = max(columns, MIN_COLUMNS)
     console = Console(
         file=StringIO(),
@@ -473,13 +469,14 @@ def render_markdown(
         no_color=not colour,
         color_system=depth if colour else None,
         theme=theme,
+        style=rich_look(looks["answer"]) if colour else None,
         width=columns,
         legacy_windows=False,
     )
-    document = RenderedDocument(text, colour=colour, light=light, code_colours=code_colours)
+    document = RenderedDocument(text, colour=colour, code_colours=code_colours, links=links)
     with console.capture() as capture:
         console.print(document)
-    shown = capture.get()
+    shown = _LINK.sub("\x1b]8;\\1\x07", capture.get())
     if loses_text(
         text, shown, document.implied
     ):  # nested too deeply, or more cells than a table has

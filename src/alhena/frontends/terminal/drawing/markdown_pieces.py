@@ -2,11 +2,14 @@
 
 import re
 
+from alhena.frontends.terminal.drawing.lines import fold_line, plain
+
 MAX_CHARACTERS, MAX_LINE, MAX_OPENING = 16_000, 8_000, 80
 """Characters of a piece from which on it is cut, of a line, and of one that opens a fence again."""
 
 _FENCE = re.compile(r"( {0,3})(`{3,}(?=[^`]*$)|~{3,})")
 _ITEM = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
+_MARKS = re.compile(r" *(?:>|(?:[-*+]|\d{1,9}[.)]) +(?:\[[ xX]\] +)?)? *")
 _PERHAPS_ITEM = re.compile(r"[-*+\d]")
 _PARTS = re.compile(rf".{{{MAX_LINE - 1_000},{MAX_LINE}}}? |.{{1,{MAX_LINE}}}")
 
@@ -55,6 +58,23 @@ def _first_end(lines: list[str]) -> tuple[int, str] | None:
             if opened is not None and not (listed and opened[1]):
                 fence, mark = line, opened[2]
     return None
+
+
+def fold_prose(text: str, columns: int) -> str:
+    """Markdown in lines of at most `columns`, broken at blanks; those of code and tables stay."""
+    mark = ""
+    rows: list[str] = []
+    for each in text.split("\n"):
+        opened = _FENCE.match(each)
+        stays = bool(mark or opened) or each.lstrip().startswith("|")
+        if mark:
+            mark = "" if _closes(each, mark) else mark
+        elif opened:
+            mark = opened[2]
+        hang = _MARKS.match(each)
+        folded = fold_line((("", each),), columns, hang.end() if hang else 0)
+        rows.append(each if stays or not each else plain(folded))
+    return "\n".join(rows)
 
 
 def _mark(opening: str) -> str:

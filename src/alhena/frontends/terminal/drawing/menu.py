@@ -7,7 +7,9 @@ import msgspec
 from alhena.display_text import one_line
 from alhena.frontends.terminal.drawing.lines import Line, clip_line, fold_line, line, width
 
-HANG = 6
+HANG, HINT_HANG = 6, 2
+NOTHING_CHANGED = "Nothing changed."
+"""Said when a menu was left without a choice."""
 MIN_COLUMNS = 20
 """Columns that an option of a menu with search has beside its detail."""
 
@@ -111,13 +113,19 @@ def _search(menu: Menu, search: str, key: str) -> Menu | MenuChoice:
     return msgspec.structs.replace(menu, search=search, selected=0)
 
 
+MORE_ROWS = 2
+"""Rows that the highlighted option has more than others, where they show all of it."""
 SEARCH_ROWS = 10
 """Options of a menu with search that are in view."""
 
 
 def _search_lines(menu: Menu, columns: int, rows: int) -> tuple[list[Line], range]:
     found = menu.found
-    room = max(min(SEARCH_ROWS, rows - 3), 1)
+    told = f"{len(found)} of {len(menu.options)}" if found else "no match"
+    hint = line(f"  {told} · {SELECT} · Enter confirm · type to search · Esc leave", "dim")
+    hints = fold_line(hint, columns, HINT_HANG)
+    room = max(min(SEARCH_ROWS, rows - 2 - len(hints)), 1)
+    spare = min(rows - 2 - len(hints) - min(room, len(found)), MORE_ROWS)
     first = max(0, min(menu.selected - room // 2, len(found) - room))
     lines = [clip_line(line(one_line(menu.title), "bold"), columns)]
     lines.append(clip_line((("accent", "  / "), *line(menu.search or "")), columns))
@@ -126,16 +134,17 @@ def _search_lines(menu: Menu, columns: int, rows: int) -> tuple[list[Line], rang
         option, here = menu.options[index], at == menu.selected
         text = line(f"{'>' if here else ' '} {one_line(option.label)}", "chosen" if here else "")
         detail = line(f"  {one_line(option.detail)}", "dim") if option.detail else ()
-        text = clip_line(text, max(columns - sum(len(part) for _, part in detail), MIN_COLUMNS))
-        chosen = range(len(lines), len(lines) + 1) if here else chosen
-        lines.append(clip_line((*text, *detail), columns))
+        folded = fold_line((*text, *detail), columns, HANG) if here else []
+        if not 0 < len(folded) <= 1 + spare:
+            text = clip_line(text, max(columns - sum(len(part) for _, part in detail), MIN_COLUMNS))
+            folded = [clip_line((*text, *detail), columns)]
+        chosen = range(len(lines), len(lines) + len(folded)) if here else chosen
+        lines += folded
         if here and option.preview:
             lines.append(clip_line(line(f"    {one_line(option.preview, 400)}", "dim"), columns))
         if here:
             lines += (clip_line((("", "    "), *each), columns) for each in option.sample)
-    told = f"{len(found)} of {len(menu.options)}" if found else "no match"
-    hint = f"  {told} · {SELECT} · Enter confirm · type to search · Esc leave"
-    return [*lines, clip_line(line(hint, "dim"), columns)], chosen
+    return [*lines, *hints], chosen
 
 
 def menu_lines(
@@ -172,7 +181,7 @@ def menu_lines(
         hint = line(f"  {DRAFTING}", "dim")
     elif counts:
         hint = _hint(menu)
-    return [*lines, clip_line(hint, columns)], chosen
+    return [*lines, *fold_line(hint, columns, HINT_HANG)], chosen
 
 
 OFFER_COLUMNS = 36
@@ -186,17 +195,17 @@ def offer_lines(
     is."""
     first = max(0, min(selected - rows // 2, len(offers) - rows))
     shown = offers[first : first + rows]
-    room = min(max((width(word) for word, _ in shown), default=0), max(columns - 4, 1))
-    room = min(room, OFFER_COLUMNS) if any(about for _, about in shown) else room
+    named = max((width(word) for word, about in shown if about), default=0)
+    room = min(named, OFFER_COLUMNS, max(columns - 4, 1))
     lines: list[Line] = []
     for at, (word, about) in enumerate(shown, first):
         mark, style = ("> ", "chosen") if at == selected else ("  ", "")
-        kept = clip_line(line(word, style), room)
+        kept = clip_line(line(word, style), room if about else max(columns - 2, 1))
         gap = " " * (room - sum(width(text) for _, text in kept) + 2)
         more = (("", gap), *line(about, "dim")) if about else ()
         lines.append(clip_line(((style, mark), *kept, *more), columns))
     hint = f"  {selected + 1} of {len(offers)} · {SELECT} · Tab or Enter take · Esc close"
-    return [*lines, clip_line(line(hint, "dim"), columns)]
+    return [*lines, *fold_line(line(hint, "dim"), columns, HINT_HANG)]
 
 
 DRAFTING = "Enter queues your text · ↑/↓ then a letter answers · Esc stop"

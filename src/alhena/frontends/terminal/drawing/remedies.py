@@ -12,6 +12,7 @@ _REMEDIES = tuple(
         (r"Set GEMINI_API_KEY to a valid key \([^)]*\)", "Enter another with /auth"),
         (r"Get one at (\S+) and set GEMINI_API_KEY,[^.]*\.", r"Get one at \1 and enter it: /auth."),
         (r"(?:Sign in again|Start again|Run): alhena auth login", "Sign in with /auth"),
+        (r"alhena mcp (\w+) (\S+) \(or (/mcp \1 \2)\)", r"\3"),
         (r"Raise --max-\w+ or (model\.[\w.]+\w)", r"Raise it with /settings \1"),
     )
 )

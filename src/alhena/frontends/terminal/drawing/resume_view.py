@@ -14,7 +14,7 @@ from alhena.agent.runner import SessionRunner
 from alhena.display_text import one_line, without_controls
 from alhena.events import ToolCallResponseEvent, ToolCallUpdateEvent
 from alhena.frontends.shared.listings import count_noun
-from alhena.frontends.terminal.drawing.call_result import PagerBlocks
+from alhena.frontends.terminal.drawing.call_result import PagerBlocks, describe_arguments
 from alhena.frontends.terminal.drawing.lines import Block, Line, Markdown, line
 from alhena.frontends.terminal.drawing.markdown_pieces import split
 from alhena.frontends.terminal.drawing.view import (
@@ -30,7 +30,7 @@ from alhena.session.journal import read_session
 from alhena.session.records import Prompted, record_of
 from alhena.session.replay import Replay
 from alhena.session.store import project_store
-from alhena.wire.content import MODEL, Content, FunctionResponse, Part
+from alhena.wire.content import MODEL, Content, FunctionCall, FunctionResponse, Part, meant_call
 
 MAX_CONTENTS = 300
 """Messages of a long conversation that are shown: the last ones."""
@@ -148,10 +148,10 @@ def show_earlier(
     if first:
         told = f"… {count_noun(first, 'earlier message')}: alhena sessions show {session_id}"
         view, blocks = _onto(blocks, print_lines(view, "notice", [line(told, "dim")]))
-    calls: dict[str | None, Mapping[str, object]] = {}
+    calls: dict[str | None, FunctionCall] = {}
     for index, content in enumerate(earlier.contents[first:], first):
         calls |= {
-            part.function_call.id: part.function_call.args or {}
+            part.function_call.id: meant_call(part.function_call)
             for part in content.parts
             if part.function_call is not None
         }
@@ -163,11 +163,15 @@ def show_earlier(
                 response = part.function_response
                 if response is None:
                     continue
+                call = calls.get(response.id)
                 ended = earlier.calls.get((index, response.id or ""))
                 if ended is not None:
+                    if not ended.description and call is not None:
+                        told = describe_arguments(call.args or {})
+                        ended = msgspec.structs.replace(ended, description=told)
                     view, blocks = _onto(blocks, _show_call(view, ended, pages))
                 else:
-                    row = _call_line(response, calls.get(response.id, {}), view.titles)
+                    row = _call_line(response, call, view.titles)
                     view, blocks = _onto(blocks, print_lines(view, "calls", [row], clip=True))
     return view, tuple(blocks)
 
@@ -241,10 +245,11 @@ def _show_call(view: View, ended: EarlierCall, pages: PagerBlocks) -> Step:
 
 
 def _call_line(
-    response: FunctionResponse, args: Mapping[str, object], titles: Mapping[str, str]
+    response: FunctionResponse, call: FunctionCall | None, titles: Mapping[str, str]
 ) -> Line:
     mark = ("error", "✗") if "error" in response.response else ("ok", "✓")
-    title = one_line(titles.get(response.name, response.name))
+    name, args = (response.name, {}) if call is None else (call.name, call.args or {})
+    title = one_line(titles.get(name, name))
     values = (
         each if isinstance(each, str) else msgspec.json.encode(each).decode()
         for each in args.values()

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from alhena.coloured_text import only_colours
 from alhena.config.settings import UiSettings
-from alhena.display_text import message_line, one_line, without_controls
+from alhena.display_text import message_line, one_line, sentence, without_controls
 from alhena.events import (
     ApiRequestEvent,
     ApiResponseEvent,
@@ -36,14 +37,26 @@ from alhena.events import (
 )
 from alhena.frontends.shared.listings import count_noun
 from alhena.frontends.terminal.drawing.call_result import (
+    DIFF_COLUMN,
+    INDENT,
     SEE_ALL,
+    describe_arguments,
     duration,
     ended_lines,
     header,
     is_more,
     is_refused,
 )
-from alhena.frontends.terminal.drawing.lines import BAR, Block, Line, Lines, Markdown, line, safe
+from alhena.frontends.terminal.drawing.lines import (
+    BAR,
+    Block,
+    Line,
+    Lines,
+    Markdown,
+    line,
+    safe,
+    warning_line,
+)
 from alhena.frontends.terminal.drawing.markdown_pieces import split
 from alhena.frontends.terminal.drawing.remedies import sitting_words
 
@@ -52,17 +65,19 @@ if TYPE_CHECKING:
 
 
 class ShownCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call that has not ended. `since`: when it was asked for, or began to run. `output` is
-    the end of its output, with so many lines `above`."""
+    """A tool call that has not ended. `since`: when it was asked for, or began to run (`ran`).
+    `output` is the end of its output, with so many lines `above`."""
 
     call_id: str
     name: str
     since: float
+    args: Mapping[str, Any] = {}
     status: str = ""
     description: str = ""
     output: str = ""
     above: int = 0
     parent: str = ""
+    ran: bool = False
 
 
 class ShownSubagent(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +97,10 @@ class ToolTitles(Mapping[str, str]):
     def __getitem__(self, name: str) -> str:
         entry = self._registry.find(name, excluded=True)
         if entry is None:
-            raise KeyError(name)
+            called = self._registry.find_call(name, {})  # an agent, by its own name
+            if called is None:
+                raise KeyError(name)
+            entry = called[0]
         from alhena.tools.catalogue import plain_name
 
         return plain_name(entry.tool.name, entry.server)
@@ -121,8 +139,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     None while nothing runs; `spoken`: something of the answer to the last request was printed;
     `refused`: the person has refused a call of this turn; `page` is the number of the last call's
     block in the pager. `group` is what the last block was, so that a blank line parts it from
-    others. `context` are
-    tokens of the conversation: as the service counted them last, and an estimate of what is new.
+    others. `told` are notices that were shown. `context` are tokens of the
+    conversation: as the service counted them last, and an estimate of what is new.
     `tasks` are those of the model's list. `phrases` are shown in turn while the model thinks;
     `names_models`, `names_sources`: answers say their model, and what they cite."""
 
@@ -143,6 +161,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     prompt_start: Totals = Totals()
     shown: frozenset[str] = frozenset()
     group: str = ""
+    told: tuple[str, ...] = ()
     context: int = 0
     phrases: tuple[str, ...] = ()
     names_models: bool = False
@@ -167,13 +186,20 @@ def gap(view: View) -> tuple[Block, ...]:
 
 
 def print_lines(
-    view: View, group: str, lines: list[Line], *, clip: bool = False, fold: bool = False
+    view: View,
+    group: str,
+    lines: list[Line],
+    *,
+    clip: bool = False,
+    fold: bool = False,
+    hang: int = 0,
 ) -> Step:
     """Finished lines, with a blank one before them where something else is above."""
     if not lines:
         return view, ()
-    gap: list[Line] = [()] if view.group and view.group != group else []
-    return msgspec.structs.replace(view, group=group), (Lines((*gap, *lines), clip, fold),)
+    apart = view.group and (view.group != group or group == "user")
+    gap: list[Line] = [()] if apart else []
+    return msgspec.structs.replace(view, group=group), (Lines((*gap, *lines), clip, fold, hang),)
 
 
 def end_run(view: View) -> View:
@@ -214,8 +240,11 @@ def advance(view: View, event: Event, now: float) -> Step:
 
 
 def _run_started(view: View, event: RunStartedEvent, now: float) -> Step:
-    view = msgspec.structs.replace(view, busy_since=now, prompt_start=view.totals)
-    return print_lines(view, "notice", [_warning(notice) for notice in event.notices], fold=True)
+    fresh = [each for each in event.notices if each not in view.told]
+    told = (*view.told, *fresh)
+    view = msgspec.structs.replace(view, busy_since=now, prompt_start=view.totals, told=told)
+    lines = [_warning(sitting_words(each)) for each in fresh]
+    return print_lines(view, "notice", lines, fold=True)
 
 
 def _show_thought(view: View, event: ThoughtEvent, _now: float) -> Step:
@@ -325,7 +354,7 @@ def _again(view: View, event: RetryEvent | ModelFallbackEvent, now: float) -> St
         view = replace(view, pause=None)
     else:
         attempt = f"attempt {event.attempt} of {event.max_attempts}"
-        why = one_line(without_controls(event.reason), MAX_MESSAGE)
+        why = one_line(sentence(without_controls(event.reason)), MAX_MESSAGE)
         view = replace(view, pause=RetryPause(why=why, until=now + event.delay_s, attempt=attempt))
     return print_lines(view, "notice", lines, fold=True)
 
@@ -355,16 +384,14 @@ def _notice(view: View, event: WarningEvent | LoopDetectedEvent, _now: float) ->
 
 
 def _warning(message: str) -> Line:
-    return (
-        ("warning", "! "),
-        *line(message_line(without_controls(message), MAX_MESSAGE), "warning"),
-    )
+    return warning_line(message_line(without_controls(message), MAX_MESSAGE))
 
 
 def _error(view: View, event: ErrorEvent, _now: float) -> Step:
     if event.exit_code == 130:
         return _after_text(view, "notice", _stopped_lines(view))
-    message = message_line(without_controls(sitting_words(event.message)), MAX_MESSAGE)
+    words = sentence(sitting_words(event.message))
+    message = message_line(without_controls(words), MAX_MESSAGE)
     return _after_text(view, "notice", [(("error", "✗ "), *line(message, "error"))])
 
 
@@ -435,7 +462,14 @@ def _call_event(view: View, event: CallEvent, now: float) -> Step:
         return print_lines(view, "calls", [line(f"  {told}{problem}", "dim")])
     if isinstance(event, ToolCallRequestEvent):
         view, blocks = _flush(view)
-        call = ShownCall(call_id=event.call_id, name=event.name, since=now, parent=parent)
+        call = ShownCall(
+            call_id=event.call_id,
+            name=event.name,
+            since=now,
+            args=event.args,
+            description=describe_arguments(event.args),
+            parent=parent,
+        )
         return replace(view, calls=(*view.calls, call), thought=""), blocks
     known = next((each for each in view.calls if each.call_id == event.call_id), None)
     call = known or ShownCall(call_id=event.call_id, name="", since=now, parent=parent)
@@ -443,7 +477,7 @@ def _call_event(view: View, event: CallEvent, now: float) -> Step:
         return _end_call(view, call, event)
     if isinstance(event, ToolOutputEvent):
         before, above = ("", 0) if event.screen else (call.output, call.above)
-        output = before + without_controls(event.text)
+        output = before + only_colours(event.text)
         gone = max(len(output) - OUTPUT_KEPT, 0)
         above += output.count("\n", 0, gone)
         call = replace(call, output=output[gone:], above=above)
@@ -455,6 +489,7 @@ def _call_event(view: View, event: CallEvent, now: float) -> Step:
             status=event.status,
             description=event.description or call.description,
             since=now if starts else call.since,
+            ran=call.ran or starts,
         )
     return replace(view, calls=_with(view.calls, call)), ()
 
@@ -476,29 +511,42 @@ def _end_call(view: View, call: ShownCall, event: ToolCallResponseEvent) -> Step
     view = replace(
         view, calls=rest, subagents=working, totals=totals, context=context, refused=refused
     )
-    return call_blocks(view, event, call.description, nested=bool(call.parent))
+    nested = bool(call.parent)
+    return call_blocks(
+        view, event, call.description, nested=nested, output=call.output, ran=call.ran
+    )
 
 
 def call_blocks(
-    view: View, event: ToolCallResponseEvent, description: str, *, nested: bool = False
+    view: View,
+    event: ToolCallResponseEvent,
+    description: str,
+    *,
+    nested: bool = False,
+    output: str = "",
+    ran: bool = False,
 ) -> Step:
-    """An ended call as shown in the scrollback."""
+    """An ended call as shown in the scrollback. `output` is the end of its output, in colours;
+    `ran`: it had begun when it ended."""
     from alhena.tools.catalogue import plain_name  # not before the prompt is painted
 
     title = view.titles.get(event.name) or plain_name(event.name, event.mcp_server_name)
     seen, own = event.call_id in view.shown, event.call_id in view.own
-    head = header(event, title, one_line(description, 300))
+    head = header(event, title, one_line(description, 300), ran=ran)
     if nested:  # the call that runs the subagent shows what came of it
         return print_lines(view, "calls", [(("", "  "), *head)], clip=True)
     if isinstance(event.display, dict) and event.display.get("type") == "todo_list":
         listed = cast("list[Mapping[str, str]]", event.display.get("todos", []))
         view = msgspec.structs.replace(view, tasks=tuple(listed))
-    rows = ended_lines(event, seen=seen, own=own)
+    rows = ended_lines(event, seen=seen, own=own, output=output)
     if view.page and is_more(event, rows, seen=seen):
         head = (*head, ("dim", f"  #{view.page}"))
     failed = event.outcome == "error"
     view, heading = print_lines(view, "calls", [head], clip=not failed, fold=failed)
-    view, body = print_lines(view, "calls", rows, fold=event.status != "success")
+    fold, hang = event.status != "success", len(INDENT[1])
+    if isinstance(event.display, dict) and event.display.get("type") == "file_diff":
+        hang += DIFF_COLUMN
+    view, body = print_lines(view, "calls", rows, fold=fold, hang=hang)
     return view, (*heading, *body)
 
 

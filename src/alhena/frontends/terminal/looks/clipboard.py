@@ -48,14 +48,14 @@ _READERS = (
 
 async def copy(text: str, environ: Mapping[str, str], control: Callable[[str], None]) -> str:
     """Copies a text: by a program of this machine, or by `control` through the terminal, over ssh
-    and where there is no program. Returns the way; "" where the text is too long for it."""
+    and where there is no program. Returns the way; "" where the terminal cannot take the text."""
     program = None
     if not environ.get("SSH_CONNECTION") and not environ.get("SSH_TTY"):
         program = _program(environ)
     data = text.encode("utf-8", "replace")
     if program and await asyncio.to_thread(_ran, program, environ, data) is not None:
         return program[0]
-    if len(data) > MAX_BYTES:
+    if len(data) > MAX_BYTES or environ.get("TERM") == "dumb":
         return ""
     control(f"\x1b]52;c;{base64.b64encode(data).decode('ascii')}\x07")
     return "the terminal"

@@ -2,7 +2,7 @@
 
 import re
 import select
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TextIO, cast
 
 import msgspec
@@ -12,10 +12,13 @@ from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.styles import ANSI_COLOR_NAMES, BaseStyle, Style, parse_color
 
+from alhena.frontends.shared.setting_values import near_name
+
 
 class Theme(msgspec.Struct, frozen=True):
     """The colours of a theme, as prompt_toolkit names them; "" for that of the terminal. `light`:
-    made for a light background. `colour` is False where there are no colours at all."""
+    made for a light background. `colour` is False where there are no colours at all. Those with a
+    name of their own, such as `link`, are "" where they are as the first ones."""
 
     accent: str
     ok: str
@@ -24,59 +27,74 @@ class Theme(msgspec.Struct, frozen=True):
     dim: str
     light: bool = False
     colour: bool = True
+    text: str = ""
+    answer: str = ""
+    link: str = ""
+    bar: str = ""
+    comment: str = ""
+    symbol: str = ""
+    added_ground: str = ""
+    removed_ground: str = ""
 
     @property
     def looks(self) -> dict[str, str]:
         """Style -> look."""
+        added = f"{self.ok} {self.added_ground and f'bg:{self.added_ground}'}".strip()
+        removed = f"{self.error} {self.removed_ground and f'bg:{self.removed_ground}'}".strip()
         return {
-            "": "",
+            "": self.text,
             "accent": self.accent,
-            "added": self.ok,
+            "added": added,
             "added-word": f"{self.ok} reverse",
-            "bar": self.accent,
+            "answer": self.answer or self.text,
+            "bar": self.bar or self.accent,
             "bold": "bold",
             "chosen": f"bold {self.accent}",
-            "comment": self.dim,
+            "comment": self.comment or self.dim,
             "dim": self.dim,
             "error": self.error,
+            "link": f"underline {self.link}".strip(),
             "ok": self.ok,
             "keyword": self.accent,
-            "number": self.accent,
-            "removed": self.error,
+            "object": self.text,
+            "number": self.symbol or self.accent,
+            "removed": removed,
             "removed-word": f"{self.error} reverse",
             "string": self.warning,
+            "symbol": self.symbol or self.text,
             "user": "bold",
             "warning": self.warning,
         }
 
     def style(self) -> BaseStyle:
         """The theme as prompt_toolkit has it."""
-        return Style([(name, look.strip()) for name, look in self.looks.items() if name])
+        return Style([(name, look.strip()) for name, look in self.looks.items()])
 
 
 ANSI = Theme("ansicyan", "ansigreen", "ansired", "ansiyellow", "ansibrightblack")
 """The sixteen names that every terminal's own theme defines."""
-ANSI_LIGHT = Theme("ansiblue", "ansigreen", "ansired", "#8a5a00", "ansibrightblack", True)
+ANSI_LIGHT = Theme("ansiblue", "#008700", "ansired", "#875f00", "#6c6c6c", True)
+"""As ANSI, with colours of 256 for those that terminals make too pale for a light ground."""
 THEMES: Mapping[str, Theme] = {
     "ANSI": ANSI,
     "ANSI Light": ANSI_LIGHT,
-    "Atom One": Theme("#61afef", "#98c379", "#e06c75", "#e5c07b", "#7f848e"),
-    "Ayu": Theme("#59c2ff", "#aad94c", "#f07178", "#ffb454", "#6c7380"),
-    "Ayu Light": Theme("#2f7fc1", "#5c8a00", "#d94f4f", "#a66b00", "#787b80", True),
-    "Default": Theme("#89b4fa", "#a6e3a1", "#f38ba8", "#f9e2af", "#7f849c"),
+    "Atom One": Theme("#61afef", "#98c379", "#e1727b", "#e5c07b", "#8f949c"),
+    "Ayu": Theme("#59c2ff", "#aad94c", "#f07178", "#ffb454", "#747c8a"),
+    "Ayu Light": Theme("#2c76b3", "#537d00", "#d33434", "#9e6600", "#6f7277", True),
+    "Default": Theme("#89b4fa", "#a6e3a1", "#f38ba8", "#f9e2af", "#82879e"),
     "Default Light": Theme("#1e5fbf", "#2f7d32", "#c62f2f", "#8a5a00", "#6b7280", True),
-    "Dracula": Theme("#8be9fd", "#50fa7b", "#ff5555", "#f1fa8c", "#6272a4"),
+    "Dracula": Theme("#8be9fd", "#50fa7b", "#ff5555", "#f1fa8c", "#8692b9"),
     "GitHub": Theme("#79b8ff", "#85e89d", "#f97583", "#ffab70", "#8b949e"),
     "GitHub Dark Colorblind": Theme("#79c0ff", "#58a6ff", "#f0883e", "#d29922", "#8b949e"),
-    "GitHub Light": Theme("#0550ae", "#116329", "#cf222e", "#9a6700", "#6e7781", True),
+    "GitHub Light": Theme("#0550ae", "#116329", "#cf222e", "#9a6700", "#69727b", True),
     "GitHub Light Colorblind": Theme("#0969da", "#0550ae", "#b35900", "#9a6700", "#6e7781", True),
     "Google Code": Theme("#00668b", "#007700", "#aa0000", "#776600", "#6b6b6b", True),
     "Holiday": Theme("#66ccff", "#3cd070", "#ff6f61", "#ffd700", "#8fa3a3"),
     "No Color": Theme("", "", "", "", "", colour=False),
     "Shades Of Purple": Theme("#9effff", "#a5ff90", "#ff628c", "#fad000", "#a599e9"),
-    "Solarized Dark": Theme("#268bd2", "#859900", "#dc322f", "#b58900", "#839496"),
-    "Solarized Light": Theme("#268bd2", "#6b7a00", "#dc322f", "#946f00", "#657b83", True),
-    "Tokyo Night": Theme("#7aa2f7", "#9ece6a", "#f7768e", "#e0af68", "#737aa2"),
+    "Solarized Dark": Theme("#3094da", "#859900", "#e56663", "#b58900", "#839496"),
+    "Solarized Light": Theme("#2074af", "#697700", "#d72724", "#8f6b00", "#5f747c", True),
+    "Tokyo Night": Theme("#7aa2f7", "#9ece6a", "#f7768e", "#e0af68", "#7c83a8"),
     "Xcode": Theme("#0f68a0", "#007400", "#c41a16", "#806000", "#5d6c79", True),
 }
 
@@ -84,9 +102,11 @@ THEMES: Mapping[str, Theme] = {
 def custom_theme(written: Mapping[str, Any]) -> Theme:
     """A theme of `ui.customThemes` or of an extension: its colours by the reference's names, of
     today or of older versions. Raises ValueError for a colour that is none."""
-    text, status, background = (
-        cast("dict[str, Any]", written.get(key) or {}) for key in ("text", "status", "background")
+    text, status, background, border, ui = (
+        cast("dict[str, Any]", written.get(key) or {})
+        for key in ("text", "status", "background", "border", "ui")
     )
+    diff = cast("dict[str, Any]", background.get("diff") or {})
 
     def colour(*values: Any) -> str:
         found = next((each for each in values if isinstance(each, str) and each), "")
@@ -99,8 +119,16 @@ def custom_theme(written: Mapping[str, Any]) -> Theme:
         ok=colour(status.get("success"), written.get("AccentGreen")),
         error=colour(status.get("error"), written.get("AccentRed")),
         warning=colour(status.get("warning"), written.get("AccentYellow")),
-        dim=colour(text.get("secondary"), written.get("Comment"), written.get("Gray")),
+        dim=colour(text.get("secondary"), written.get("Gray"), written.get("Comment")),
         light=_is_light_hex(ground),
+        text=colour(text.get("primary"), written.get("Foreground")),
+        answer=colour(text.get("response")),
+        link=colour(text.get("link"), written.get("AccentCyan")),
+        bar=colour(border.get("focused"), border.get("default")),
+        comment=colour(ui.get("comment"), written.get("Comment")),
+        symbol=colour(ui.get("symbol"), written.get("AccentPurple")),
+        added_ground=colour(diff.get("added"), written.get("DiffAdded")),
+        removed_ground=colour(diff.get("removed"), written.get("DiffRemoved")),
     )
 
 
@@ -123,6 +151,17 @@ def theme_named(name: str, more: Mapping[str, Theme] = {}) -> Theme | None:
     wanted = _plain(name)
     shorter = re.sub(r"(?:dark|light)$", "", wanted)
     return known.get(wanted) or known.get(shorter) or known.get(f"{shorter}dark")
+
+
+def unknown_theme(name: str, more: Iterable[str] = ()) -> tuple[str, str] | None:
+    """Cause and remedy where no theme has a name; None for a theme of these or the built-in ones,
+    and for a file."""
+    if name.endswith(".json") or theme_named(name, dict.fromkeys(more, ANSI)) is not None:
+        return None
+    known = (*THEMES, *more)
+    near = near_name(name, known)
+    remedy = f"Did you mean {near}?" if near else f"Themes: {', '.join(known)}."
+    return f"ui.theme: no theme {name}.", remedy
 
 
 def _plain(name: str) -> str:

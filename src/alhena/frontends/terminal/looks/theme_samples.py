@@ -9,10 +9,14 @@ from alhena.frontends.terminal.looks.theme import THEMES, Theme, custom_theme
 
 _SAMPLE: tuple[tuple[tuple[str, str], ...], ...] = (
     (("bar", "┃ "), ("accent", "> "), ("user", "Why does the test fail?")),
+    (("chosen", "Causes"), ("answer", "  The sum leaves out 3, see "), ("link", "the report")),
     (("ok", "✓"), ("bold", " Read"), ("", " src/app.py"), ("dim", " (15 lines)")),
     (("error", "✗"), ("bold", " Shell"), ("", " npm test"), ("error", " · exit 1")),
     (("dim", "     3 "), ("removed", "- total = 0")),
-    (("dim", "     3 "), ("added", "+ "), ("keyword", "return "), ("string", '"sum"')),
+    (
+        *(("dim", "     3 "), ("added", "+ "), ("keyword", "return "), ("string", '"sum"')),
+        *(("symbol", " + "), ("number", "3"), ("comment", "  # all")),
+    ),
     (("warning", "! Rate limit reached"), ("dim", "  Trying again in 4 s")),
 )
 
