@@ -8,7 +8,7 @@ from pathlib import Path
 
 from alhena.agent.checkpointing import Checkpoints
 from alhena.config.home import project_history, project_temp
-from alhena.events import CheckpointEvent, Event, WarningEvent
+from alhena.events import Event, WarningEvent
 from alhena.tools.contract import ToolLocation
 from alhena.wire.content import ToolCallRequestInfo
 
@@ -25,20 +25,23 @@ def hold_lock(project: Path) -> Generator[None]:
         os.close(descriptor)
 
 
-async def test_a_call_waits_for_another_process_and_then_has_no_checkpoint(project: Path):
+async def test_a_command_waits_for_another_process_and_then_has_no_snapshot(project: Path):
     heard: list[Event] = []
     checkpoints = Checkpoints(project, os.environ, "s", heard.append, patience_s=0.2)
 
     async def keep() -> list[str]:
         request = ToolCallRequestInfo(call_id="c", name="write_file", args={}, prompt_id="p")
-        made = await checkpoints.keep(request, (ToolLocation(path=str(project / "a")),))
-        assert (made is not None) == any(isinstance(each, CheckpointEvent) for each in heard)
-        found = [each.message if isinstance(each, WarningEvent) else "made" for each in heard]
+        place = ToolLocation(path=str(project / "a"))
+        name = await checkpoints.keep(request, (place,), edits=False)
+        await checkpoints.turn_over()
+        assert name is not None
+        warnings = [each.message for each in heard if isinstance(each, WarningEvent)]
         heard.clear()
-        return found
+        made = bool(checkpoints.files.read(name).commit_hash)
+        return [*warnings, *(["made"] if made else [])]
 
     with hold_lock(project):
         (missing,) = await keep()
-        assert missing.startswith("no checkpoint was made: Another program holds ")
+        assert "cannot be restored: Another program holds " in missing
         assert await keep() == []
     assert await keep() == ["made"]

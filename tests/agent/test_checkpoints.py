@@ -52,7 +52,8 @@ async def test_a_checkpoint_ties_files_conversation_and_call_together(project: P
         assert name.endswith("Z-a.txt-write_file")
         assert checkpoint.tool_call is not None
         assert checkpoint.tool_call.args == {"file_path": "a.txt", "content": "new"}
-        assert checkpoint.commit_hash == made.tree
+        assert checkpoint.saved is not None
+        assert list(checkpoint.saved) == ["a.txt"]
         restored = await running.checkpoints.restore(name)
         assert (project / "a.txt").read_text() == "old"
         assert restored.files is not None
@@ -181,28 +182,41 @@ async def test_without_the_setting_nothing_is_kept(project: Path):
     assert not (Path(os.environ["HOME"]) / ".gemini" / "history").exists()
 
 
-async def test_without_git_one_warning_says_so_and_the_edits_go_on(project: Path, tmp_path: Path):
+async def test_without_git_edits_are_undone_and_one_warning_says_that_commands_are_not(
+    project: Path, tmp_path: Path
+):
     bare = tmp_path / "bin"
     bare.mkdir()
-    shutil.copy(shutil.which("sh") or "/bin/sh", bare / "sh")
+    for shell_name in ("sh", "bash"):
+        shutil.copy(shutil.which(shell_name) or f"/bin/{shell_name}", bare / shell_name)
     environ = {**os.environ, "PATH": str(bare)}
+    (project / "a.txt").write_text("old", encoding="utf-8")
     generator = ScriptedGenerator(
-        turn(write("a.txt", "new", "c1"), write("b.txt", "new", "c2")), [text("Done.")]
+        turn(write("a.txt", "new", "c1"), shell("echo x > c.txt", "c2")),
+        turn(write("b.txt", "new", "c3"), shell("echo x > d.txt", "c4")),
+        [text("Done.")],
     )
     async with checkpointed(generator, environ=environ) as running:
         events, error = await events_of(running, "go")
-    assert error is None
-    warnings = [event.message for event in events if isinstance(event, WarningEvent)]
-    assert [each for each in warnings if "git is not installed" in each] == warnings
-    assert len(warnings) == 1
-    assert (project / "b.txt").read_text() == "new"
+        assert error is None
+        (warning,) = [event.message for event in events if isinstance(event, WarningEvent)]
+        assert "cannot be restored: git is not installed" in warning
+        undone = await running.checkpoints.undo()
+    assert undone is not None
+    assert undone.files is not None
+    assert [reason for _, reason in undone.files.left] == ["there is no snapshot from before that"]
+    assert (project / "a.txt").read_text() == "old"
+    assert sorted(path.name for path in project.iterdir()) == ["a.txt", "c.txt", "d.txt"]
 
 
 async def test_a_checkpoint_of_the_reference_is_listed_and_gone_back_to(project: Path):
-    generator = ScriptedGenerator(turn(write("a.txt", "new", "c1")), [text("Done.")], [text("Hi.")])
+    generator = ScriptedGenerator(
+        turn(shell("echo new > a.txt", "c1")), [text("Done.")], [text("Hi.")]
+    )
     async with checkpointed(generator) as running:
         await running.ask("go")
         ((_, made),) = running.checkpoints.list()
+        assert made.commit_hash
         theirs = (
             project_temp(os.environ, project)
             / "checkpoints"

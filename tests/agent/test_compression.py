@@ -104,6 +104,7 @@ async def test_past_the_threshold_a_summary_and_the_tail_go_on_behind_the_enviro
     assert roles == ["utility_compressor", "utility_compressor", "main"]
 
 
+@pytest.mark.requirement("CHAT-06")
 async def test_the_work_on_one_long_prompt_is_compressed_and_the_prompt_stays(project: Path):
     (project / "a.txt").write_text("alpha\n" * 1_900, encoding="utf-8")
     reads = [

@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from alhena import tool
 from alhena.agent.between_prompts import compress
 from alhena.config.settings import settings_of
@@ -93,6 +95,27 @@ async def test_the_summary_is_asked_for_with_the_whole_configuration_of_its_mode
         assert generation.temperature == 0.3
         assert request.config.system_instruction is not None
     assert generator.requests[0].config.safety_settings is None
+
+
+@pytest.mark.requirement("COST-02")
+@pytest.mark.parametrize("scope", [None, "core", "chat-compression"])
+async def test_settings_for_all_requests_of_a_model_leave_the_summary_to_the_conversation(
+    scope: str | None,
+):
+    match = {"model": "gemini-3.8-flash", "overrideScope": scope}
+    low = {"generateContentConfig": {"thinkingConfig": {"thinkingLevel": "LOW"}}}
+    given = settings_of(
+        {"modelConfigs": {"customOverrides": [{"match": match, "modelConfig": low}]}}, "t"
+    )
+    generator = ScriptedGenerator(
+        used(1, "one"), used(1, "two"), [text(SNAPSHOT)], [text(SNAPSHOT)]
+    )
+    async with agent(generator, settings=given, model="gemini-3.8-flash") as running:
+        await running.ask("first " + LONG)
+        await running.ask("second")
+        assert (await compress(running)).status == "compressed"
+    kept = [request.config == generator.requests[1].config for request in generator.requests[2:]]
+    assert kept == [scope != "chat-compression"] * 2
 
 
 async def test_the_mask_of_a_result_that_was_cut_already_names_the_file_with_the_whole():

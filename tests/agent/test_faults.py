@@ -23,7 +23,7 @@ from alhena.events import (
     ToolCallRequestEvent,
     ToolCallResponseEvent,
 )
-from alhena.http.client import Timeouts
+from alhena.http import Timeouts
 from alhena.models.generator import ContentGenerator
 from alhena.models.retry import RetryingGenerator, RetryPolicy
 from alhena.policy.model import ApprovalMode

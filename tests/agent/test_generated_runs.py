@@ -87,7 +87,7 @@ async def _prompts(generator: ScriptedGenerator, model: str, cut_after: int) -> 
     return runs
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(turns, min_size=12, max_size=12), st.booleans(), st.integers(1, 30))
 def test_every_request_conforms_and_every_call_is_answered_once(
     script: list[list[Any]], new_model: bool, cut_after: int

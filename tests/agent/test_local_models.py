@@ -84,7 +84,13 @@ def _stream(delta: dict[str, Any], finish: str) -> Reply:
 
 
 def said(text: str) -> Callable[[dict[str, Any]], Reply]:
-    return lambda _body: _stream({"content": text}, "stop")
+    message = {"role": "assistant", "content": text}
+    whole = {"id": "c", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+
+    def answer(body: dict[str, Any]) -> Reply:
+        return _stream({"content": text}, "stop") if body.get("stream") else json_reply(whole)
+
+    return answer
 
 
 def calls(name: str, **args: Any) -> Callable[[dict[str, Any]], Reply]:

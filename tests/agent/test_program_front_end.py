@@ -20,8 +20,7 @@ from alhena.scheduler.bus import (
     ToolPolicyRejection,
     UpdatePolicy,
 )
-from alhena.tools.contract import ToolFailure
-from alhena.tools.edit.proposal import ProposedContents
+from alhena.tools.contract import ProposedContents, ToolFailure
 from tests.agent.delegating import turn
 from tests.agent.kit import agent, conforming
 from tests.support.scripted import ScriptedGenerator

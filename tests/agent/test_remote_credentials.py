@@ -14,7 +14,7 @@ from alhena.agent.subagents.files import AgentFiles, FoundAgent, accept_agents, 
 from alhena.agent.subagents.remote_agents import RemoteAgents
 from alhena.config.home import agent_folders
 from alhena.errors import AlhenaError
-from alhena.http.connect import Endpoint, parse_endpoint
+from alhena.http.addresses import Endpoint, parse_endpoint
 from alhena.models.errors import CredentialsError
 from alhena.tools.contract import ExecutionContext, ToolResult
 from tests.agent.a2a_server import Stage, serving

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from alhena import Agent, AgentOptions, ConfigError
-from alhena.http.client import Timeouts
+from alhena.http import Timeouts
 from alhena.wire.request import ServiceTier
 from tests.batch.answering import AnsweringServer, echo, results
 from tests.models.asking import api, asked, chunks, event, listening, read_request, response

@@ -378,9 +378,11 @@ def told_late(project: Path) -> dict[str, Any]:
 async def test_what_connects_late_changes_nothing_of_a_request_and_is_found_by_search(
     project: Path,
 ) -> None:
+    search = chunk(call("search_tools", {"query": "late"}, id="s"), finish="STOP")
     generator = ScriptedGenerator(
+        [search],
         [text("one")],
-        [chunk(call("search_tools", {"query": "late"}, id="s"), finish="STOP")],
+        [search],
         [chunk(call("call_tool", {"name": "late", "args": {"a": "b"}}, id="c"), finish="STOP")],
         [text("two")],
     )
@@ -399,10 +401,14 @@ async def test_what_connects_late_changes_nothing_of_a_request_and_is_found_by_s
     assert "Ask late twice." not in instruction(generator)
     first, *later = generator.requests
     assert all(each.config == first.config for each in later)
-    found = generator.seen(2)[-1]["parts"][0]["functionResponse"]["response"]["output"]
+    nothing, found = (
+        generator.seen(index)[-1]["parts"][0]["functionResponse"]["response"]["output"]
+        for index in (1, 3)
+    )
+    assert nothing.endswith("- late: none so far")
     assert "## late" in found
     assert "Ask late twice." in found
-    assert "output" in generator.seen(3)[-1]["parts"][0]["functionResponse"]["response"]
+    assert "output" in generator.seen(4)[-1]["parts"][0]["functionResponse"]["response"]
     assert conforming(generator)
 
 
@@ -415,10 +421,12 @@ async def test_a_server_that_changes_its_tools_changes_nothing_of_a_request(proj
         "does": {"become": {"do": "become", "tools": [tool("become"), tool("new")]}},
         "initialize": {"capabilities": {"tools": {"listChanged": True}}},
     }
+    search = chunk(call("search_tools", {"query": "new"}, id="s"), finish="STOP")
     generator = ScriptedGenerator(
+        [search],
         [chunk(call("become", {}, id="b"), finish="STOP")],
         [text("one")],
-        [chunk(call("search_tools", {"query": "new"}, id="s"), finish="STOP")],
+        [search],
         [text("two")],
     )
     entries = {"k": odd(project, script)}
@@ -431,5 +439,9 @@ async def test_a_server_that_changes_its_tools_changes_nothing_of_a_request(proj
     first, *later = generator.requests
     assert all(each.config == first.config for each in later)
     assert {"become", "old", "search_tools"} <= set(declared(generator))
-    found = generator.seen(3)[-1]["parts"][0]["functionResponse"]["response"]["output"]
+    nothing, found = (
+        generator.seen(index)[-1]["parts"][0]["functionResponse"]["response"]["output"]
+        for index in (1, 4)
+    )
+    assert nothing == 'No tool matches "new": there are none besides the declared ones.'
     assert "## new" in found

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
-from alhena import Agent, Result, Rule, Subagent, events
+from alhena import Agent, Answer, Result, Rule, Subagent, events
 from alhena import tool as own_tool
 from alhena.agent.toolset.mcp import MAX_DECLARED
 from alhena.testing import Call, TestModel
 from alhena.wire.content import FunctionCall, meant_call
 from tests.mcp.kit import odd, tool
+from tests.support.command import alhena, keyed
+from tests.support.server import ScriptedServer, call, chunk, sse, text
 
 pytestmark = pytest.mark.requirement("COST-03")
 PAIR = {"search_tools", "call_tool"}
@@ -168,11 +170,12 @@ async def test_wrong_calls_are_answered_with_what_is_right(home: Path, project: 
         Call("call_tool", name="itm_1", args={}),
         Call("call_tool", tool="item_1"),
         Call("call_tool", name="call_tool", args={"name": "item_1", "args": {}}),
+        Call("call_tool", name="item_1", arguments={"amount": 2}),
         Call("search_tools", query="zebra"),
         "done",
     )
     await ask(model, project)
-    wrong, parsed, unknown, odd_shape, nested, nothing = (
+    wrong, parsed, unknown, odd_shape, nested, as_mcp, nothing = (
         last_response(request)["response"] for request in model.requests[1:]
     )
     assert '"amount"' in wrong["error"]
@@ -182,6 +185,7 @@ async def test_wrong_calls_are_answered_with_what_is_right(home: Path, project: 
     assert '"item_1"' in unknown["error"]
     assert "error" in odd_shape
     assert "cannot be called" in nested["error"]
+    assert as_mcp == {"output": '{"amount": 2}'}
     assert "shop: " in nothing["output"]
 
 
@@ -201,6 +205,69 @@ async def test_own_functions_are_found_by_search_when_the_program_says_so(projec
     assert "price" not in declared_names(model.requests[0])
     assert "tools of this program" in read_system(model.requests[0])
     assert last_response(model.requests[2])["response"] == {"output": "tea: 3"}
+
+
+async def test_a_call_that_waits_for_an_answer_is_that_of_the_tool_when_it_has_one(project: Path):
+    paid: list[int] = []
+
+    @own_tool(confirm=True)
+    def pay(amount: int) -> str:
+        """Pays an amount."""
+        paid.append(amount)
+        return "paid"
+
+    def make(model: TestModel) -> Agent:
+        given: Any = {"search_tools": True, "approve": "defer", "isolated": True, "cwd": project}
+        clerk = Subagent(name="clerk", description="pays", instructions="Pay.", tools=["*"])
+        return Agent(model, tools=[pay], agents=[clerk], **given)
+
+    pays = Call("call_tool", name="pay", args={"amount": 5})
+    for turns, rest in (
+        ((pays,), ()),
+        ((Call("delegate_to_agent", agent_name="clerk", objective="pay"), pays), ("clerk", "done")),
+    ):
+        waiting = await make(TestModel(*turns)).run("go")
+        (question,) = waiting.pending
+        assert question.tool_name == "pay"
+        later = TestModel(*rest, "done")
+        await make(later).resume(waiting.state(), {question.call_id: Answer.yes()})
+        assert last_response(later.requests[0])["response"] == {"output": "paid"}
+    assert paid == [5, 5]
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_the_two_tools_are_there_where_something_can_be_found(
+    home: Path, project: Path, trusted: bool
+):
+    """They belong to the servers, so `tools.core` does not leave them out."""
+    write_settings(home, project, 50, trust=trusted)
+    file = home / ".gemini" / "settings.json"
+    document = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps(document | {"tools": {"core": ["read_file"]}}), encoding="utf-8")
+    with ScriptedServer() as server:
+        server.reply(sse(text("done")))
+        ran = alhena("-p", "go", "--skip-trust", **keyed(server))
+        (request,) = (each.json for each in server.requests)
+    assert ran.code == 0, ran.err
+    # Nobody can be asked about the tools of a server that is not trusted.
+    assert declared_names(request) == {"read_file", *(PAIR if trusted else ())}
+    assert ("`search_tools`" in read_system(request)) is trusted
+
+
+def test_what_is_shown_of_a_session_later_names_the_tool(home: Path, project: Path):
+    write_settings(home, project, 50)
+    args = {"name": "item_1", "args": {"amount": 7}}
+    with ScriptedServer() as server:
+        server.reply(sse(chunk(call("call_tool", args, id="c"), finish="STOP")), sse(text("done")))
+        ran = alhena("-p", "go", "--skip-trust", **keyed(server))
+    assert ran.code == 0, ran.err
+    shown = alhena("sessions", "show", "latest")
+    assert "item_1" in shown.out
+    assert "Result of item_1" in shown.out
+    traced = alhena("trace", "latest", "--json")
+    for output in (shown.out, traced.out):
+        assert '"amount": 7' in output.replace('"amount":7', '"amount": 7')
+        assert "call_tool" not in output
 
 
 async def test_a_subagent_finds_its_tools_as_the_session_does(home: Path, project: Path):

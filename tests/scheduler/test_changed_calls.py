@@ -16,12 +16,12 @@ from alhena.system.workspace import Workspace
 from alhena.tools.builtin.edit_files import Replace, WriteFile
 from alhena.tools.contract import (
     EditConfirmation,
+    ProposedContents,
     ToolConfirmationOutcome,
     ToolErrorType,
     ToolFailure,
 )
 from alhena.tools.edit.external_editor import edit_externally
-from alhena.tools.edit.proposal import ProposedContents
 from tests.scheduler.kit import Stage, deciding, request, response_of
 
 ASK = PolicyOutcome.ASK_USER

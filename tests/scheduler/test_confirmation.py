@@ -181,6 +181,7 @@ async def test_confirm_overtakes_an_approver_that_still_thinks():
     assert done.status is CallStatus.SUCCESS
 
 
+@pytest.mark.requirement("SCHED-04")
 async def test_answers_that_no_call_can_take_are_refused_and_the_call_keeps_waiting():
     stage = asking("write")
     running = asyncio.create_task(stage.run("write"))

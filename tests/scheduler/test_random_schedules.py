@@ -193,7 +193,7 @@ async def run_disturbed(
 
 
 @pytest.mark.requirement("SCHED-01", "SCHED-02", "SCHED-05")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     batches,
     st.lists(planned, max_size=3),

@@ -38,9 +38,15 @@ from alhena.scheduler.states import (
     ExecutingToolCall,
     advance,
 )
-from alhena.tools.contract import EditConfirmation, ExecutionContext, Kind, ToolFailure, ToolResult
+from alhena.tools.contract import (
+    EditConfirmation,
+    ExecutionContext,
+    Kind,
+    ProposedContents,
+    ToolFailure,
+    ToolResult,
+)
 from alhena.tools.contract import ToolConfirmationOutcome as Outcome
-from alhena.tools.edit.proposal import ProposedContents
 from alhena.tools.response import cancelled_text
 from tests.scheduler.kit import SmallCall, SmallTool, Stage, request, response_of
 from tests.scheduler.said import SaidHooks
@@ -558,7 +564,7 @@ class Machine(RuleBasedStateMachine):
 
 @pytest.mark.requirement("SCHED-01", "SCHED-02", "SCHED-03", "SCHED-04", "SCHED-05", "SCHED-06")
 def test_whatever_is_done_every_call_ends_once_and_only_what_may_run_does(project: Path):
-    limits = settings(max_examples=80, stateful_step_count=25, deadline=None)
+    limits = settings(max_examples=40, stateful_step_count=25, deadline=None)
     run_state_machine_as_test(Machine, settings=limits)
     assert Machine.seen == set(CallStatus)
 

@@ -7,6 +7,7 @@ killed one.
 import asyncio
 import os
 import signal
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,8 @@ def in_child(work: Any) -> int:
             asyncio.run(work)
             code = 0
         finally:
+            if code:
+                traceback.print_exc()
             os._exit(code)
     work.close()
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

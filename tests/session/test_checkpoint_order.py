@@ -2,6 +2,7 @@
 
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ def test_one_of_the_reference_is_ordered_by_its_time_and_a_name_without_time_com
 
 def test_noting_an_end_leaves_it_where_it_is(tmp_path: Path):
     found, names = files(tmp_path, "b", "a")
-    found.note_end(names[0], "t")
+    found.amend(names[0], after="t")
     assert found.names() == tuple(names)
     assert found.read(names[0]).after == "t"
 
@@ -54,3 +55,14 @@ def test_the_oldest_of_too_many_and_those_that_are_too_old_go(tmp_path: Path):
     assert found.names() == tuple(names[-4:])
     assert found.prune(6_000, keep=4, max_age_s=2_500) == 1
     assert found.names() == tuple(names[-3:])
+
+
+def test_two_sessions_that_write_at_the_same_moment_replace_nothing(tmp_path: Path):
+    def write(files: CheckpointFiles) -> list[str]:
+        return [files.write("a", Checkpoint(), synced=False) for _ in range(50)]
+
+    with ThreadPoolExecutor(2) as pool:
+        names = [*pool.map(write, (CheckpointFiles(tmp_path), CheckpointFiles(tmp_path)))]
+    every = [name for each in names for name in each]
+    assert len(set(every)) == 100
+    assert len(CheckpointFiles(tmp_path).all()) == 100

@@ -127,7 +127,7 @@ async def _at_once() -> None:
     pass
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(STEPS)
 def test_a_journal_leads_to_the_bytes_of_the_history(steps: list[tuple[str, Any]]):
     played = Played()

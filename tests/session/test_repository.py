@@ -2,13 +2,19 @@
 
 import os
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from alhena.session.checkpoints.records import CheckpointError, LostSnapshotError, NoGitError
-from alhena.session.checkpoints.repository import Repository, Snapshot, SnapshotLimits
+from alhena.session.checkpoints.repository import (
+    Repository,
+    RepositorySettings,
+    Snapshot,
+    SnapshotLimits,
+)
 from tests.session.repositories import (
     EMPTY,
     back,
@@ -20,6 +26,7 @@ from tests.session.repositories import (
     restore,
     save_snapshot,
     take_snapshot,
+    undo,
 )
 
 
@@ -228,7 +235,7 @@ def test_moments_that_nobody_needs_go_and_the_others_stay_whole(project: Path):
         put(project / "a.txt", f"{number}\n")
         snapshots.append(save_snapshot(project))
     private = repository(project)
-    assert private.keep_only(lambda: [each.tree for each in snapshots[3:]]) == 3
+    assert private.keep_only(lambda: [each.tree for each in snapshots[3:]], new_s=0) == 3
     private.collect()
     git_dir = private.git.git_dir
     git(git_dir, "--git-dir", str(git_dir), "prune", "--expire=now")
@@ -255,3 +262,25 @@ def test_a_full_disk_is_said_in_gits_words(project: Path, tmp_path: Path):
     environ = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
     with pytest.raises(CheckpointError, match="No space left on device"):
         take_snapshot(Repository(tmp_path / "history", project, environ))
+
+
+def test_what_a_running_command_may_have_changed_before_it_was_saved_is_left_out(project: Path):
+    for name in ("a", "b", "gone"):
+        put(project / name, "old")
+    save_snapshot(project)
+    put(project / "a", "user's")
+    since = os.lstat(project / "a").st_ctime_ns + 30_000_000
+    while time.time_ns() < since:
+        time.sleep(0.001)
+    put(project / "b", "new")
+    put(project / "made", "new")
+    (project / "gone").unlink()
+    around = RepositorySettings(changed_since=lambda: since)
+    private = Repository(repository(project).directory, project, os.environ, around)
+    snapshot = take_snapshot(private)
+    assert snapshot.left_out == {"b", "made"}
+    assert paths(project, snapshot.tree) == ("a", "gone")
+    undone = undo(project, snapshot, save_snapshot(project).tree)
+    assert dict(undone.left) == dict.fromkeys(("b", "made"), "the checkpoint leaves it out")
+    assert (project / "gone").read_text() == "old"
+    assert (project / "b").read_text() == "new"

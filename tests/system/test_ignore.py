@@ -66,7 +66,7 @@ def repository(project: Path) -> Path:
 @pytest.mark.requirement("TOOLS-12")
 @given(files=FILES, exclude=st.lists(LINES, max_size=2), everywhere=st.lists(LINES, max_size=2))
 @settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_exactly_the_paths_git_ignores_are_ignored(
     repository: Path,

@@ -16,6 +16,7 @@ from alhena.system.processes import (
     ReachedLimit,
     run_process,
 )
+from alhena.system.pseudo_terminal import PseudoTerminal
 from tests.support.disk import descriptors
 from tests.support.steady import skip
 
@@ -236,6 +237,16 @@ async def test_output_puts_the_inactivity_limit_off(project: Path) -> None:
         skip(20)
     assert (await running).stopped is None
     assert output.data.split() == [b"1", b"2", b"3", b"4", b"5", b"6"]
+
+
+async def test_a_command_that_waits_for_keys_it_cannot_get_is_stopped() -> None:
+    script = "exec <>$(readlink /proc/$$/fd/1); stty -icanon; echo begun; read -n 1"
+    command = bash(script, terminal=PseudoTerminal(24, 80))
+    output = Output()
+    ending = await run_process(command, output, limits=CommandLimits(keys=0.05))
+    assert ending.stopped is ReachedLimit.KEYS
+    assert output.data == b"begun\r\n"
+    assert descendants(ending.pgid) == ()
 
 
 async def test_the_total_limit_holds_while_output_flows() -> None:

@@ -256,7 +256,7 @@ ATOMS = ["\x1b", "\x1b[", "[", "3", "1m", "\x1b[0m", "\x1b[31m", "\x1b]t", "\x07
 
 
 @given(parts=st.lists(st.sampled_from(ATOMS), max_size=12), times=st.sampled_from([1, 1, 40]))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 def test_a_flood_taken_at_once_is_the_text_of_its_single_bytes(
     parts: list[str], times: int
 ) -> None:

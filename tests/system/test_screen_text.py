@@ -4,10 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from alhena.coloured_text import coloured_parts
+from alhena.frontends.terminal.drawing.lines import coloured_lines
 from alhena.system.screen_text import PENDING, ScreenText
 from tests.support.each import for_each
 
 COLUMNS, ROWS = 20, 6
+COLOURED = (
+    b"word", b" ", b"\r", b"\r\n", b"\n", b"\x1b[31m", b"\x1b[0m", b"\x1b[1;42m", b"\x1b[K", b"\x1b[A",
+    b"\x1b[2D", b"\b", b"\t", b"x" * 30, "漢".encode(), b"\x1b[3P", b"\x1b[L", b"\x1b[?1049h",
+)  # fmt: skip
 
 
 def read(*chunks: bytes, rows: int = ROWS) -> str:
@@ -108,3 +114,35 @@ def test_nothing_that_a_program_draws_is_an_error(pieces: list[bytes], size: int
     output = b"".join(pieces)
     assert "\x1b" not in read(output)
     assert "\x1b" not in read(*(output[at : at + size] for at in range(0, len(output), size)))
+
+
+@given(st.lists(st.sampled_from(COLOURED), max_size=30), st.data())
+def test_colours_change_no_text(pieces: list[bytes], draw: st.DataObject) -> None:
+    coloured = ScreenText(ROWS, COLUMNS, colours=True)
+    cut = draw.draw(st.integers(0, len(pieces)))
+    chunks = (b"".join(pieces[:cut]), b"".join(pieces[cut:]))
+    shown = "".join([*map(coloured.feed, chunks), coloured.feed(b"", final=True)])
+    lines = "".join(part for _, part in coloured_parts(shown)).split("\n")
+    assert [each.rstrip() for each in lines] == [
+        each.rstrip() for each in read(*chunks).split("\n")
+    ]
+
+
+@for_each(
+    ("output", "spans"),
+    [
+        (b"\x1b[32mok\x1b[0m 3", [("fg:ansigreen", "ok"), ("dim", " 3")]),
+        (b"\x1b[31mA\x1b[1mB\r\x1b[0mx", [("dim", "x"), ("fg:ansired bold", "B")]),
+        (b"\x1b[38;5;208mo\x1b[48;2;1;2;3mp\x1b[39mq", [
+            ("fg:#ff8700", "o"), ("fg:#ff8700 bg:#010203", "p"), ("bg:#010203", "q"),
+        ]),
+        (b"\x1b[91;4ma\x1b[24mb\x1b[>4;1mc", [("fg:ansibrightred underline", "a"), ("fg:ansibrightred", "bc")]),
+        (b"\x1b[38;5mx", [("dim", "x")]),
+    ],
+)  # fmt: skip
+def test_what_is_seen_has_the_colours_of_the_program(
+    output: bytes, spans: list[tuple[str, str]]
+) -> None:
+    screen = ScreenText(ROWS, COLUMNS, colours=True)
+    screen.feed(output)
+    assert coloured_lines(screen.shown, "dim") == [tuple(spans)]

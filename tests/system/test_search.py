@@ -211,6 +211,23 @@ async def test_binary_files_and_special_files_are_passed_over(
     assert await find_matches(backend, "needle", tree) == [("late.txt", 1, "needle")]
 
 
+@pytest.mark.requirement("COST-06")
+async def test_a_binary_file_that_may_match_is_named(
+    backend: FileSearch, tree: Path, write: Write
+) -> None:
+    write("crash.log", b"one\n" * 200 + bytes(900) + b"x" * (1 << 20) + b"the NeEdLe\n")
+    write("other.bin", bytes(range(256)) * 9_000)
+    write("text.txt", "needle\n")
+    told = f"Binary files that may match were not searched: {tree}/crash.log."
+    for pattern, notes in (("needle", (told,)), ("need.e|qqq", (told,)), (r"\w+e", ()), ("ü", ())):
+        result = await backend.search(Query(pattern=pattern, path=tree, root=tree))
+        assert len(result.matches) == (pattern != "ü"), pattern
+        if pattern != "ü":
+            assert result.notes == notes, pattern
+        else:  # nothing says which of them have it
+            assert f"{tree}/crash.log, {tree}/other.bin." in result.notes[0]
+
+
 async def test_line_ends_and_encodings(backend: FileSearch, tree: Path, write: Write) -> None:
     write("crlf.txt", "one\r\nneedle\r\nthree\r\n")
     write("cr.txt", "a\rneedle\rb\n")

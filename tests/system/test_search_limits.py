@@ -121,7 +121,10 @@ async def test_ripgrep_is_used_when_it_is_there(
 
 @pytest.mark.requirement("TOOLS-14")
 @pytest.mark.requirement("COST-06")
-async def test_a_line_that_takes_too_long_is_named(tree: Path, write: Write) -> None:
+async def test_a_line_that_takes_too_long_is_named(
+    tree: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("alhena.system.search.LINE_SECONDS", 0.2)
     write("seq.fasta", ">one 1\n" + "ACGT" * 20_000 + "\nACAC 2\n")
     for query in (
         Query(pattern=r"(AC|GT)+ ?\d", path=tree, root=tree),
@@ -152,6 +155,32 @@ async def test_a_pattern_needs_no_memory_that_grows_with_the_line(tree: Path) ->
     )
     out, _ = await ran.communicate()
     assert out.decode().startswith("SearchTimeoutError The pattern takes too long at line 1 of")
+
+
+async def test_no_program_needs_memory_that_grows_with_a_binary_file(
+    backend: FileSearch, tree: Path, write: Write
+) -> None:
+    for number in range(20):  # of few files, ripgrep maps the memory
+        write(f"{number}.txt", "needle\n")
+    with (tree / "zeros.img").open("wb") as file:
+        file.truncate(400_000_000)
+    # A process of its own: a program's peak starts at the memory of who starts it.
+    measured = (
+        "import asyncio, resource, sys\n"
+        "from pathlib import Path\n"
+        "from alhena.system.search import FileSearch, Query\n"
+        "query = Query(pattern='needle', path=Path('.').resolve(), root=Path('.').resolve())\n"
+        "result = asyncio.run(FileSearch(sys.argv[1]).search(query))\n"
+        "peak = max(resource.getrusage(who).ru_maxrss for who in (\n"
+        "    resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))\n"
+        "print(len(result.matches), result.backend, peak)\n"
+    )
+    ran = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", measured, backend.program, cwd=tree, stdout=asyncio.subprocess.PIPE
+    )
+    matches, used, peak = (await ran.communicate())[0].split()
+    assert (int(matches), used.decode()) == (20, backend.name)
+    assert int(peak) <= 200_000  # kB
 
 
 @pytest.mark.requirement("COST-06")

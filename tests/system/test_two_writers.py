@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from alhena.session.tags import create_file
 from alhena.system.errors import WriteFailureError
 from alhena.system.files import alone_in, alone_on, read_whole
-from alhena.system.replacement import replace_file
+from alhena.system.replacement import replace_file, temporary_in
 from tests.system.test_replacement import CancelledAt
 
 WRITER = """
@@ -122,3 +123,22 @@ def test_who_cannot_have_the_file_to_himself_leaves_it_alone(project: Path, link
     assert path.read_bytes() == b"new"
     for descriptor in descriptors:
         os.close(descriptor)
+
+
+@pytest.mark.parametrize("made", ["session", "temporary"])
+def test_a_new_file_is_free_although_a_process_that_starts_has_a_copy_of_it(
+    tmp_path: Path, made: str
+):
+    path = tmp_path / "new"
+    if made == "session":
+        with create_file(path, replace=False) as file:
+            copy = os.dup(file.fileno())
+            file.write(b"x")
+    else:
+        directory = os.open(tmp_path, os.O_RDONLY)
+        with temporary_in(directory, 0o600) as (descriptor, name):
+            copy = os.dup(descriptor)
+            (tmp_path / name).rename(path)
+        os.close(directory)
+    with path.open("rb+") as again, alone_on(again.fileno(), path, patience_s=0):
+        os.close(copy)

@@ -14,6 +14,7 @@ import annotated_types as at
 import msgspec
 import pydantic
 import pytest
+import typing_extensions
 from pydantic import Field
 from typing_extensions import Doc
 
@@ -43,6 +44,39 @@ class Size(msgspec.Struct):
 
 class Point(NamedTuple):
     x: pydantic.PositiveInt
+
+
+class Place(NamedTuple):
+    x: int
+    y: int = Field(3, ge=1)
+    name: str = "here"
+
+
+class Loose(typing_extensions.TypedDict):  # pydantic wants this one below Python 3.12
+    size: Annotated[int, Field(le=3)]
+    later: "NotRequired[str]"  # as texts are with `from __future__ import annotations`
+
+
+class Exact(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(strict=True)
+    count: int
+
+
+class Nested(pydantic.BaseModel):
+    exact: list[Exact]
+    count: int = Field(1, strict=True)
+    free: int = 0
+
+
+@dataclasses.dataclass
+class Mixed:
+    flag: pydantic.StrictBool
+    names: dict[str, Annotated[int, Field(strict=True)]] = dataclasses.field(default_factory=dict)
+
+
+@pydantic.with_config(pydantic.ConfigDict(strict=True))
+class Typed(typing_extensions.TypedDict):
+    count: int
 
 
 class Cat(pydantic.BaseModel):
@@ -139,6 +173,48 @@ HINTS: list[tuple[Any, dict[str, Any], list[Any], Any, Any]] = [
         [{"amount": 1}],
         Order(1, "none", []),
     ),
+    (Place, {"minItems": 1, "maxItems": 3}, [[1, 0], [1, 2, "a", 4]], [1], Place(1, 3, "here")),
+    (Loose, {"required": ["size"]}, [{"size": 4}, {}], {"size": 3}, {"size": 3}),
+    (dict[pydantic.PositiveInt, int], {"type": "object"}, [{"0": 1}, {"a": 1}], {"1": 2}, {1: 2}),
+    (
+        dict[Literal[1, 2], str],
+        {"propertyNames": {"enum": ["1", "2"]}},
+        [{"3": "a"}],
+        {"1": "a"},
+        {1: "a"},
+    ),
+    # strict: no other spelling of a value, which tools take from models otherwise
+    (pydantic.StrictInt, {"type": "integer"}, ["1", 1.0, True], 1, 1),
+    (pydantic.StrictStr, {"type": "string"}, [1, True], "1", "1"),
+    (pydantic.StrictBool, {"type": "boolean"}, ["true", "True", 1], True, True),
+    (pydantic.StrictFloat, {"type": "number"}, ["1.5"], 1, 1.0),
+    (pydantic.StrictInt | None, {}, ["1", "null"], None, None),
+    (pydantic.conint(strict=True, ge=1), {"minimum": 1}, ["5", 0], 5, 5),
+    (Annotated[pydantic.StrictInt, msgspec.Meta(ge=2)], {"minimum": 2}, [1, "3"], 3, 3),
+    (Annotated[list[int], Field(strict=True)], {"type": "array"}, ["[1]"], [1], [1]),
+    (list[pydantic.StrictInt], {"type": "array"}, [["1"]], [1], [1]),
+    (
+        Exact,
+        {"required": ["count"]},
+        [{"count": "1"}, {"count": 1.0}],
+        {"count": 1},
+        Exact(count=1),
+    ),
+    (
+        Nested,
+        {"required": ["exact"]},
+        [{"exact": [{"count": "1"}]}, {"exact": [], "count": "2"}],
+        {"exact": [{"count": 1}], "free": "2"},
+        Nested(exact=[Exact(count=1)], count=1, free=2),
+    ),
+    (
+        Mixed,
+        {"required": ["flag"]},
+        [{"flag": "true"}, {"flag": True, "names": {"a": "1"}}],
+        {"flag": True, "names": {"a": 1}},
+        Mixed(flag=True, names={"a": 1}),
+    ),
+    (Typed, {"required": ["count"]}, [{"count": "1"}], {"count": 1}, {"count": 1}),
     (pydantic.HttpUrl, {"format": "uri"}, ["nope"], "http://x.y/", pydantic.HttpUrl("http://x.y/")),
 ]
 

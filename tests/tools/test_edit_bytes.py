@@ -35,7 +35,7 @@ ROWS = st.lists(st.tuples(WORDS, st.sampled_from(["\n", "\r\n"])), max_size=7)
     smart=st.booleans(),
 )
 @settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 async def test_bytes_outside_the_edit_stay(
     project: Path,

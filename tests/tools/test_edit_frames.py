@@ -239,7 +239,7 @@ def bodies(draw: st.DrawFn, depth: int = 1) -> list[str]:
 
 
 @given(st.data(), bodies(), bodies(), st.integers(0, 2), st.integers(-8, 8))
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 def test_any_consistent_shift_makes_the_edit_that_was_meant_or_none(
     data: st.DataObject, block: list[str], fresh: list[str], depth: int, by: int
 ) -> None:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from alhena.tools.contract import ToolFailure
+from alhena.tools.contract import ProposedContents, ToolFailure
 from alhena.tools.edit.external_editor import edit_externally
-from alhena.tools.edit.proposal import ProposedContents
 
 CONTENTS = ProposedContents("/w/some dir/a b.test.py", "old é\n", "new é\n")
 

@@ -73,7 +73,7 @@ async def test_a_read_that_a_rule_asks_about_is_approved_by_its_description(proj
 @pytest.mark.parametrize("make", [row[0] for row in TOOLS])
 @given(params=st.dictionaries(NAMES, VALUES, max_size=5))
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 async def test_no_parameters_make_a_tool_raise(
     project: Path, make: type[Any], params: dict[str, Any]

@@ -134,7 +134,7 @@ UNITS = st.sampled_from([" ", "  ", "    ", "\t"])
 
 @pytest.mark.requirement("TOOLS-10", "TOOLS-11")
 @given(st.data(), DEPTHS, DEPTHS, UNITS, UNITS, st.sampled_from(["", "()", "( )", "(x, 1)"]))
-@settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 def test_a_match_implies_the_same_structure(
     data: st.DataObject, here: list[int], ours: list[int], unit: str, given_unit: str, call_: str
 ) -> None:
@@ -166,7 +166,7 @@ def test_a_match_implies_the_same_structure(
 
 
 @given(DEPTHS, DEPTHS, UNITS, st.integers(0, 2), st.integers(1, 3))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 def test_new_text_keeps_its_own_structure(
     kept: list[int], added: list[int], unit: str, shift: int, at: int
 ) -> None:

@@ -131,7 +131,7 @@ async def test_what_other_programs_start_meanwhile_is_not_touched(
 async def test_what_leaves_the_group_of_a_background_command_belongs_to_it(
     shell: RunShellCommand, groups: ProcessGroups, project: Path
 ) -> None:
-    command = f"{SETSID}; echo ready; sleep 60"
+    command = f"echo ready; {SETSID}; sleep 60"
     started = await call(shell, command=command, is_background=True, delay_ms=0)
     owner = (started.data or {})["pid"]
     while not (project / "pid").exists():

@@ -190,7 +190,7 @@ ENDS = st.sampled_from([b"\n", b"\r\n"])
 
 @given(LINES, st.lists(ENDS, min_size=8, max_size=8), st.integers(0, 8))
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 async def test_lines_that_a_person_leaves_alone_keep_their_bytes(
     project: Path, lines: list[bytes], ends: list[bytes], at: int

@@ -55,7 +55,7 @@ async def test_entering_twice_is_an_error_that_says_how_to_go_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "said"), [("default", "Default mode"), ("autoEdit", "Auto-Edit"), ("yolo", "YOLO")]
+    ("mode", "said"), [("default", "Default mode"), ("autoEdit", "auto_edit"), ("yolo", "YOLO")]
 )
 async def test_an_approved_plan_is_stored_and_plan_mode_ends(
     plans: Path, mode: str, said: str

@@ -101,7 +101,7 @@ def check(came: ToolResult | ToolFailure) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=20, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_arguments_give_a_result_or_a_typed_failure(name: str, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as directory:

@@ -113,7 +113,7 @@ def plant(top: Path, entries: list[tuple[str, str, bytes]]) -> None:
 @pytest.mark.parametrize("case", range(len(CASES)), ids=["read", "list", "glob", "search", "many"])
 @given(data=st.data(), entries=st.lists(ENTRIES, max_size=6), extra=st.booleans())
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 async def test_nothing_is_raised(
     project: Path,

@@ -53,8 +53,8 @@ def open_context_room(
         return await model.answer(contents, system=system, whole=True)
 
     async def ask_in_place(contents: tuple[EncodedContent, ...]) -> str | None:
-        name, config = compression_model(chat.model.name, bench.settings.model_configs)
-        if name != chat.model.name or config is not PLAIN:  # another model, or other settings
+        name = chat.model.name
+        if has_own_settings(name, bench.settings.model_configs):
             return None
         model = SessionModel(lambda: (generator, name), emit, texts=outlets.texts, role=ROLE)
         response = await model.send_request(_continue_request(chat, contents, bench))
@@ -143,17 +143,32 @@ def question_limit(name: str, window: int | None) -> int:
 def compression_model(name: str, configs: ModelConfigSettings) -> tuple[str, GenerateContentConfig]:
     """The model that summarises the conversation of another, and its settings: what an alias of
     `modelConfigs` says, else the same model, without any creativity. Raises ConfigError."""
-    known = {**configs.aliases, **configs.custom_aliases}
-    series = name.removeprefix("models/").removeprefix("gemini-").removesuffix("-preview")
-    alias = next(
-        (f"{ALIAS}{each}" for each in (series, "default") if f"{ALIAS}{each}" in known), ""
-    )
+    alias = _summary_alias(name, configs)
     if not (alias or configs.overrides or configs.custom_overrides):
         return name, PLAIN
     from alhena.models.configs import resolve
 
     found = resolve(alias or name, configs, scope=SCOPE, base="base")
     return name if found.name == alias else found.name, found.config
+
+
+def has_own_settings(name: str, configs: ModelConfigSettings) -> bool:
+    """True when `modelConfigs` has a model or settings for summaries of a model's conversations,
+    beside those for all its requests. Raises ConfigError."""
+    if _summary_alias(name, configs):
+        return True
+    if not (configs.overrides or configs.custom_overrides):
+        return False
+    from alhena.models.configs import resolve
+
+    return resolve(name, configs, scope=SCOPE) != resolve(name, configs, scope="")
+
+
+def _summary_alias(name: str, configs: ModelConfigSettings) -> str:
+    """The alias of `modelConfigs` by which a model is asked for a summary, "" without one."""
+    known = {**configs.aliases, **configs.custom_aliases}
+    series = name.removeprefix("models/").removeprefix("gemini-").removesuffix("-preview")
+    return next((f"{ALIAS}{each}" for each in (series, "default") if f"{ALIAS}{each}" in known), "")
 
 
 def save_outputs(outputs: OutputStore, texts: Sequence[tuple[str, str, str]]) -> list[str | None]:

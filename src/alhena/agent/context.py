@@ -36,7 +36,7 @@ from alhena.system.walk import MAX_ITEMS, SUMMARISED, folder_structure
 from alhena.system.workspace import Workspace, is_within
 from alhena.tools.builtin.subagents import DelegateToAgent
 from alhena.tools.registry import BUILT_IN, ToolRegistry, all_names, declared_name
-from alhena.wire.content import USER, Content
+from alhena.wire.content import USER, Content, meant_call
 
 if TYPE_CHECKING:
     from alhena.agent.toolset.prompt_hooks import PromptHooks
@@ -172,7 +172,7 @@ LIMIT = 1024 * 1024
 """Bytes of a prompt."""
 
 _OFF, _ON = frozenset({"", "0", "false"}), frozenset({"1", "true"})
-_VARIABLE = re.compile(r"\$\{(AvailableTools|SubAgents|AgentSkills|([\w.-]+)_ToolName)\}")
+_VARIABLE = r"\$\{(AvailableTools|SubAgents|AgentSkills|([\w.-]+)_ToolName)\}"
 _NO_TOOLS = "No tools are currently available."
 
 
@@ -242,7 +242,7 @@ def told_of_tools(text: str, registry: ToolRegistry, skills: str = "") -> str:
             return "\n".join(f"- {each.name}: {each.description}" for each in agents)
         return skills if whole == "AgentSkills" else ""
 
-    return _VARIABLE.sub(replace_variable, text)
+    return re.sub(_VARIABLE, replace_variable, text)
 
 
 def _place(value: str, workspace: Workspace, environ: Mapping[str, str]) -> Path | None:
@@ -324,9 +324,9 @@ def conversation(contents: Iterable[Content]) -> "ConversationHistory":
         _, texts, calls = turns[-1]
         texts += (words,) if words else ()
         calls += (
-            ToolCall(name=part.function_call.name, args=part.function_call.args or {})
+            ToolCall(name=call.name, args=call.args or {})
             for part in content.parts
-            if part.function_call is not None
+            if part.function_call is not None and (call := meant_call(part.function_call))
         )
     return ConversationHistory(
         turns=tuple(

@@ -1,12 +1,10 @@
 """One subagent at work: a session with a filtered registry, its own conversation and the limits of
 its parent."""
 
-import asyncio
 import os
 import re
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
@@ -21,14 +19,22 @@ from alhena.agent.chat import (
 )
 from alhena.agent.final_answer import FinalAnswer
 from alhena.agent.limits import LimitError, LoopError, TurnLimits
-from alhena.agent.loop import HANDOFF, LoopGuard, TurnGuard, run_prompt
+from alhena.agent.loop import (
+    HANDOFF,
+    LoopGuard,
+    TurnGuard,
+    WaitingCalls,
+    answer_calls,
+    run_prompt,
+)
 from alhena.agent.subagents import AgentDefinition, prompt_text
 from alhena.agent.subagents.agent_limit import AgentLimit
 from alhena.agent.subagents.event_relay import EventRelay
+from alhena.agent.subagents.own_limits import AgentClock, OwnLimitError, OwnTurns, UntimedTurns
 from alhena.agent.toolset.model_access import SessionFallback
 from alhena.agent.toolset.toolset import SessionLinks, Toolset
 from alhena.chat.chat import Chat, ChatServices, Outlets
-from alhena.chat.history import History
+from alhena.chat.history import History, import_contents
 from alhena.chat.prompt import system_instruction
 from alhena.chat.turn import ModelTraits, traits_of
 from alhena.display_text import one_line
@@ -44,6 +50,7 @@ from alhena.scheduler.states import CompletedToolCall
 from alhena.tools.builtin.subagents import RunAgent
 from alhena.tools.contract import (
     ExecutionContext,
+    Suspension,
     ToolErrorType,
     ToolFailure,
     ToolResult,
@@ -57,6 +64,7 @@ from alhena.wire.request import ToolDeclarations as DeclaredTools
 
 if TYPE_CHECKING:
     from alhena.agent.subagents.remote_agents import RemoteAgents
+    from alhena.agent.subagents.state import Resumption
 
 
 GRACE_S = 60.0
@@ -82,76 +90,6 @@ class Termination(StrEnum):
     TIMEOUT = "TIMEOUT"
     LOOP = "LOOP_DETECTED"
     LIMIT = "SESSION_LIMIT"
-
-
-class OwnLimitError(AlhenaError):
-    """A subagent has used up its own turns."""
-
-    kind = "agent_turns"
-
-
-class OwnTurns:
-    """The limit of one subagent's turns."""
-
-    def __init__(self, limit: int) -> None:
-        self._left = limit
-
-    async def check(self) -> None:
-        """Raises OwnLimitError when no further turn may start."""
-        if self._left <= 0:
-            raise OwnLimitError("the agent has used up its turns.")
-
-    def take(self) -> None:
-        """Counts a turn."""
-        self._left -= 1
-
-
-class AgentClock:
-    """The time limit of a subagent, without the time that people take to answer."""
-
-    def __init__(self) -> None:
-        self._timer: asyncio.Timeout | None = None
-        self._stops = 0
-        self._left = 0.0
-
-    def start(self, seconds: float) -> asyncio.Timeout:
-        """The context in which work has to end within so many seconds."""
-        self._timer = asyncio.timeout(seconds)
-        return self._timer
-
-    @contextmanager
-    def stop_clock(self) -> Generator[None]:
-        """The clock is stopped while a person is asked, about one call or several."""
-        loop = asyncio.get_running_loop()
-        timer = self._timer
-        end = None if timer is None else timer.when()
-        if timer is not None and end is not None:
-            self._left = end - loop.time()
-            timer.reschedule(None)
-        self._stops += 1
-        try:
-            yield
-        finally:
-            self._stops -= 1
-            if timer is not None and self._stops == 0:
-                timer.reschedule(loop.time() + self._left)
-
-
-class UntimedTurns:
-    """The limits of the session for a subagent; the questions about them take none of its time."""
-
-    def __init__(self, limits: TurnLimits, clock: AgentClock) -> None:
-        self._limits = limits
-        self._clock = clock
-
-    async def check(self) -> None:
-        """Returns when a further turn may start. Raises LimitError."""
-        with self._clock.stop_clock():
-            await self._limits.check()
-
-    def take(self) -> None:
-        """Counts a turn."""
-        self._limits.take()
 
 
 def task_result(definition: AgentDefinition) -> FinalAnswer:
@@ -185,6 +123,12 @@ def task_result(definition: AgentDefinition) -> FinalAnswer:
     )
 
 
+def fail_agent(context: ExecutionContext, told: str, error: AlhenaError) -> ToolResult:
+    """The result of an agent that an error ended. A program hears of it as of its own tools."""
+    heard = None if context.program is None or isinstance(error, LimitError) else error
+    return ToolResult(llm_content=told, display=told, error=ToolFailure(told, exception=heard))
+
+
 class Delegation:
     """A conversation with an agent, from its objective to its result."""
 
@@ -196,13 +140,22 @@ class Delegation:
         context: ExecutionContext,
     ) -> None:
         model, outlets = office.model(), office.outlets
-        self.agent_id = f"{definition.name}-{os.urandom(4).hex()}"
+        self._resumption: Resumption | None = context.earlier
+        earlier = None if self._resumption is None else self._resumption.state
+        new = f"{definition.name}-{os.urandom(4).hex()}"
+        self.agent_id = new if earlier is None else earlier.agent_id
         self._definition = definition
-        self._caller = Caller(definition.name, self.agent_id, context.call_id or self.agent_id)
+        self._caller = Caller(
+            definition.name,
+            self.agent_id,
+            context.call_id or self.agent_id,
+            waits=not definition.in_worktree,
+        )
         self._clock = AgentClock()
         self._limits = office.limits
         relay = EventRelay(self._caller, outlets.emit, context.update_output)
         registry = select_tools(bench.registry, tools := definition.tools, *definition.own_tools)
+        self._registry = registry
         if missing := missing_tools(bench.registry, tools):
             told = f"agent {definition.name}: there is no tool {', '.join(map(one_line, missing))}."
             outlets.emit(WarningEvent(message=told))
@@ -211,25 +164,32 @@ class Delegation:
         self._final = task_result(definition)
         self._turns = UntimedTurns(office.limits, self._clock)
         detects = not bench.settings.model.disable_loop_detection
+        turns = 0 if earlier is None else earlier.turns
         self._guard = TurnGuard(
-            (OwnTurns(definition.max_turns), self._turns),
+            (OwnTurns(definition.max_turns - turns), self._turns),
             LoopGuard(relay.emit, enabled=detects, role="subagent"),
             relay.emit,
             numbered=True,
         )
-        self._guard.new_prompt(self.agent_id, self._final)
+        self._guard.new_prompt(self.agent_id, self._final, earlier=earlier)
         self._opening = len(office.opening)
         outlets = Outlets(relay.emit, outlets.pace, role="subagent", texts=outlets.texts)
         self._chat = _open_chat(definition, bench, model, registry, office.opening, outlets)
+        if earlier is not None:
+            self._chat.replace_history(import_contents(earlier.contents, self._chat.model.name))
         self._stop: ToolFailure | None = None
         self._limit: LimitError | None = None
+        self._reports = partial(fail_agent, context)
 
     async def run(self) -> ToolResult:
-        """The result of the agent's work. Raises AlhenaError when its model fails before it said
-        anything. A limit of the session ends the agent, and then the run that called it."""
+        """The result of the agent's work; a deferral when its calls wait for answers. Raises
+        AlhenaError when its model fails before it said anything. A limit of the session ends the
+        agent, and then the run that called it."""
         first = (Part(text=self._definition.query),)
         try:
             reason = await self._work(first)
+            if self._guard.waiting is not None:
+                return self._suspend(self._guard.waiting)
             if reason is not Termination.GOAL and await self._last_chance(reason, first):
                 reason = Termination.GOAL
         except LimitError as error:
@@ -239,7 +199,7 @@ class Delegation:
             if not self._guard.said:
                 raise
             told = f"Subagent '{self._definition.name}' failed: {error}{self._findings()}"
-            return ToolResult.from_failure(told)
+            return self._reports(told, error)
         if self._stop is not None:
             return ToolResult.from_failure(self._stop.message, self._stop.type)
         return self._build_result(reason)
@@ -249,7 +209,7 @@ class Delegation:
         AlhenaError."""
         try:
             async with self._clock.start(self._definition.time_limit_s):
-                await run_prompt(self._chat, lambda: self._scheduler, self._guard, parts)
+                await self._converse(parts)
         except OwnLimitError:
             return Termination.MAX_TURNS
         except LoopError:
@@ -264,6 +224,50 @@ class Delegation:
             self._stop = _describe_stop(call)
         given = call is not None or self._final.given
         return Termination.GOAL if given else Termination.NO_RESULT
+
+    async def _converse(self, parts: tuple[Part, ...]) -> None:
+        """Runs the conversation to its end, or until calls wait: from its prompt, or from the
+        answers to those that waited."""
+        if self._resumption is not None:
+            from alhena.agent.waiting import open_batch
+
+            state, answers = self._resumption.state, self._resumption.answers
+            batch = open_batch(state, answers, self.agent_id, self._registry)
+            answered = await answer_calls(self._chat, lambda: self._scheduler, self._guard, batch)
+            if answered is None:
+                return
+            parts = answered
+        await run_prompt(self._chat, lambda: self._scheduler, self._guard, parts)
+
+    def _suspend(self, waiting: WaitingCalls) -> ToolResult:
+        """The deferral of the call that runs the agent, with the state from which it continues."""
+        from alhena.agent.subagents.state import AgentState
+        from alhena.agent.waiting import record_answers
+
+        contents = self._chat.export_contents()
+        state = AgentState(
+            agent=self._definition.name,
+            agent_id=self.agent_id,
+            contents=contents,
+            answered=record_answers(waiting, contents),
+            turns=self._guard.turns,
+            said=tuple(self._guard.said),
+            agents=dict(waiting.agents),
+        )
+        asks = f"asked by the subagent {self._definition.name}"
+        requests = tuple(
+            msgspec.structs.replace(
+                each,
+                call_id=self._caller.call_id(each.call_id),
+                reason=f"{asks}: {each.reason}" if each.reason else asks,
+            )
+            for each in waiting.requests
+        )
+        names = ", ".join(dict.fromkeys(each.tool_name for each in requests))
+        told = f"Subagent '{self._definition.name}' waits for answers to its calls of {names}."
+        suspension = Suspension(requests=requests, state=state)
+        error = ToolFailure(told, ToolErrorType.DEFERRED, suspension=suspension)
+        return ToolResult(llm_content=told, display=told, error=error)
 
     async def _last_chance(self, reason: Termination, first: tuple[Part, ...]) -> bool:
         """One turn more in which only complete_task counts; True if there is a result now."""
@@ -517,7 +521,7 @@ class Subagents:
                 return await self._in_worktree(definition, objective, context)
             return await self._run(definition, objective, context, self.bench)
         except AlhenaError as error:
-            return ToolResult.from_failure(f"Subagent '{name}' failed: {error}")
+            return fail_agent(context, f"Subagent '{name}' failed: {error}", error)
 
     async def _run(
         self,

@@ -3,12 +3,11 @@
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
-from alhena.chat.chat import Chat
 from alhena.errors import AlhenaError
 from alhena.events import ToolCallResponseEvent
 from alhena.tools.response import error_parts, response_parts
@@ -20,6 +19,9 @@ from alhena.wire.request import (
     GenerationConfig,
     ToolDeclarations,
 )
+
+if TYPE_CHECKING:
+    from alhena.chat.chat import Chat
 
 FINAL = "final_answer"
 """Name of the tool by which a model gives the value that a prompt asks for."""
@@ -153,7 +155,7 @@ class FinalAnswer:
         """True when there is a value, or no further correction is allowed."""
         return self.given or self.error is not None
 
-    def finish(self, chat: Chat) -> None:
+    def finish(self, chat: "Chat") -> None:
         """Ends the conversation with the value. Raises OutputError."""
         if self.error is not None:
             raise self.error

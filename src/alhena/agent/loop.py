@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from alhena.agent.limits.budget import Ledger
     from alhena.agent.loops import CompletionJudge, LoopJudge, LoopWatch
     from alhena.agent.run import EventChannel
+    from alhena.agent.subagents.state import AgentState, Resumption
     from alhena.chat.chat import Adapt
     from alhena.chat.loops import Loop
     from alhena.models.settings import ModelSettings
@@ -125,11 +126,19 @@ class LoopGuard:
 
 class WaitingCalls(Value, frozen=True, kw_only=True):
     """The calls of a turn that wait for answers, and the response parts of its others by call
-    id. `state_id` is the id of the run's state."""
+    id. `state_id` is the id of the run's state, `agents` are the subagents whose calls wait, by the
+    call that runs them."""
 
     state_id: str
     requests: "tuple[ConfirmationRequest, ...]"
     known: "Mapping[str, tuple[Part, ...]]"
+    agents: "Mapping[str, AgentState]" = MappingProxyType({})
+
+    @property
+    def calls(self) -> dict[str, str]:
+        """The names of the calls by id; "" for those of subagents that wait."""
+        named = {each.call_id: each.tool_name for each in self.requests}
+        return named | dict.fromkeys(self.agents, "")
 
 
 class TurnGuard:
@@ -172,12 +181,14 @@ class TurnGuard:
         prompt_id: str,
         final: "FinalAnswer | None" = None,
         settings: "ModelSettings | None" = None,
+        earlier: "AgentState | None" = None,
     ) -> None:
-        """Resets the state for a new prompt, which may ask for a value and have settings."""
+        """Resets the state for a new prompt, which may ask for a value and have settings. It counts
+        on from `earlier`, where it waited."""
         self.final, self.ended_by, self._settings = final, None, settings
         self.waiting = self.handed = None
-        self.turns = 0
-        self.said.clear()
+        self.turns = 0 if earlier is None else earlier.turns
+        self.said[:] = () if earlier is None else earlier.said
         self._prompt_id = prompt_id
         self.loops.new_prompt(prompt_id)
 
@@ -244,7 +255,8 @@ class TurnGuard:
 
     def must_wait(self, done: "Sequence[CompletedToolCall]", batch: "Batch") -> bool:
         """True when calls wait for answers, so that the prompt ends for now: `waiting` has them."""
-        requests = tuple(each.pending for each in done if each.pending is not None)
+        pending = {each.response.call_id: each.pending for each in done if each.pending is not None}
+        requests = tuple(request for each in pending.values() for request in each.requests)
         end = find_end(done)
         stops = end is not None and end.response.error_type == ToolErrorType.STOP_EXECUTION
         if not requests or stops:
@@ -256,7 +268,10 @@ class TurnGuard:
         }
         state_id = os.urandom(12).hex()
         self.waiting = WaitingCalls(
-            state_id=state_id, requests=requests, known=dict(batch.known) | ran
+            state_id=state_id,
+            requests=requests,
+            known=dict(batch.known) | ran,
+            agents={key: each.state for key, each in pending.items() if each.state is not None},
         )
         return True
 
@@ -392,11 +407,13 @@ async def run_prompt(
 
 class Batch(Value, frozen=True, kw_only=True):
     """The calls of a turn. `known`: the response parts of those that have run, by call id;
-    `answers`: what was answered to those that waited."""
+    `answers`: what was answered to those that waited, `earlier`: the states from which those that
+    ran in part continue."""
 
     calls: tuple[ToolCallRequestInfo, ...]
     known: Mapping[str, tuple[Part, ...]] = MappingProxyType({})
     answers: "Mapping[str, Answer]" = MappingProxyType({})
+    earlier: "Mapping[str, Resumption]" = MappingProxyType({})
 
 
 async def answer_calls(
@@ -417,7 +434,7 @@ async def answer_calls(
     done: Sequence[CompletedToolCall] = ()
     if others:
         told = (*join_parts(known), *ends)
-        done = await run_calls(chat, scheduler(), others, told, batch.answers)
+        done = await run_calls(chat, scheduler(), others, told, batch)
     if guard.must_wait(done, batch):
         return None
     results = dict(batch.known) | {each.response.call_id: parts_of(each) for each in done}
@@ -477,11 +494,12 @@ async def run_calls(
     scheduler: "Scheduler",
     calls: Sequence[ToolCallRequestInfo],
     known: tuple[Part, ...] = (),
-    answers: "Mapping[str, Answer]" = MappingProxyType({}),
+    batch: Batch | None = None,
 ) -> "Sequence[CompletedToolCall]":
-    """Runs a turn's calls. On cancellation, even repeated, ends them, records their responses after
-    those already `known`, and raises CancelledError."""
-    running = asyncio.ensure_future(scheduler.schedule(calls, answers))
+    """Runs a turn's calls, some with the answers of their `batch`. On cancellation, even repeated,
+    ends them, records their responses after those already `known`, and raises CancelledError."""
+    batch = batch or Batch(calls=tuple(calls))
+    running = asyncio.ensure_future(scheduler.schedule(calls, batch.answers, batch.earlier))
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:

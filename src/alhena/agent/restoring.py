@@ -125,10 +125,11 @@ async def restore_session(session: Session, name: str) -> Restored:
     """Goes back to the checkpoint `name`. Raises NoCheckpointError, CheckpointError, SessionError
     (ForeignError), JournalError."""
     checkpoints = session.checkpoints.open()
+    await checkpoints.ready()
     found, checkpoint = checkpoints.find_checkpoint(name)
-    remembered = await checkpoints.load_conversation(found, checkpoint)
+    remembered = await asyncio.to_thread(checkpoints.conversation, found, checkpoint)
     kept, files = "", None
-    if checkpoint.commit_hash:
+    if checkpoint.has_files:
         with session.checkpoints.pending.allow_stop() as stop:
             kept, files = await checkpoints.restore(found, checkpoint, stop)
     session.checkpoints.pending.propose(None)
@@ -139,7 +140,7 @@ async def restore_session(session: Session, name: str) -> Restored:
         name=found,
         kept=kept,
         files=files,
-        problem="" if checkpoint.commit_hash else "the checkpoint has no files",
+        problem="" if checkpoint.has_files else "the checkpoint has no files",
         conversation=remembered is not None,
         forgotten=remembered is None,
         proposed=_names(session.checkpoints.pending.calls),
@@ -151,6 +152,7 @@ async def undo_turn(session: Session) -> Restored | None:
     """Takes back what the last turn that was not undone has changed in the files; the conversation
     continues. None when there is no such turn. Raises CheckpointError."""
     checkpoints: Checkpoints = session.checkpoints.open()
+    await checkpoints.ready()
     turn = checkpoints.last_turn(await _on_record(session))
     if turn is None:
         return None
@@ -171,6 +173,7 @@ async def undo_turns(session: Session, names: Collection[str]) -> Restored | Non
     turns of the session that this one is a fork of. Broken off, it is completed by repeating it.
     Raises CheckpointError."""
     checkpoints: Checkpoints = session.checkpoints.open()
+    await checkpoints.ready()
     done: dict[str, Restored] = {}
     while (turn := checkpoints.last_turn(names)) is not None:
         if turn.name not in names or turn.name in done:

@@ -1,6 +1,5 @@
 """The events of a run, as an iteration that can be left at any time; its last text."""
 
-import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Self
@@ -16,6 +15,8 @@ from alhena.events import (
 )
 
 if TYPE_CHECKING:
+    import asyncio  # a program that makes an agent needs no event loop yet
+
     from alhena.scheduler.states import CompletedToolCall
 
 HIGH_WATER = 1000
@@ -27,6 +28,8 @@ class EventChannel:
     between them. `subscribe` adds listeners that see each event first."""
 
     def __init__(self) -> None:
+        import asyncio
+
         self._events: deque[Event] = deque()
         self._changed = asyncio.Event()
         self._drained = asyncio.Event()
@@ -78,12 +81,14 @@ class EventChannel:
             await self._changed.wait()
 
 
-async def wait_until_done(task: asyncio.Future[Any]) -> None:
+async def wait_until_done(task: "asyncio.Future[Any]") -> None:
     """Returns when `task` is done; its outcome is not looked at.
 
     Cancellations that come meanwhile are not passed on and do not shorten the wait: they are
     raised, as one, when the task is done. For tasks that are known to end soon.
     """
+    import asyncio
+
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
@@ -169,9 +174,11 @@ class ToolRun(EventStream):
 
 async def wait_for_driver(driver: "asyncio.Task[None]") -> None:
     """Waits for a driver and raises its error; one that was cancelled before it began too."""
+    from asyncio import CancelledError
+
     try:
         await driver
-    except asyncio.CancelledError:
+    except CancelledError:
         if driver.cancelled():
             raise InterruptedRunError("the run was interrupted.") from None
         raise

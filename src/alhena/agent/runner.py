@@ -370,6 +370,7 @@ class SessionRunner:
             raise BusyError("this agent is open already.", remedy="Use a second Agent.")
         self._channel = EventChannel()  # lives as long as the session, and its listeners with it
         self._session = open_session(await self._read_options(), self._channel)
+        self._session.checkpoints.begin()
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
@@ -538,6 +539,7 @@ class SessionRunner:
         channel = EventChannel()
         opened = open_session(options, channel, source="clear")
         self._channel, self._session = channel, opened
+        opened.checkpoints.begin()
         opened.notices.continue_from(session.notices)
         self._closing = session
         closing = asyncio.ensure_future(session.aclose("clear"))

@@ -6,6 +6,7 @@ import signal
 import warnings
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -16,6 +17,7 @@ from alhena.agent.run import wait_until_done
 from alhena.agent.toolset.toolset import Toolset
 from alhena.chat.chat import Chat
 from alhena.config.effective_settings import Place
+from alhena.errors import AlhenaError
 from alhena.events import Event, ToolCallResponseEvent, ToolCallUpdateEvent
 from alhena.models.providers.select import ChosenGenerator
 from alhena.session.recording import Beginning, Recording
@@ -157,7 +159,8 @@ class PendingRestore:
 
 class SessionCheckpoints:
     """The checkpoints of a session, opened, and imported, before the first; `pending` is a restore
-    of one. `join` gives the conversation and the toolset."""
+    of one. `join` gives the conversation and the toolset; with `patient` commands wait for their
+    snapshot."""
 
     def __init__(
         self,
@@ -165,13 +168,30 @@ class SessionCheckpoints:
         begun: Beginning,
         emit: Callable[[Event], None],
         join: Callable[[], tuple[Chat, Toolset]],
+        *,
+        enabled: bool,
+        patient: bool,
     ) -> None:
         self.pending = PendingRestore()
+        self._enabled = enabled
         self._place = place
         self._begun = begun
         self._emit = emit
         self._join = join
+        self._patient = patient
         self._opened: Checkpoints | None = None
+        self._opening: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Begins the first snapshot in the background, if checkpoints are on."""
+        if self._enabled and self._opened is None and self._opening is None:
+            self._opening = asyncio.create_task(self._begin())
+
+    async def _begin(self) -> None:
+        # Imported in a thread: a person may be typing the first prompt.
+        await asyncio.to_thread(import_module, "alhena.agent.checkpointing")
+        with suppress(AlhenaError):  # the first call that needs a checkpoint says so
+            self.open().background.begin()
 
     def open(self) -> "Checkpoints":
         """The checkpoints. Raises CheckpointError."""
@@ -180,22 +200,35 @@ class SessionCheckpoints:
 
             cwd, environ = self._place.cwd, self._place.environ
             chat, bench = self._join()
-            made = Checkpoints(cwd, environ, self._begun.session_id, self._emit)
+            made = Checkpoints(
+                cwd, environ, self._begun.session_id, self._emit, patient=self._patient
+            )
             made.attach(chat, self._begun.recording, lambda: bench.workspace.roots[1:])
-            bench.when_closed.append(made.close)
             self._opened = made
         return self._opened
 
+    def feed(self, event: Event) -> None:
+        """Begins a snapshot with each prompt and after each command."""
+        if self._opened is not None:
+            self._opened.background.feed(event)
+
     async def keep(
-        self, request: ToolCallRequestInfo, places: "tuple[ToolLocation, ...]"
+        self, request: ToolCallRequestInfo, places: "tuple[ToolLocation, ...]", *, edits: bool
     ) -> str | None:
         """Makes a checkpoint before a call."""
-        return await self.open().keep(request, places)
+        return await self.open().keep(request, places, edits=edits)
 
     async def turn_over(self) -> None:
         """Ends the turn that checkpoints were made in."""
         if self._opened is not None:
             await self._opened.turn_over()
+
+    async def close(self) -> None:
+        """Ends work in the background."""
+        if self._opening is not None:
+            await asyncio.wait({self._opening})
+        if self._opened is not None:
+            await self._opened.close()
 
 
 class RunModels:
@@ -327,6 +360,7 @@ class Session(msgspec.Struct, kw_only=True):
     async def _close(self) -> None:
         for leave in self.bench.when_closed:
             leave()
+        await self.checkpoints.close()
         try:
             await self.bench.sources.close()
             await self.processes.groups.close()
@@ -367,8 +401,15 @@ class Session(msgspec.Struct, kw_only=True):
 
     async def settle(self) -> None:
         """Writes everything so far to the disk. Raises JournalError."""
-        if self.recording is not None:
-            await self.recording.settle()
+        if self.recording is None:
+            return
+        if self.guard.waiting is not None:
+            from alhena.session.records import Started, now
+
+            # They may be resumed without this record.
+            calls = self.guard.waiting.calls.items()
+            self.recording.put(*(Started(at=now(), call_id=key, name=name) for key, name in calls))
+        await self.recording.settle()
 
     async def flush(self) -> str | None:
         """Flushes journal and telemetry; reports once why one could not be written."""

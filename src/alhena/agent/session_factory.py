@@ -44,7 +44,7 @@ from alhena.config.home import installation_id_path
 from alhena.config.settings import Settings
 from alhena.errors import ConfigError, InputError
 from alhena.events import WarningEvent
-from alhena.http.connect import order_addresses
+from alhena.http.addresses import order_addresses
 from alhena.models.providers.select import (
     RECORDINGS,
     AuthType,
@@ -148,7 +148,7 @@ def open_session(
 def _begin(spec: SessionSpec, channel: EventChannel) -> Beginning:
     """The record of the session, in a file or in a store of the program, if there is one."""
     if spec.record.stored is not None:
-        from alhena.session.stored import begin_stored
+        from alhena.session.stored_recording import begin_stored
 
         return begin_stored(spec.record.stored, channel.emit)
     return begin_recording(
@@ -312,11 +312,16 @@ def _open(
     access = open_access(spec, channel, texts=_keeps_texts(watch))
     opening = open_contents(spec, begun, access.chosen.model, channel)
     late = _LateParts()
-    checkpoints = SessionCheckpoints(spec.place, begun, channel.emit, late.get)
+    asked_for = settings.general.checkpointing.enabled
+    enabled = asked_for or spec.client.checkpoints
+    checkpoints = SessionCheckpoints(
+        spec.place, begun, channel.emit, late.get, enabled=enabled, patient=asked_for
+    )
     chosen, approver = access.chosen, access.approver
     links = _open_links(spec, channel, begun, access, opening, late)
-    if settings.general.checkpointing.enabled:
+    if enabled:
         links = replace(links, keep=checkpoints.keep)
+        channel.subscribe(checkpoints.feed)
     bench = open_toolset(
         replace(spec, people=replace(spec.people, interactive=approver is not None)),
         links,

@@ -1,27 +1,43 @@
 """Runs that wait for answers: their state as JSON, and how they continue."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import msgspec
 
 from alhena.agent.limits import Usage
 from alhena.agent.loop import Batch, WaitingCalls, answer_calls
+from alhena.agent.subagents.state import AgentState, Resumption
 from alhena.chat.history import import_contents
 from alhena.errors import InputError
-from alhena.scheduler.confirmation import require_answer, to_answer
+from alhena.scheduler.confirmation import (
+    changes_call,
+    refuses_call,
+    require_answer,
+    to_answer,
+)
 from alhena.scheduler.question import Answer, ConfirmationRequest, Verdict
 from alhena.scheduler.states import ConfirmationError, plain
 from alhena.session.records import Answered, now
 from alhena.tools.contract import ToolConfirmationOutcome, ToolFailure
+from alhena.tools.registry import ToolRegistry, select_tools
 from alhena.values import Value
-from alhena.wire.content import USER, Content, Part, ToolCallRequestInfo, encode_value
+from alhena.wire.content import (
+    USER,
+    Content,
+    FunctionCall,
+    Part,
+    encode_value,
+    request_info,
+)
 
 if TYPE_CHECKING:
     from alhena.agent.session import Session
 
-VERSION = 1
-"""Value of `RunState.version`. Incremented when an older program would misread a newer state."""
+VERSION = 2
+"""The highest `RunState.version`. Incremented when an older program would misread a newer state."""
+_ALONE = 1
+"""The version of a state without subagents, which programs of that version read."""
 
 
 class EarlierUsage(Value, frozen=True, kw_only=True):
@@ -34,7 +50,8 @@ class EarlierUsage(Value, frozen=True, kw_only=True):
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A run that waits. `contents` is its conversation, which ends with calls; `answered` are those
-    of them that have run, `requests` those that wait. `asks`: the run has to end with a value."""
+    of them that have run, `requests` those that wait, also of subagents, which are in `agents`.
+    `asks`: the run has to end with a value."""
 
     version: int
     id: str
@@ -44,10 +61,11 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     requests: tuple[ConfirmationRequest, ...]
     spent: EarlierUsage
     asks: bool = False
+    agents: dict[str, AgentState] = {}
 
 
 class _Versioned(msgspec.Struct):
-    version: int
+    version: Annotated[int, msgspec.Meta(ge=_ALONE)]
 
 
 def encode_state(
@@ -59,12 +77,24 @@ def encode_state(
     asks: bool,
 ) -> bytes:
     """The state of a run as JSON."""
-    names = {
-        part.function_call.id or "": part.function_call.name
-        for part in contents[-1].parts
-        if part.function_call is not None
-    }
-    answered = tuple(
+    state = RunState(
+        version=VERSION if waiting.agents else _ALONE,
+        id=waiting.state_id,
+        session_id=session_id,
+        contents=contents,
+        answered=record_answers(waiting, contents),
+        requests=tuple(map(_without_rule, waiting.requests)),
+        spent=spent,
+        asks=asks,
+        agents=dict(waiting.agents),
+    )
+    return msgspec.json.encode(state)
+
+
+def record_answers(waiting: WaitingCalls, contents: Sequence[Content]) -> tuple[Answered, ...]:
+    """The calls at the end of a conversation that have run, with their responses."""
+    names = {call.id or "": call.name for call in _last_calls(contents)}
+    return tuple(
         Answered(
             at=now(),
             call_id=call_id,
@@ -73,17 +103,47 @@ def encode_state(
         )
         for call_id, parts in waiting.known.items()
     )
-    state = RunState(
-        version=VERSION,
-        id=waiting.state_id,
-        session_id=session_id,
-        contents=contents,
-        answered=answered,
-        requests=tuple(map(_without_rule, waiting.requests)),
-        spent=spent,
-        asks=asks,
+
+
+def _last_calls(contents: Sequence[Content]) -> list[FunctionCall]:
+    calls = (part.function_call for each in contents[-1:] for part in each.parts)
+    return [call for call in calls if call is not None]
+
+
+def open_batch(
+    state: "RunState | AgentState",
+    answers: Mapping[str, Answer],
+    prompt_id: str,
+    registry: ToolRegistry,
+) -> Batch:
+    """The calls at the end of a state, of tools of `registry`, with what is known of them and the
+    `answers`, of which a subagent gets those to its own calls."""
+    searching = bool(registry.search.note)
+    calls = tuple(
+        request_info(call, call.id or "", prompt_id, searching=searching)
+        for call in _last_calls(state.contents)
     )
-    return msgspec.json.encode(state)
+    known = {
+        each.call_id: tuple(msgspec.json.decode(raw, type=Part) for raw in each.parts)
+        for each in state.answered
+    }
+    own, earlier = dict(answers), dict[str, Resumption]()
+    for call_id, agent in state.agents.items():
+        start = f"{call_id}/"
+        theirs = {key: own.pop(key) for key in answers if key.startswith(start)}
+        below = {key.removeprefix(start): each for key, each in theirs.items()}
+        earlier[call_id] = Resumption(state=agent, answers=below)
+        own[call_id] = Answer.yes()  # it was approved when it began
+    for call in calls:
+        given = own.get(call.call_id)
+        if given is not None and given.payload.args == call.args:
+            own[call.call_id] = _with_args(given, None)
+    return Batch(calls=calls, known=known, answers=own, earlier=earlier)
+
+
+def _with_args(answer: Answer, args: dict[str, Any] | None) -> Answer:
+    """The answer with arguments for its call; None: those that it has."""
+    return Answer(answer.outcome, msgspec.structs.replace(answer.payload, args=args))
 
 
 def _without_rule(request: ConfirmationRequest) -> ConfirmationRequest:
@@ -97,6 +157,7 @@ def read_state(state: bytes) -> RunState:
     """Decodes a state. Raises InputError, and TypeError for what are no bytes."""
     if not isinstance(cast("object", state), bytes):
         raise TypeError(f"state has to be bytes, as Result.state() gives them, not {state!r:.60}")
+    found: RunState | None = None
     try:
         version = msgspec.json.decode(state, type=_Versioned).version
         if version > VERSION:
@@ -104,11 +165,33 @@ def read_state(state: bytes) -> RunState:
                 f"the state has version {version}; this alhena reads up to {VERSION}.",
                 remedy="Resume it with the version that made it, or a newer one.",
             )
-        return msgspec.json.decode(state, type=RunState)
+        found = msgspec.json.decode(state, type=RunState)
+        problem = _find_damage(found)
     except msgspec.MsgspecError as error:
+        problem = str(error)
+    if problem or found is None:
         raise InputError(
-            f"state is no state of a run: {error}.", remedy="Pass what Result.state() returned."
-        ) from None
+            f"state is no state of a run: {problem}.", remedy="Pass what Result.state() returned."
+        )
+    return found
+
+
+def _find_damage(state: RunState | AgentState) -> str:
+    """The reason why a state cannot be continued; "" if it can. Raises MsgspecError."""
+    calls = [call.id or "" for call in _last_calls(state.contents)]
+    if not calls:
+        return "its conversation does not end with calls"
+    if len(set(calls)) < len(calls):
+        return "two of its calls have the same id"
+    for each in state.answered:
+        for part in each.parts:
+            msgspec.json.decode(part, type=Part)
+    if isinstance(state, RunState):
+        starts = tuple(f"{call_id}/" for call_id in state.agents)
+        for each in state.requests:
+            if each.call_id not in calls and not each.call_id.startswith(starts):
+                return f"there is no call {each.call_id!r}"
+    return next(filter(None, (_find_damage(each) for each in state.agents.values())), "")
 
 
 Claim = Callable[[str], Awaitable[None]]
@@ -165,14 +248,9 @@ class WaitingRun:
         """Puts the conversation back and runs the calls that were answered. Returns what to send to
         the model; nothing when the run is over, or waits again. Raises InputError."""
         state, chat = self._state, session.chat
-        calls = tuple(
-            ToolCallRequestInfo(
-                call_id=call.id or "", name=call.name, args=call.args or {}, prompt_id=prompt_id
-            )
-            for call in (part.function_call for part in state.contents[-1].parts)
-            if call is not None
-        )
-        self._require_tools(session, calls)
+        registry = session.bench.registry
+        batch = open_batch(state, self._answers, prompt_id, registry)
+        _require_tools(session, registry, batch)
         self._require_present(session)
         if self._claim is not None:
             await self._claim(state.id)
@@ -183,16 +261,11 @@ class WaitingRun:
             chat.replace_history(import_contents(state.contents, chat.model.name))
         if session.recording is not None:
             session.recording.put(*state.answered)
-        known = {
-            each.call_id: tuple(msgspec.json.decode(raw, type=Part) for raw in each.parts)
-            for each in state.answered
-        }
-        batch = Batch(calls=calls, known=known, answers=self._answers)
         return await answer_calls(chat, session.scheduler, session.guard, batch) or ()
 
     def _require_present(self, session: "Session") -> None:
         """Raises InputError where the stored conversation is not where the state left it."""
-        from alhena.session.stored import StoreRecording
+        from alhena.session.stored_recording import StoreRecording
 
         record = session.recording
         if not isinstance(record, StoreRecording) or not record.kept:
@@ -208,25 +281,37 @@ class WaitingRun:
         waiting = session.guard.waiting
         return waiting is not None and waiting.state_id == self._state.id
 
-    def _require_tools(self, session: "Session", calls: tuple[ToolCallRequestInfo, ...]) -> None:
-        for call in calls:
-            if call.call_id not in self._answers:
-                continue
-            registry = session.bench.registry
-            found = registry.find_call(call.name, call.args)
-            if found is None and registry.find(call.name, excluded=True) is None:
-                raise InputError(
-                    f"the call {call.call_id!r} is one of {call.name}, which this agent does not"
-                    " have.",
-                    remedy="Resume the state with the tools of the agent that made it.",
-                )
-            args = self._answers[call.call_id].payload.args
-            built = None if args is None or found is None else found[0].tool.build(args)
-            if isinstance(built, ToolFailure):
-                raise InputError(
-                    f"the arguments in the answer to {call.call_id!r} ({call.name}) do not fit: "
-                    f"{built.message}"
-                )
+
+def _require_tools(session: "Session", registry: ToolRegistry, batch: Batch) -> None:
+    """Raises InputError for an answered call of a tool that is not there, or whose new arguments do
+    not fit it, in the subagents as well."""
+    for call in batch.calls:
+        if call.call_id not in batch.answers:
+            continue
+        found = registry.find_call(call.name, call.args)
+        if found is None and registry.find(call.name, excluded=True) is None:
+            raise InputError(
+                f"the call {call.call_id!r} is one of {call.name}, which this agent does not have.",
+                remedy="Resume the state with the tools of the agent that made it.",
+            )
+        args = batch.answers[call.call_id].payload.args
+        built = None if args is None or found is None else found[0].tool.build(args)
+        if isinstance(built, ToolFailure):
+            raise InputError(
+                f"the arguments in the answer to {call.call_id!r} ({call.name}) do not fit: "
+                f"{built.message}"
+            )
+    agents = {each.name: each for each in session.bench.agents.local}
+    for resumption in batch.earlier.values():
+        state = resumption.state
+        agent = agents.get(state.agent)
+        if agent is None:
+            raise InputError(
+                f"the subagent {state.agent!r} waits, which this agent does not have.",
+                remedy="Resume the state with the subagents of the agent that made it.",
+            )
+        own = select_tools(session.bench.registry, agent.tools, *agent.own_tools)
+        _require_tools(session, own, open_batch(state, resumption.answers, "", own))
 
 
 def _require_answers(state: RunState, answers: Mapping[str, Verdict]) -> dict[str, Answer]:
@@ -262,6 +347,9 @@ def _require_answers(state: RunState, answers: Mapping[str, Verdict]) -> dict[st
                 result_of(answer.payload.result)
             except (TypeError, ValueError) as error:
                 raise TypeError(f"the result of the call {call_id!r}: {error}") from None
+        runs = not refuses_call(answer) and answer.payload.result is msgspec.UNSET
+        if runs and not changes_call(answer):
+            answer = _with_args(answer, request.args)  # what was shown is what runs
         found[call_id] = answer
     return found
 

@@ -4,12 +4,11 @@ A request has a correlation id, which its response repeats. `make_refusal` makes
 response that a request gets when there is no answer.
 """
 
-import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from functools import partial
 from inspect import isawaitable
-from typing import Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from alhena.errors import AlhenaError
 from alhena.scheduler.messages import (
@@ -54,6 +53,10 @@ class Request(Protocol[R_co]):
         ...
 
 
+if TYPE_CHECKING:
+    import asyncio  # a program that makes an agent needs no event loop yet
+
+
 class BusError(AlhenaError):
     """The correlation id of a request is already in use."""
 
@@ -84,7 +87,7 @@ class _Open:
 
     __slots__ = ("answer", "answerer", "listeners", "request")
 
-    def __init__(self, request: Request[Message], answer: asyncio.Future[Message]) -> None:
+    def __init__(self, request: Request[Message], answer: "asyncio.Future[Message]") -> None:
         self.request = request
         self.answer = answer
         self.answerer: asyncio.Task[Any] | None = None
@@ -92,13 +95,15 @@ class _Open:
 
     def settle(self, response: Message) -> bool:
         """Takes the first answer; False if there already was one."""
+        import asyncio
+
         self.answerer = asyncio.current_task()
         if self.answer.done():
             return False
         self.answer.set_result(response)
         return True
 
-    def cancel_listeners(self) -> set[asyncio.Task[Any]]:
+    def cancel_listeners(self) -> "set[asyncio.Task[Any]]":
         """Cancels the listeners except the one that answered, which may finish. Returns them."""
         running = {
             task
@@ -137,12 +142,14 @@ class MessageBus:
         self._subscriptions.append(subscription)
 
         def unsubscribe() -> None:
+            from asyncio import current_task
+
             if subscription in self._subscriptions:
                 self._subscriptions.remove(subscription)
                 for request in tuple(self._open.values()):
                     task = request.listeners.get(subscription)
                     _remove_listener(request, subscription, "whoever was asked has gone")
-                    if task is not None and task is not asyncio.current_task():
+                    if task is not None and task is not current_task():
                         task.cancel()
 
         return unsubscribe
@@ -158,6 +165,8 @@ class MessageBus:
 
     async def deliver(self, message: Message) -> int:
         """Like `publish`, but returns when the listeners are done."""
+        import asyncio
+
         started = self._start(message)
         if started:
             await asyncio.wait(started.values())
@@ -170,6 +179,8 @@ class MessageBus:
         unsubscribed, and after `timeout_s` seconds. Listeners that still run when there is an
         answer are cancelled. Raises BusError if another open request has the same correlation id.
         """
+        import asyncio
+
         if message.correlation_id in self._open:
             raise BusError(f"the request {message.correlation_id!r} is open already.")
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
@@ -191,6 +202,8 @@ class MessageBus:
 
     async def aclose(self) -> None:
         """Waits up to `grace_s` seconds for running listeners, then cancels them."""
+        import asyncio
+
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=self._grace_s)
         for task in self._tasks:
@@ -206,8 +219,10 @@ class MessageBus:
         for subscription, task in started.items():
             task.add_done_callback(partial(_remove_failed, opened, subscription))
 
-    def _start(self, message: Message) -> dict[_Subscription, asyncio.Task[Any]]:
+    def _start(self, message: Message) -> "dict[_Subscription, asyncio.Task[Any]]":
         """Starts a task for each listener; its exceptions stay in the task."""
+        import asyncio
+
         started: dict[_Subscription, asyncio.Task[Any]] = {}
         for subscription in tuple(self._subscriptions):
             if isinstance(message, subscription.kind):
@@ -225,7 +240,7 @@ class MessageBus:
             return False
         return opened.settle(message)
 
-    def _report_failure(self, kind: type[Message], task: asyncio.Task[Any]) -> None:
+    def _report_failure(self, kind: type[Message], task: "asyncio.Task[Any]") -> None:
         self._tasks.discard(task)
         if task.cancelled():
             return
@@ -244,10 +259,12 @@ async def _call_listener(listener: Listener[Any], message: Message) -> None:
         await answer
 
 
-def _remove_failed(opened: _Open, subscription: _Subscription, task: asyncio.Task[Any]) -> None:
+def _remove_failed(opened: _Open, subscription: _Subscription, task: "asyncio.Task[Any]") -> None:
     """Removes a failed listener; one that returned may still answer."""
     if task.cancelled():
-        _remove_listener(opened, subscription, "whoever was asked has given up")
+        _remove_listener(
+            opened, subscription, "the listener that was asked stopped before it answered"
+        )
     elif task.exception() is not None:
         _remove_listener(opened, subscription, "whoever was asked has failed")
 

@@ -16,6 +16,7 @@ from alhena.scheduler.question import (
     Answer,
     Approver,
     ConfirmationRequest,
+    Edit,
     Payload,
     Verdict,
 )
@@ -30,11 +31,12 @@ from alhena.tools.contract import (
     ExitPlanModeConfirmation,
     InfoConfirmation,
     McpConfirmation,
+    Suspension,
     ToolConfirmationOutcome,
     ToolErrorType,
     ToolFailure,
 )
-from alhena.tools.edit.proposal import EditInvocation, ProposedContents
+from alhena.tools.edit.proposal import EditInvocation
 from alhena.tools.registry import RegisteredTool
 from alhena.tools.threads import Boundary, in_daemon_thread, one_line
 from alhena.wire.json_values import scrub
@@ -270,9 +272,6 @@ Offers = Callable[[PolicyCall], tuple[LastingRule, ...]]
 """Approvals beyond this call that can be offered; only those that would allow the same call
 again."""
 
-Edit = Callable[[ProposedContents], Awaitable[str | ToolFailure]]
-"""Lets a person edit the content to write; returns the whole new text or a failure."""
-
 
 def no_offers(_call: PolicyCall) -> tuple[LastingRule, ...]:
     """Offers nothing: every answer applies to its call only."""
@@ -432,7 +431,7 @@ def defer_by_tool(call: TrackedCall, reason: str) -> None:
     request = build_request(call, entry, asked, UNATTENDED)
     request = msgspec.structs.replace(request, outcomes=(Outcome.CANCEL,))
     call.emit(build_event(request))
-    call.defer(request)
+    call.defer(Suspension(requests=(request,)))
 
 
 async def _refuse_question(_request: ConfirmationRequest) -> Answer:

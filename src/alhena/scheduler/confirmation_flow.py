@@ -39,13 +39,15 @@ from alhena.tools.contract import (
     EditConfirmation,
     ExecutionContext,
     PlanningInvocation,
+    ProposedContents,
     QuestioningInvocation,
+    Suspension,
     ToolErrorType,
     ToolFailure,
     ToolInvocation,
     ToolResult,
 )
-from alhena.tools.edit.proposal import EditInvocation, ProposedContents, find_vain_edit
+from alhena.tools.edit.proposal import EditInvocation, find_vain_edit
 from alhena.tools.registry import RegisteredTool
 from alhena.tools.threads import Boundary, one_line
 from alhena.wire.json_values import scrub
@@ -91,11 +93,12 @@ class AnswerWait:
         finally:
             call.close_question()
         if isinstance(found, asyncio.CancelledError):
-            found = fail_unanswered("whoever was asked has given up")
+            found = fail_unanswered("the question was withdrawn before it was answered")
         if isinstance(found, ToolFailure) and not call.ended:
             if found.type is ToolErrorType.DEFERRED:
                 why = found.message or request.reason
-                call.defer(msgspec.structs.replace(request, reason=why))
+                request = msgspec.structs.replace(request, reason=why)
+                call.defer(Suspension(requests=(request,)))
             else:
                 call.fail(found.message, found.type)
         return None if isinstance(found, ToolFailure) or call.ended else found
@@ -161,7 +164,7 @@ def _read_first(
     if slot.done():
         return slot.result()
     if asking.cancelled():
-        return fail_unanswered("whoever was asked has given up")
+        return fail_unanswered("the question was withdrawn before it was answered")
     return asking.result()
 
 
@@ -272,7 +275,8 @@ class Asker:
             if changed is None:
                 return False
             if not changed.problem and answer.outcome is not Outcome.MODIFY_WITH_EDITOR:
-                return await self._apply_answer(call, request, answer)
+                put = self._build_question(call, entry, changed)
+                return put is not None and await self._apply_answer(call, put.request, answer)
             asked = changed
         call.fail(
             f"Tool execution was not approved: it was asked about {MAX_QUESTIONS} times.",
@@ -436,7 +440,7 @@ class Asker:
         if isinstance(made, Boundary):
             return ToolFailure(one_line(made.failure) if made.failure else "Nothing came of it.")
         if isinstance(made, asyncio.CancelledError):
-            return ToolFailure("The editor was given up.")
+            return ToolFailure("The call was stopped while its change was open in the editor.")
         return made
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -114,9 +114,19 @@ HARMLESS_KINDS = frozenset(
 )
 """Kinds of calls that change nothing, so that they may run unrecorded."""
 
-Keep = Callable[[ToolCallRequestInfo, tuple[ToolLocation, ...]], Awaitable[str | None]]
-"""Takes a snapshot of what a call is about to change; returns its name, or None if it was not
-possible. May be cancelled at any time."""
+_EDITS = frozenset({Kind.EDIT, Kind.DELETE, Kind.MOVE})
+
+
+class Keep(Protocol):
+    """Takes a snapshot of what a call is about to change; returns its name, or None if it was not
+    possible. With `edits` the call changes its locations alone. May be cancelled at any time."""
+
+    def __call__(
+        self, request: ToolCallRequestInfo, places: tuple[ToolLocation, ...], *, edits: bool
+    ) -> Awaitable[str | None]:
+        """Takes the snapshot."""
+        ...
+
 
 Durable = Callable[[], Awaitable[None]]
 """Returns when everything so far is on disk. Raises AlhenaError."""
@@ -222,7 +232,10 @@ class Executor:
         places: tuple[ToolLocation, ...] = ()
         with Boundary():  # a tool that cannot name its locations gets the default snapshot
             places = tuple(scheduled.invocation.locations())
-        task = asyncio.ensure_future(self.keep(call.current, places))
+        # A hook may run a formatter, or whatever else; a path with escapes is not the file's own.
+        exact = bool(places) and not any("\\" in place.path for place in places)
+        edits = exact and scheduled.tool.kind in _EDITS and self.hooks is None
+        task = asyncio.ensure_future(self.keep(call.current, places, edits=edits))
         if await self.leash.hold(call, task):
             return False
         call.set_checkpoint(task.result())
@@ -266,6 +279,7 @@ class Executor:
             call_id=call.current.call_id,
             program=self.program,
             traceparent=self.traceparent(call.current.call_id),
+            earlier=call.earlier,
         )
 
     async def _execution(
@@ -424,6 +438,8 @@ def _move_by_outcome(
             call.end_cancelled(f"{reason}. {outcome.message}")
         elif stopped:
             call.end_cancelled(reason)
+        elif outcome.suspension is not None:
+            call.defer(outcome.suspension)
         elif outcome.type is ToolErrorType.DEFERRED:
             from alhena.scheduler.confirmation import defer_by_tool
 

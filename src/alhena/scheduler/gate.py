@@ -17,13 +17,14 @@ from alhena.scheduler.executor import Executor, at_boundary
 from alhena.scheduler.states import ScheduledToolCall, ValidatingToolCall, WaitingToolCall
 from alhena.scheduler.tracked_call import (
     TrackedCall,
+    call_for_policy,
     deny,
     deny_failed,
     describe_denial,
     describe_failure,
 )
 from alhena.tools.contract import ToolErrorType, ToolFailure
-from alhena.tools.registry import RegisteredTool, called_names
+from alhena.tools.registry import RegisteredTool
 from alhena.tools.threads import Boundary
 
 if TYPE_CHECKING:
@@ -92,9 +93,7 @@ class Gate:
 
     def refusal(self, call: TrackedCall, hidden: RegisteredTool) -> str:
         """The reason, for people, that no call to a hidden tool can run."""
-        args = call.current.args
-        names = called_names(hidden.names, hidden.server, args)
-        asked = PolicyCall(names=names, args=args, server_name=hidden.server)
+        asked = call_for_policy(hidden, call.current.args)
         boundary = Boundary()
         with boundary:
             call.set_decision(self._policy.decide(asked))

@@ -7,7 +7,7 @@ import msgspec
 
 from alhena.policy.model import Decision
 from alhena.scheduler.messages import LastingRule, ToolConfirmationRequest
-from alhena.tools.contract import ConfirmationDetails
+from alhena.tools.contract import ConfirmationDetails, ProposedContents, ToolFailure
 from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 from alhena.values import Value
 
@@ -91,3 +91,6 @@ Verdict = Answer | Outcome | bool
 Approver = Callable[[ConfirmationRequest], Verdict | Awaitable[Verdict]]
 """Answers a request: an Answer, an outcome, or True for proceed_once and False for cancel. A
 function that is not async runs in its own thread."""
+
+Edit = Callable[[ProposedContents], Awaitable[str | ToolFailure]]
+"""Lets a person edit the content to write; returns the whole new text or a failure."""

@@ -12,7 +12,7 @@ a finished one is processed the same way, after the wave of the first. Responses
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -41,11 +41,13 @@ CANCELLED_BY_USER = "Operation cancelled by user"
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """A subagent whose calls a scheduler runs; `parent` is the id of the call that runs it."""
+    """A subagent whose calls a scheduler runs; `parent` is the id of the call that runs it.
+    `waits`: its calls may wait for answers after the run."""
 
     name: str
     agent_id: str
     parent: str
+    waits: bool = True
 
     def call_id(self, own: str) -> str:
         """The id by which the session knows a call of the subagent."""
@@ -102,9 +104,11 @@ class Scheduler:
         self,
         requests: ToolCallRequestInfo | Sequence[ToolCallRequestInfo],
         answers: "Mapping[str, Answer]" = MappingProxyType({}),
+        earlier: Mapping[str, Any] = MappingProxyType({}),
     ) -> list[CompletedToolCall]:
         """Runs the calls and returns them in call order, one for each request. `answers`, by call
         id, were given before: these calls are confirmed by them, whatever the policy allows.
+        `earlier`, by call id, are the states from which those that ran in part continue.
 
         On cancellation, stops running tools first; every call still gets its response, as an event
         and in `last_batch`.
@@ -117,6 +121,9 @@ class Scheduler:
             TrackedCall(request, self._emit, clock, changed, answers.get(request.call_id))
             for request in given
         ]
+        for call in batch:
+            waits = self._caller is None or self._caller.waits
+            call.go_on(earlier.get(call.request.call_id), waits=waits)
         cancellations = self._cancellations
         try:
             async with self._turn:
@@ -253,7 +260,8 @@ class Scheduler:
 
     def _refuse(self, call: TrackedCall) -> None:
         """Fails a call to a tool that is not declared. The model gets the same text for a missing
-        and a hidden tool; the reason for hiding it goes to people only."""
+        and a hidden tool, and people the reason for hiding it; so does the model, where a person
+        has approved the call meanwhile."""
         name = call.current.name
         message = self._registry.suggestions(name)
         hidden = self._registry.find(name, excluded=True)
@@ -261,7 +269,8 @@ class Scheduler:
             call.fail(message, ToolErrorType.TOOL_NOT_REGISTERED)
         else:
             reason = self._gate.refusal(call, hidden)
-            call.fail(message, ToolErrorType.POLICY_VIOLATION, reason)
+            told = reason if call.was_given else message
+            call.fail(told, ToolErrorType.POLICY_VIOLATION, reason)
 
 
 def _with_schema(entry: RegisteredTool, failure: ToolFailure) -> str:

@@ -1,7 +1,7 @@
 """The seven states of a tool call with the transitions between them (SCHED-01)."""
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import msgspec
 
@@ -12,6 +12,7 @@ from alhena.tools.contract import (
     DiffStat,
     EditConfirmation,
     FileDiff,
+    Suspension,
     Tool,
     ToolConfirmationOutcome,
     ToolDisplay,
@@ -21,9 +22,6 @@ from alhena.tools.contract import (
 from alhena.values import Value
 from alhena.wire.content import Part, ToolCallRequestInfo
 from alhena.wire.json_values import scrub
-
-if TYPE_CHECKING:
-    from alhena.scheduler.question import ConfirmationRequest
 
 
 class CallStatus(StrEnum):
@@ -101,8 +99,7 @@ class ExecutingToolCall(CallBase, frozen=True, kw_only=True):
 class FinishedToolCall(CallBase, frozen=True, kw_only=True):
     """Fields of the terminal states. `ends_turn`: a person refused the call without words, so that
     the next word is theirs: the rest of its batch is cancelled and the model is not asked.
-    `pending`: the call waits for the answer to this request, which comes after the run; it has no
-    response yet."""
+    `pending`: the call waits for answers, which come after the run; it has no response yet."""
 
     response: ToolCallResponseInfo
     duration_ms: float
@@ -111,7 +108,7 @@ class FinishedToolCall(CallBase, frozen=True, kw_only=True):
     decision: Decision | None = None
     outcome: ToolConfirmationOutcome | None = None
     ends_turn: bool = False
-    pending: "ConfirmationRequest | None" = None
+    pending: "Suspension | None" = None
 
 
 class SuccessfulToolCall(FinishedToolCall, frozen=True, kw_only=True):

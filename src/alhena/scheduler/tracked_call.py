@@ -33,6 +33,7 @@ from alhena.scheduler.states import (
 )
 from alhena.tools.contract import (
     LlmContent,
+    Suspension,
     ToolConfirmationOutcome,
     ToolDisplay,
     ToolErrorType,
@@ -52,10 +53,23 @@ if TYPE_CHECKING:
 
 PENDING = "pending"
 """The status, in events, of a call that waits for an answer after its run."""
-CANNOT_WAIT = "This call needs an answer from a person, and a subagent's calls cannot wait for one."
+CANNOT_WAIT = (
+    "This call needs an answer from a person, and the calls of an agent in a worktree of its own "
+    "cannot wait for one."
+)
+CANNOT_REPLACE = (
+    "The call that a hook put in the place of another needs an answer from a person, and cannot "
+    "wait for one: the other call has run."
+)
 
 Emit = Callable[[Event], None]
 Clock = Callable[[], float]
+
+
+def call_for_policy(entry: RegisteredTool, args: dict[str, Any]) -> PolicyCall:
+    """A call of a tool in the form the policy decides on."""
+    names = called_names(entry.names, entry.server, args)
+    return PolicyCall(names=names, args=args, server_name=entry.server)
 
 
 class CallFindings:
@@ -81,7 +95,13 @@ class CallFindings:
         self.output_file: str | None = None
         self.input_notice = ""
         self.given: Answer | None = None
-        self.pending: ConfirmationRequest | None = None
+        self.pending: Suspension | None = None
+        self.can_wait = True
+        self.earlier: Any = None
+
+    def go_on(self, earlier: object, *, waits: bool) -> None:
+        """Sets the state from which the call continues, and whether it may wait after its run."""
+        self.earlier, self.can_wait = earlier, waits
 
     def set_entry(self, entry: RegisteredTool) -> None:
         """Sets the tool that the call is for."""
@@ -186,8 +206,7 @@ class CallOnItsWay(CallFindings):
 
     def policy_call(self, entry: RegisteredTool) -> PolicyCall:
         """The call in the form the policy decides on."""
-        names = called_names(entry.names, entry.server, self.params)
-        return PolicyCall(names=names, args=self.params, server_name=entry.server)
+        return call_for_policy(entry, self.params)
 
     def take(self, invocation: ToolInvocation) -> None:
         """Makes `invocation` the one that runs. Raises what its description raises."""
@@ -278,14 +297,15 @@ class TrackedCall(CallOnItsWay):
         """Ends the call with an error; `message` goes to the model."""
         self.enter(self.make_error(message, error_type, display))
 
-    def defer(self, request: "ConfirmationRequest") -> None:
-        """Ends the call for this run: it waits for the answer to `request`. A call of a subagent
-        cannot wait, and fails."""
-        if self.request.parent_call_id is not None:
-            self.fail(CANNOT_WAIT, ToolErrorType.POLICY_VIOLATION)
+    def defer(self, pending: Suspension) -> None:
+        """Ends the call for this run: it waits. One that cannot wait fails."""
+        if not self.can_wait or self.replacements:
+            told = CANNOT_REPLACE if self.replacements else CANNOT_WAIT
+            self.fail(told, ToolErrorType.POLICY_VIOLATION)
             return
-        self.pending = request
-        waits = f"It waits for an answer. {request.reason}".rstrip()
+        self.pending = pending
+        reasons = dict.fromkeys(each.reason for each in pending.requests)
+        waits = f"It waits for an answer. {' '.join(reasons)}".rstrip()
         response = self._response((), waits, error=waits, error_type=ToolErrorType.DEFERRED)
         self.enter(ErroredToolCall(**self._end(response)))
 

@@ -190,8 +190,8 @@ def record_of(line: bytes) -> KnownRecord | None:
 
 SUFFIX = ".jsonl"
 
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,199}")
-_MADE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_PLAIN = r"[A-Za-z0-9][A-Za-z0-9_-]{0,199}"
+_MADE = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _TAKEN = frozenset({"checkpoints", "sessions", "tags", "tool-outputs"})
 """Directories of a project's own, beside those that bear the names of sessions."""
 
@@ -205,13 +205,13 @@ def session_of(file_name: str) -> str | None:
 def is_session_id(name: str) -> bool:
     """True when a session can have this id: letters, digits, `_` and `-`, and nothing that a path
     or a pattern could mean something else by."""
-    return _PLAIN.fullmatch(name) is not None and name.lower() not in _TAKEN
+    return re.fullmatch(_PLAIN, name) is not None and name.lower() not in _TAKEN
 
 
 def is_made_id(name: str) -> bool:
     """True when the id is one that sessions are given when they begin: a UUID, which no person
     chooses for a directory of another kind."""
-    return _MADE.fullmatch(name) is not None
+    return re.fullmatch(_MADE, name) is not None
 
 
 def damaged_name(session_id: str, number: int) -> str:

@@ -50,6 +50,7 @@ from alhena.wire.content import (
     FunctionResponse,
     Part,
     encode_value,
+    meant_call,
     mend,
 )
 from alhena.wire.errors import EncodeError
@@ -194,7 +195,7 @@ class Replay:
             return unsure
         calls = (part.function_call for part in self.contents[-1].content.parts)
         return unsure + tuple(
-            call.name
+            meant_call(call).name
             for call in calls
             if call is not None and call.id not in self._answers and self._may_have_started(call.id)
         )

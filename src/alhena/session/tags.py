@@ -242,8 +242,7 @@ def create_file(path: Path, *, replace: bool) -> Generator[BinaryIO]:
             remove_leftovers(directory)
             descriptor = os.open(temporary, CREATE, 0o600, dir_fd=directory)
             end.callback((path.parent / temporary).unlink, missing_ok=True)
-            with open(descriptor, "wb", buffering=1 << 20) as file:
-                hold(descriptor)
+            with open(descriptor, "wb", buffering=1 << 20) as file, hold(descriptor):
                 yield file
                 file.flush()
                 synchronise(descriptor)

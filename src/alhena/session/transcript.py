@@ -19,7 +19,7 @@ from alhena.session.records import Header, title_of
 from alhena.session.replay import Replay
 from alhena.session.store import require_readable
 from alhena.suspicious_text import write_hidden
-from alhena.wire.content import MODEL, EncodedContent, Part
+from alhena.wire.content import MODEL, EncodedContent, Part, meant_call
 
 _LANGUAGES = (
     "bash c c# c++ clojure console cpp cs css dart diff dockerfile elixir erlang f# go graphql "
@@ -177,13 +177,15 @@ class Transcript(msgspec.Struct, frozen=True, kw_only=True):
 
     def pieces(self) -> Iterator[Piece]:
         """The current conversation."""
+        names = dict[str, str]()
         for at, entry in self.contents:
-            yield from _pieces(at, entry)
+            yield from _pieces(at, entry, names)
 
     def earlier_pieces(self) -> Iterator[Piece]:
         """Pieces that were replaced in the conversation."""
+        names = dict[str, str]()
         for at, entry in self.earlier:
-            yield from _pieces(at, entry)
+            yield from _pieces(at, entry, names)
 
 
 def read_transcript(path: Path, beside: Callable[[bytes], None] | None = None) -> Transcript:
@@ -265,10 +267,21 @@ def _markdown(pieces: Iterator[Piece]) -> list[str]:
     return lines
 
 
-def _pieces(at: str, entry: EncodedContent) -> Iterator[Piece]:
+def _pieces(at: str, entry: EncodedContent, names: dict[str, str]) -> Iterator[Piece]:
+    """The pieces of a content. `names` has the tools of the calls so far, by the calls' ids."""
     content = entry.content
     for place, part in enumerate(content.parts):
         raw = partial(_raw, entry, place)
+        if part.function_call is not None:
+            call = meant_call(part.function_call)
+            names[call.id or ""] = call.name
+            part = msgspec.structs.replace(part, function_call=call)
+        elif part.function_response is not None:
+            response = part.function_response
+            name = names.get(response.id or "", response.name)
+            part = msgspec.structs.replace(
+                part, function_response=msgspec.structs.replace(response, name=name)
+            )
         piece = _piece(at, "Model" if content.role == MODEL else "User", part, raw)
         if piece is not None:
             yield msgspec.structs.replace(piece, role="model" if content.role == MODEL else "user")

@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from io import StringIO, TextIOWrapper
-from typing import assert_never
+from typing import BinaryIO, assert_never
 
 import msgspec
 
@@ -220,7 +220,7 @@ def window_of_bytes(data: bytes, offset: int, limit: int) -> TextWindow:
     text = file.shown
     total = text.count("\n") + bool(text and not file.final_newline)
     shown = text.split("\n", offset + limit)[offset : min(offset + limit, total)]
-    cut = sum(len(line) > LINE_LENGTH for line in shown)
+    cut = len([line for line in shown if len(line) > LINE_LENGTH])
     return TextWindow(
         lines=[_shorten_line(line) for line in shown] if cut else shown,
         first=offset,
@@ -248,9 +248,10 @@ def lines_of(
     path: str,
     lacks: Callable[[bytes | str], bool] = lambda _content: False,
     cut: Callable[[int], None] = lambda _number: None,
+    binary: Callable[[bytes, BinaryIO], None] = lambda _start, _rest: None,
 ) -> Iterator[tuple[int, str]]:
     """The lines of a file with their numbers from 1, of at most `LONGEST_LINE` characters. `cut`
-    gets the number of a longer one.
+    gets the number of a longer one, `binary` the beginning of a binary file and the file behind it.
 
     None of a binary file, of one that is not regular, of a symlink, or when `lacks` is true of its
     content, as bytes if that is ASCII, else as text. Lines end at a line feed; a carriage return
@@ -267,6 +268,7 @@ def lines_of(
         if whole and plain and lacks(start):
             return
         if is_binary(start[:SAMPLE_SIZE]):
+            binary(start, file)
             return
         codec = Codec() if plain else detect(start, whole=whole)
         source: StringIO | TextIOWrapper

@@ -123,6 +123,7 @@ class SandboxError(ProcessStartError):
 
     exit_code = 44
     kind = "sandbox"
+    page = "sandbox"
 
 
 class SearchError(AlhenaError):

@@ -279,7 +279,7 @@ def synchronise_directory(directory: int) -> None:
         os.close(readable)
 
 
-TEMPORARY = re.compile(r"\.alhena-[0-9a-f]{16}\.tmp")
+TEMPORARY = r"\.alhena-[0-9a-f]{16}\.tmp"
 
 
 def temporary_name() -> str:
@@ -289,7 +289,7 @@ def temporary_name() -> str:
 
 def is_temporary(name: str) -> bool:
     """True for the name of a temporary file."""
-    return name.startswith(".alhena-") and TEMPORARY.fullmatch(name) is not None
+    return name.startswith(".alhena-") and re.fullmatch(TEMPORARY, name) is not None
 
 
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
@@ -347,6 +347,7 @@ def alone_in(
         _wait(own, f"the directory of {printable(path)}", cancellation, patience_s)
         yield
     finally:
+        unlock(own)
         os.close(own)
 
 
@@ -360,14 +361,20 @@ def alone_on(
 ) -> Generator[None]:
     """Like `alone_in`, for an open file written in place: it excludes writers that use names in
     different directories. The descriptor must come from its own open call."""
-    import fcntl
-
     _wait(descriptor, printable(path), cancellation, patience_s)
     try:
         yield
     finally:
-        with suppress(OSError):  # without locks, or closing the file releases it
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        unlock(descriptor)
+
+
+def unlock(descriptor: int) -> None:
+    """Releases the lock of an open file at once. Closing it is not enough: a process that is about
+    to start has copies of all descriptors."""
+    import fcntl
+
+    with suppress(OSError):  # without locks
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def _wait(

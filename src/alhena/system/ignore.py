@@ -101,12 +101,12 @@ def _logical_lines(text: str) -> list[str]:
     return text.replace("\\\r\n", "").replace("\\\n", "").splitlines()
 
 
-_QUOTED = re.compile(r'\s*"((?:[^"\\]|\\.)*)"')
+_QUOTED = r'\s*"((?:[^"\\]|\\.)*)"'
 
 
 def _value(raw: str) -> str:
     """Parses a value: one in quotes, or up to a comment."""
-    if found := _QUOTED.match(raw):
+    if found := re.match(_QUOTED, raw):
         return re.sub(r"\\(.)", r"\1", found[1])
     return re.split("[#;]", raw)[0].strip().replace("\\\\", "\\")
 
@@ -114,7 +114,7 @@ def _value(raw: str) -> str:
 GIT_IGNORE = ".gitignore"
 GEMINI_IGNORE = ".geminiignore"
 _GIT = ".git"
-_PLAIN = re.compile(r"[^*?\[\\]*")
+_PLAIN = r"[^*?\[\\]*"
 
 
 def _byte_per_character(name: str) -> str:
@@ -191,7 +191,7 @@ class IgnoreFile:
 def _path_source(pattern: str) -> str:
     # git compares the literal prefix first and matches only the rest as a pattern, so that
     # the "**" of "a**/b" is at the start of that pattern and spans directories.
-    plain = _PLAIN.match(pattern)
+    plain = re.match(_PLAIN, pattern)
     length = plain.end() if plain else 0
     if length and len(pattern) - length >= 2 and not pattern[length:].strip("*"):
         return f"{re.escape(pattern[:length])}(?s:.*)"  # "**" by itself also matches nothing

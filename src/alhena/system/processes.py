@@ -139,11 +139,13 @@ class ProcessCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 class CommandLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of a child: seconds without output, seconds in total, bytes of output; 0 means no
-    limit."""
+    limit. `keys`: seconds without output after which it is stopped because it waits for keys, as a
+    pager does, and its terminal has none."""
 
     inactivity: float = 300.0
     total: float = 0.0
     output: int = 0
+    keys: float = 3.0
 
 
 class ReachedLimit(StrEnum):
@@ -152,6 +154,7 @@ class ReachedLimit(StrEnum):
     INACTIVITY = "inactivity"
     TOTAL = "total"
     OUTPUT = "output"
+    KEYS = "keys"
 
 
 class ProcessEnding(msgspec.Struct, frozen=True, kw_only=True):
@@ -411,20 +414,30 @@ async def _end_or_limit(child: Child, limits: CommandLimits) -> ReachedLimit | N
     while not child.exited.done():
         silent = child.last_output + limits.inactivity if limits.inactivity else None
         last = begin + limits.total if limits.total else None
-        due = min((moment for moment in (silent, last) if moment is not None), default=None)
+        look = None if child.terminal is None else _next_look(child, limits.keys)
+        due = min((moment for moment in (silent, last, look) if moment is not None), default=None)
         wait = None if due is None else max(0.0, due - child.now())
         await asyncio.wait(
             {child.exited, child.over_limit}, timeout=wait, return_when=asyncio.FIRST_COMPLETED
         )
         if child.exited.done():
             break
+        quiet = child.now() - child.last_output
         if child.over_limit.done():
             return ReachedLimit.OUTPUT
         if last is not None and child.now() >= last:
             return ReachedLimit.TOTAL
-        if limits.inactivity and child.now() >= child.last_output + limits.inactivity:
+        if limits.inactivity and quiet >= limits.inactivity:
             return ReachedLimit.INACTIVITY
+        if quiet >= limits.keys and child.terminal is not None and child.terminal.lacks_keys:
+            return ReachedLimit.KEYS
     return None
+
+
+def _next_look(child: Child, seconds: float) -> float:
+    """When to see whether a command waits for keys."""
+    due = child.last_output + seconds
+    return due if due > child.now() else child.now() + seconds
 
 
 async def _drain(child: Child) -> None:

@@ -16,7 +16,8 @@ class PseudoTerminal:
     """A terminal for the output of one command, whose text `screen` has.
 
     With `keys`, which is called when the command can take some, it is also its standard input and
-    controlling terminal; otherwise standard input is empty, and no program can ask there.
+    controlling terminal; otherwise standard input is empty, no program can ask there, and
+    `coloured` has the text with its colours.
     `attributes` are those of `termios.tcgetattr`. `seen` receives the bytes as they are written.
     """
 
@@ -30,6 +31,7 @@ class PseudoTerminal:
         attributes: list[Any] | None = None,
     ) -> None:
         self.screen = ScreenText(rows, columns)
+        self.coloured = ScreenText(rows, columns, colours=True) if keys is None else None
         self.seen: Callable[[bytes], object] = seen
         self.interactive = keys is not None
         self._keys = keys
@@ -70,6 +72,17 @@ class PseudoTerminal:
         """Called when the command has started."""
         if self._keys is not None:
             self._keys()
+
+    @property
+    def lacks_keys(self) -> bool:
+        """True when the command wants single keys, as pagers and editors do, and gets none."""
+        import termios
+
+        if self.interactive or self._master is None:
+            return False
+        with suppress(OSError, termios.error):  # the command has just ended
+            return not termios.tcgetattr(self._master)[3] & termios.ICANON
+        return False
 
     def resize(self, rows: int, columns: int) -> None:
         """Sets another size and informs the command."""

@@ -39,6 +39,7 @@ from alhena.system.files import (
     synchronise,
     synchronise_directory,
     temporary_name,
+    unlock,
     write_all,
 )
 
@@ -160,12 +161,17 @@ _AGE_S = 60.0
 _OPEN_LEFTOVERS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
-def hold(descriptor: int) -> None:
-    """Locks an open file to show that its writer lives, if locks are supported."""
+@contextmanager
+def hold(descriptor: int) -> Generator[None]:
+    """Locks an open file for a block, to show that its writer lives, if locks are supported."""
     import fcntl
 
     with suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:
+        yield
+    finally:
+        unlock(descriptor)
 
 
 @contextmanager
@@ -176,8 +182,8 @@ def temporary_in(directory: int, mode: int) -> Generator[tuple[int, str]]:
     descriptor = os.open(name, CREATE, mode, dir_fd=directory)
     try:
         try:
-            hold(descriptor)
-            yield descriptor, name
+            with hold(descriptor):
+                yield descriptor, name
         finally:
             os.close(descriptor)
     except BaseException:

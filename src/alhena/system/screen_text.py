@@ -1,8 +1,8 @@
 """Reads the output of a program at a terminal as the text that its screen shows.
 
 Carries out cursor movement, erasing, insertion, scroll regions and the alternate screen; drops
-colours and titles. Text that scrolls off the top is final. As long as a program only appends lines,
-they are one string; there are rows of cells only while it draws.
+titles, and colours unless they are asked for. Text that scrolls off the top is final. As long as a
+program only appends lines, they are one string; there are rows of cells only while it draws.
 """
 
 import codecs
@@ -12,11 +12,14 @@ from unicodedata import combining, east_asian_width
 
 import msgspec
 
+from alhena.coloured_text import Pen, change_pen
+
 _INERT = re.compile(
     r"\x1b(?:\[[0-9;:]*m|\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|[()][0-9A-B])|[\x00\x07\x0e\x0f]"
 )
 """Sequences that leave text and cursor as they are: colours, titles, character sets, the bell."""
-_DRAWS = re.compile(r"[\x01-\x08\x0b-\x1f\x7f-\x9f]")
+_INERT_BUT_COLOURS = re.compile(rf"(?!\x1b\[[0-9;:]*m)(?:{_INERT.pattern})")
+_DRAWS = re.compile(r"[\x01-\x08\x0b-\x1f\x7f-\x9f](?<!\x1b(?=\[[0-9;:]*m))")
 _TOKEN = re.compile(
     r"\x1b\[(?P<private>[<-?]?)(?P<numbers>[0-9;:]*)[ -/]*(?P<final>[@-~])"
     r"|\x1b[\]PX^_][^\x1b\x07]*(?:\x07|\x1b\\)"
@@ -121,13 +124,20 @@ class ScreenText:
     """The text of a screen of `rows` and `columns`. It does not depend on the division of the bytes
     into chunks. `modes` are the private modes that are on, `redrawn` is true once anything was not
     just appended. With `pipe` the output comes from a pipe: lines are redrawn as on a screen, but
-    there is no screen to clear or to write all over, and NUL ends a line."""
+    there is no screen to clear or to write all over, and NUL ends a line. With `colours` the text
+    keeps the sequences of colours."""
 
     def __init__(
-        self, rows: int = PIPE_ROWS, columns: int = PIPE_COLUMNS, *, pipe: bool = False
+        self,
+        rows: int = PIPE_ROWS,
+        columns: int = PIPE_COLUMNS,
+        *,
+        pipe: bool = False,
+        colours: bool = False,
     ) -> None:
         self.redrawn = False
         self._pipe = pipe
+        self._inert = _INERT_BUT_COLOURS if colours else _INERT
         self.rows = max(rows, 1)
         self.columns = max(columns, 2)
         self.modes = set(_INITIAL)
@@ -135,7 +145,7 @@ class ScreenText:
         self._held = ""
         self._left = ""
         self._text = ""
-        self._drawing = _Drawing(self.rows, self.columns, self.modes)
+        self._drawing = _Drawing(self.rows, self.columns, self.modes, colours=colours)
         self._draws = False
 
     def resize(self, rows: int, columns: int) -> None:
@@ -207,7 +217,7 @@ class ScreenText:
     def _append(self, text: str) -> str:
         """Appends text up to the first thing that draws; returns the rest."""
         if "\x1b" in text or "\x07" in text or "\0" in text:
-            text = _INERT.sub("", text)
+            text = self._inert.sub("", text)
         found = _DRAWS.search(text)
         if found is None:
             self._text += text
@@ -257,9 +267,11 @@ def _unfinished_length(text: str) -> int:
 
 
 class _Drawing:
-    """Rows of a screen, and a cursor. `modes` is brought up to date."""
+    """Rows of a screen, and a cursor. `modes` is brought up to date. `pen` has the colours of what
+    is written next, where they are kept."""
 
-    def __init__(self, rows: int, columns: int, modes: set[str]) -> None:
+    def __init__(self, rows: int, columns: int, modes: set[str], *, colours: bool) -> None:
+        self.pen = Pen() if colours else None
         self.margins: tuple[int, int] | None = None
         self.column = 0
         self._row = 0
@@ -285,7 +297,7 @@ class _Drawing:
 
     def take(self) -> str:
         """Returns the text and begins again at the top."""
-        text = self.text
+        text = self.text if self.pen is None else f"{self.text}{self.pen.sequence}"
         self._rows, self._row, self.column = [_ScreenRow()], 0, 0
         return text
 
@@ -335,6 +347,8 @@ class _Drawing:
                 at -= 1
             row[at] += cells.pop(0)
         self._last = cells[-1] or cells[-2] if cells else self._last
+        if self.pen is not None:
+            cells = [cell and f"{self.pen.sequence}{cell}" for cell in cells]
         at = 0
         while at < len(cells):
             if self.column >= self._width:
@@ -436,6 +450,8 @@ class _Drawing:
                 self._put(self._last * min(count, self._width))
             case "r":
                 self._set_margins(count - 1, second)
+            case "m":
+                self.pen = self.pen and change_pen(self.pen, numbers)
             case _:
                 self._edit(final, first, count)
 

@@ -199,9 +199,9 @@ def _entries(path: str, tally: WalkTally, limits: WalkLimits) -> list[os.DirEntr
     return found
 
 
-_BRACKETS = re.compile(r"\\.|[\[\]]", re.DOTALL)
-_WILD = re.compile(r"[*?\[{\\]")
-_WILDCARDS = re.compile(r"([*?\[\]{}\\])")
+_BRACKETS = r"(?s)\\.|[\[\]]"
+_WILD = r"[*?\[{\\]"
+_WILDCARDS = r"([*?\[\]{}\\])"
 
 
 class GlobMatch(msgspec.Struct, frozen=True):
@@ -257,21 +257,23 @@ def leading_directory(pattern: str) -> str:
     """The directory that a pattern names before its first wildcard; "" if none."""
     parts = pattern.removeprefix("./").split("/")
     plain = 0
-    while plain < len(parts) - 1 and not _WILD.search(parts[plain]):
+    while plain < len(parts) - 1 and not re.search(_WILD, parts[plain]):
         plain += 1
     return "/".join(parts[:plain])
 
 
 def literal(path: str) -> str:
     """Escapes a path to a pattern that matches exactly it."""
-    return _WILDCARDS.sub(r"\\\1", path)
+    return re.sub(_WILDCARDS, r"\\\1", path)
 
 
 def options_of(pattern: str) -> list[str]:
     """Expands the braces of a pattern, also with its brackets taken literally: directories of web
     routes have such names. Raises BadPatternError."""
     options = expand_braces(pattern)
-    return options + [_BRACKETS.sub(_quote_match, option) for option in options if "[" in option]
+    return options + [
+        re.sub(_BRACKETS, _quote_match, option) for option in options if "[" in option
+    ]
 
 
 def _quote_match(found: re.Match[str]) -> str:

@@ -13,9 +13,7 @@ _STAR = "*"
 _SLASH = "/"
 _ANYTHING = r"(?s:.)"
 _CLASS = r"\[:[^\]]*:\]"
-_BRACKET = re.compile(
-    rf"\[([!^]?)((?>(?:{_CLASS}|\\.|[^\\])(?:{_CLASS}|\\.|[^\]\\])*))\]", re.DOTALL
-)
+_BRACKET = rf"(?s)\[([!^]?)((?>(?:{_CLASS}|\\.|[^\\])(?:{_CLASS}|\\.|[^\]\\])*))\]"
 _CLASSES = {
     "alnum": "a-zA-Z0-9",
     "alpha": "a-zA-Z",
@@ -38,7 +36,7 @@ class BadPatternError(ValueError):
 
 def _bracket(pattern: str, start: int) -> tuple[str, int]:
     """The bracket expression at `start` as a regular expression for one character, and its end."""
-    found = _BRACKET.match(pattern, start)
+    found = re.compile(_BRACKET).match(pattern, start)
     if found is None:
         raise BadPatternError(pattern)
     items = re.findall(rf"{_CLASS}|\\.|.", found[2], re.DOTALL)

@@ -8,7 +8,7 @@ import os
 import stat
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -249,8 +249,10 @@ def room_in(most: int) -> int:
     return most - min(REMARKS, most // 2) if most > 0 else sys.maxsize
 
 
-def fitting(lines: Iterable[str], room: int) -> int:
+def fitting(lines: Sequence[str], room: int) -> int:
     """Number of leading lines that fit into `room` characters, at least one."""
+    if sum(map(len, lines)) + len(lines) <= room:
+        return len(lines)
     count = 0
     for line in lines:
         room -= len(line) + 1

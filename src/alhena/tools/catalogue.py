@@ -226,6 +226,7 @@ _PLAIN_NAMES = {
     "exit_plan_mode": "Plan",
     "activate_skill": "Skill",
     "delegate_to_agent": "Agent",
+    "complete_task": "Report",
     "get_internal_docs": "Docs",
     "search_tools": "Find tools",
 }
@@ -236,4 +237,7 @@ def plain_name(name: str, server: str | None = None) -> str:
     `SERVER/TOOL`."""
     if server:
         return f"{server}/{name.removeprefix(f'{server}__').removeprefix(f'mcp_{server}_')}"
-    return _PLAIN_NAMES.get(name, name)
+    if name not in _PLAIN_NAMES:
+        also = (known for known, each in CATALOGUE.items() if name in each.aliases)
+        return _PLAIN_NAMES.get(next(also, name), name)
+    return _PLAIN_NAMES[name]

@@ -187,6 +187,14 @@ class FileDiff(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="f
     diff_stat: DiffStat
 
 
+class ProposedContents(msgspec.Struct, frozen=True):
+    """A file's path, its current text (None: no file) and its proposed text, with LF."""
+
+    file_path: str
+    current: str | None
+    proposed: str
+
+
 class TerminalOutput(msgspec.Struct, frozen=True, kw_only=True, tag="terminal_output"):
     """The output of a command; `signal` is the number of the one that ended it. `lines`: how many
     there are, where `text` may not have all."""
@@ -296,13 +304,22 @@ class ToolErrorType(StrEnum):
             return cls.UNKNOWN
 
 
+class Suspension(Value, frozen=True, kw_only=True):
+    """A call waits after its run, for the answers to `requests` (ConfirmationRequest). One that ran
+    in part continues from its `state`, then `ExecutionContext.earlier`."""
+
+    requests: tuple[Any, ...]
+    state: Any = None
+
+
 class ToolFailure(Value, frozen=True):
     """The reason of a failed tool call, as a sentence the model can act on. `exception`: what a
-    function of the program raised."""
+    function of the program raised. `suspension`: the call has not failed, it waits."""
 
     message: str
     type: ToolErrorType = ToolErrorType.EXECUTION_FAILED
     exception: Exception | None = None
+    suspension: Suspension | None = None
 
     @classmethod
     def of_params(cls, message: str) -> "ToolFailure":
@@ -385,7 +402,8 @@ class ExecutionContext(msgspec.Struct, eq=False):
     CancelledError. `update_output` takes live output (a no-op for tools without it), and
     `update_screen` a text that replaces all of it;
     `report_pid` takes the process id of a child. `call_id` identifies the call in events,
-    `traceparent` in traces (W3C; "" where none are kept).
+    `traceparent` in traces (W3C; "" where none are kept). `earlier`: the state from which a call
+    that waited continues.
     """
 
     cwd: Path
@@ -396,6 +414,7 @@ class ExecutionContext(msgspec.Struct, eq=False):
     call_id: str = ""
     program: HostProgram | None = None
     traceparent: str = ""
+    earlier: Any = None
 
 
 Discover = Callable[[str, tuple[ToolLocation, ...], threading.Event], Awaitable[str]]

@@ -1,6 +1,5 @@
 """@tool: turns a typed Python function with a docstring into a tool."""
 
-import asyncio
 import inspect
 import threading
 import types
@@ -59,8 +58,10 @@ class ToolContext(Generic[DepsT]):
     """
 
     def __init__(self, execution: ExecutionContext) -> None:
+        from asyncio import get_running_loop
+
         self._execution = execution
-        self._loop = asyncio.get_running_loop()
+        self._loop = get_running_loop()
         self._thread = threading.get_ident()
         self.timed_out = False
         self.cwd: Path = execution.cwd
@@ -90,7 +91,9 @@ class ToolContext(Generic[DepsT]):
         asking = program.ask_model(prompt)
         if threading.get_ident() == self._thread:
             return asking
-        asked = asyncio.run_coroutine_threadsafe(asking, self._loop)
+        from asyncio import run_coroutine_threadsafe
+
+        asked = run_coroutine_threadsafe(asking, self._loop)
         while True:
             try:
                 return asked.result(_POLL_S)
@@ -404,9 +407,11 @@ class FunctionInvocation:
             return ToolResult.from_failure(message)
 
     async def _call_function(self, context: ToolContext[Any]) -> object:
+        from asyncio import timeout
+
         args, kwargs = self._tool.signature.bind(self._values, context)
         call = partial(self._tool.function, *args, **kwargs)
-        limit = asyncio.timeout(self._tool.timeout)
+        limit = timeout(self._tool.timeout)
         try:
             async with limit:
                 if inspect.iscoroutinefunction(self._tool.function):

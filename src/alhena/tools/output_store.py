@@ -51,7 +51,7 @@ WHOLE_AT = "For full output see: "
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD_SESSIONS = 20
-_PLAIN = re.compile(r"[A-Za-z0-9_-]+").fullmatch
+_PLAIN = r"[A-Za-z0-9_-]+"
 
 
 class SavedOutput(msgspec.Struct, frozen=True):
@@ -232,7 +232,7 @@ def _file_name(tool: str, call_id: str, number: int) -> str:
 
 def _safe(name: str) -> str:
     """Makes `name` a safe part of a file name: no slashes, no dots at its ends."""
-    if len(name) <= MAX_NAME and _PLAIN(name):
+    if len(name) <= MAX_NAME and re.fullmatch(_PLAIN, name):
         return name
     kept = "".join(
         char if char.isascii() and (char.isalnum() or char in "_.-") else "_" for char in name

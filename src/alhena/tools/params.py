@@ -122,7 +122,7 @@ def _respelled_object(node: dict[str, Any], value: dict[str, Any], depth: int) -
             if new is not item:
                 changed[name] = new
     kept = value if not changed else {**value, **changed}
-    if all(item is not None for item in kept.values()):
+    if None not in kept.values():
         return kept
     needed = frozenset(cast("list[str]", required) if isinstance(required, list) else ())
     return {
@@ -238,12 +238,12 @@ def plainly_valid(schema: object, value: object, depth: int = 0) -> bool:
     return check is not None and check(node, value, depth)
 
 
-def _only(node: dict[str, Any], *keywords: str) -> bool:
-    return all(key == "type" or key in keywords or key in _ANNOTATIONS for key in node)
+def _keywords(*names: str) -> frozenset[str]:
+    return _ANNOTATIONS.union(names, ("type",))
 
 
 def _plain_object(node: dict[str, Any], value: object, depth: int) -> bool:
-    if not isinstance(value, dict) or not _only(node, "properties", "required", _ADDITIONAL):
+    if not isinstance(value, dict) or not node.keys() <= _OF_OBJECT:
         return False
     members = cast("dict[object, object]", value)
     properties: object = node.get("properties", {})
@@ -267,7 +267,7 @@ def _plain_object(node: dict[str, Any], value: object, depth: int) -> bool:
 
 
 def _plain_array(node: dict[str, Any], value: object, depth: int) -> bool:
-    if not isinstance(value, list) or not _only(node, "items", "minItems", "maxItems"):
+    if not isinstance(value, list) or not node.keys() <= _OF_ARRAY:
         return False
     elements = cast("list[object]", value)
     return _is_within(len(elements), node, "minItems", "maxItems") and all(
@@ -276,7 +276,7 @@ def _plain_array(node: dict[str, Any], value: object, depth: int) -> bool:
 
 
 def _plain_string(node: dict[str, Any], value: object, _depth: int) -> bool:
-    if not isinstance(value, str) or not _only(node, "enum", "minLength", "maxLength"):
+    if not isinstance(value, str) or not node.keys() <= _OF_STRING:
         return False
     if "format" in node:
         return False
@@ -293,11 +293,11 @@ def _plain_number(node: dict[str, Any], value: object, _depth: int) -> bool:
         return False
     if isinstance(value, float) and (node["type"] == "integer" or value - value != 0):
         return False
-    return _only(node, "minimum", "maximum") and _is_within(value, node, "minimum", "maximum")
+    return node.keys() <= _OF_NUMBER and _is_within(value, node, "minimum", "maximum")
 
 
 def _plain_boolean(node: dict[str, Any], value: object, _depth: int) -> bool:
-    return isinstance(value, bool) and _only(node)
+    return isinstance(value, bool) and node.keys() <= _OF_BOOLEAN
 
 
 def _is_within(size: float, node: dict[str, Any], least: str, most: str) -> bool:
@@ -306,6 +306,11 @@ def _is_within(size: float, node: dict[str, Any], least: str, most: str) -> bool
 
 
 _ADDITIONAL = "additionalProperties"
+_OF_OBJECT = _keywords("properties", "required", _ADDITIONAL)
+_OF_ARRAY = _keywords("items", "minItems", "maxItems")
+_OF_STRING = _keywords("enum", "minLength", "maxLength")
+_OF_NUMBER = _keywords("minimum", "maximum")
+_OF_BOOLEAN = _keywords()
 _PLAIN: dict[str, Callable[[dict[str, Any], object, int], bool]] = {
     "object": _plain_object,
     "array": _plain_array,

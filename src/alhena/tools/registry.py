@@ -153,7 +153,7 @@ class ToolRegistry:
         self._excluded: set[str] = set()
         self._hidden: frozenset[str] = frozenset()
         self._named = frozenset(map(resolve_name, declare))
-        self.search = ToolSearch(self, self._list_searchable)
+        self.search = ToolSearch(self, self._list_searchable, self._list_servers)
         self._short = read_short_declarations() if short else {}
         self.exclude(exclude)
         for tool in tools:
@@ -307,6 +307,10 @@ class ToolRegistry:
             if not entry.declared
         ]
 
+    def _list_servers(self) -> set[str]:
+        """The servers with tools, also with hidden ones."""
+        return {entry.server for entry in self._entries.values() if entry.server is not None}
+
     def _declare(self, entry: RegisteredTool) -> FunctionDeclaration:
         short = self._short.get(entry.tool.name)
         if short is None or entry.origin is not ToolOrigin.BUILT_IN:
@@ -344,27 +348,39 @@ class ToolSearch:
     `instructions` those that came too late for the system prompt."""
 
     def __init__(
-        self, registry: ToolRegistry, list_tools: "Callable[[], list[SearchableTool]]"
+        self,
+        registry: ToolRegistry,
+        list_tools: "Callable[[], list[SearchableTool]]",
+        list_servers: Callable[[], set[str]],
     ) -> None:
         self.note = ""
         self.descriptions: Mapping[str, str] = {}
         self.instructions: dict[str, str] = {}
         self._registry = registry
         self._list_tools = list_tools
+        self._list_servers = list_servers
 
     def open(
         self, descriptions: Mapping[str, str] = MappingProxyType({}), waiting: Iterable[str] = ()
     ) -> None:
         """Declares the two tools that find and call those which are not declared, and fixes the
-        note. `waiting` are servers without tools so far. A program's own tools of these names keep
-        them: then the model can only call tools by their own names."""
+        note; does neither while there is nothing to find. `waiting` are servers without tools so
+        far. A program's own tools of these names keep them: then the model can only call tools by
+        their own names."""
         from alhena.tools.tool_search import CallTool, SearchTools, describe_groups
 
-        for tool in (SearchTools(self._list_tools, self.instructions), CallTool()):
-            if self._registry.find(tool.name, excluded=True) is None:
-                self._registry.register(tool)
         self.descriptions = {**self.descriptions, **descriptions}
         self.note = self.note or describe_groups(self._list_tools(), self.descriptions, waiting)
+        if not self.note:
+            return
+        search = SearchTools(self._list_tools, self.instructions, self._list_empty_servers)
+        for tool in (search, CallTool()):
+            if self._registry.find(tool.name, excluded=True) is None:
+                self._registry.register(tool)
+
+    def _list_empty_servers(self) -> list[str]:
+        """The servers without tools."""
+        return sorted(self.descriptions.keys() - self._list_servers())
 
 
 def _declared_order(entry: RegisteredTool) -> tuple[int, str, str]:

@@ -6,6 +6,7 @@ from typing import assert_never
 
 import msgspec
 
+from alhena.coloured_text import merge_colours
 from alhena.system.errors import printable
 from alhena.system.output import CapturedText, LiveOutput, OutputCapture, TextSpool
 from alhena.system.processes import (
@@ -35,7 +36,7 @@ class CapturedOutput:
     in memory (0: as many as `store` says, 40,000 without one); a longer output goes to a file of
     `store` that begins with `prefix` and has at most `most` bytes (0: unlimited), apart from the
     end of the text. `live` gets the text as it arrives, and follows the last lines as soon as one
-    is redrawn."""
+    is redrawn; that of `coloured` if there is one."""
 
     tool = "run_shell_command"
     """Prefix of the file name."""
@@ -54,6 +55,8 @@ class CapturedOutput:
         self.spool: TextSpool | None = None
         if store is not None:
             self.spool = store.spool(self.tool, call_id, prefix=prefix, keep=size, most=most)
+        self.coloured: ScreenText | None = None
+        self._characters = 0
         self._line_breaks = 0
         self._prefix = prefix
         self._most = most
@@ -77,12 +80,16 @@ class CapturedOutput:
         screen, live = self.capture.converter, self._live
         if live is None or self.capture.binary or not isinstance(screen, ScreenText):
             return
+        length = self.capture.characters
+        if self.coloured is not None:
+            screen, fresh = self.coloured, [self.coloured.feed(data)]
+            self._characters = length = self._characters + len(fresh[0])
         if screen.redrawn:
-            live.follow(lambda: screen.shown)
+            live.follow(lambda: merge_colours(screen.shown))
             live.add("")
             return
         pending = screen.pending
-        passed_on, self._passed_on = self._passed_on, self.capture.characters + len(pending)
+        passed_on, self._passed_on = self._passed_on, length + len(pending)
         if self._passed_on > passed_on:
             live.add(("".join(fresh) + pending)[passed_on - self._passed_on :])
 
@@ -205,6 +212,11 @@ def stop_reason(ending: ProcessEnding, limits: CommandLimits) -> str:
             )
         case ReachedLimit.OUTPUT:
             return f"Stopped after writing more than {limits.output:,} bytes."
+        case ReachedLimit.KEYS:
+            return (
+                "Stopped because it waited for keys, as pagers and editors do; commands get none. "
+                "Run it so that it does not ask."
+            )
         case ReachedLimit.TOTAL:
             return "Stopped because its time was over."
         case _:

@@ -69,7 +69,7 @@ def describe_groups(
 ) -> str:
     """The text of the system prompt about tools that are found by search: a line for each server
     with its description in `servers` and the number of its tools; `waiting` may list further ones
-    later."""
+    later. "" without any."""
     counts: dict[str, list[str]] = {}
     for each in tools:
         counts.setdefault(each.server, []).append(each.names[0])
@@ -78,6 +78,8 @@ def describe_groups(
         for server, names in sorted(counts.items())
     ]
     lines += (f"- {name}: may bring more" for name in sorted({*waiting} - counts.keys()))
+    if not lines:
+        return ""
     return (
         f"Further tools are not declared. Find them with `{SEARCH_TOOLS}`, which shows their "
         f"parameters, and call them with `{CALL_TOOL}`:\n" + "\n".join(lines)
@@ -153,8 +155,8 @@ def explain_schema(message: str, schema: Mapping[str, Any]) -> str:
 
 
 class SearchTools(DeclarativeTool):
-    """Finds tools among `tools`, which are asked for with each call. With those of a server come
-    its `instructions` that are not in the system prompt."""
+    """Finds tools among `tools`, which are asked for with each call, as are `servers` without any.
+    With the tools of a server come its `instructions` that are not in the system prompt."""
 
     name = SEARCH_TOOLS
 
@@ -162,13 +164,15 @@ class SearchTools(DeclarativeTool):
         self,
         tools: Callable[[], Sequence[SearchableTool]],
         instructions: Mapping[str, str] = MappingProxyType({}),
+        servers: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         self._tools = tools
         self._instructions = instructions
+        self._servers = servers
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """Builds the call."""
-        return _ToolSearchCall(params, self._tools, self._instructions)
+        return _ToolSearchCall(params, self._tools, self._instructions, self._servers)
 
 
 class _ToolSearchCall(BaseInvocation):
@@ -177,10 +181,12 @@ class _ToolSearchCall(BaseInvocation):
         params: dict[str, Any],
         tools: Callable[[], Sequence[SearchableTool]],
         instructions: Mapping[str, str],
+        servers: Callable[[], Iterable[str]],
     ) -> None:
         super().__init__(params)
         self._tools = tools
         self._instructions = instructions
+        self._servers = servers
 
     def describe(self) -> str:
         """Describes the call to people in one line."""
@@ -198,7 +204,7 @@ class _ToolSearchCall(BaseInvocation):
         limit = min(int(self.params.get("limit") or DEFAULT_LIMIT), MAX_LIMIT)
         found = search(tools, self.params["query"], limit)
         if not found:
-            text = _list_all(tools, self.params["query"])
+            text = _list_all(tools, self._servers(), self.params["query"])
             return ToolResult(llm_content=text, display="No tool found")
         shown = ", ".join(each.names[0] for each in found)
         servers = dict.fromkeys(each.server for each in found)
@@ -207,16 +213,18 @@ class _ToolSearchCall(BaseInvocation):
         return ToolResult(llm_content=text, display=f"Found {shown}")
 
 
-def _list_all(tools: Sequence[SearchableTool], query: str) -> str:
-    if not tools:
-        return f'No tool matches "{query}": no server has listed a tool yet.'
-    groups: dict[str, list[str]] = {}
+def _list_all(tools: Sequence[SearchableTool], servers: Iterable[str], query: str) -> str:
+    """The answer where nothing is found: the names there are, and the `servers` without tools."""
+    groups: dict[str, list[str]] = {name: [] for name in servers}
     for each in tools:
         groups.setdefault(each.server or "this program", []).append(each.names[0])
+    if not groups:
+        return f'No tool matches "{query}": there are none besides the declared ones.'
     lines: list[str] = []
     for server, names in sorted(groups.items()):
         more = f" and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
-        lines.append(f"- {server}: {', '.join(sorted(names)[:MAX_LISTED])}{more}")
+        listed = ", ".join(sorted(names)[:MAX_LISTED]) or "none so far"
+        lines.append(f"- {server}: {listed}{more}")
     return f'No tool matches "{query}". There are the tools of:\n' + "\n".join(lines)
 
 

@@ -28,6 +28,7 @@ class LimitError(AlhenaError):
 
     exit_code = 53
     kind = "limit"
+    page = "limits"
 
 
 class TurnLimitError(LimitError):

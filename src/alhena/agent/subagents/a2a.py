@@ -35,7 +35,8 @@ from alhena.agent.subagents.credentials import AgentCredentials
 from alhena.agent.subagents.remote import RemoteAgent, checked_url
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
-from alhena.http.connect import refusal, tls_context
+from alhena.http.addresses import refusal
+from alhena.http.certificates import tls_context
 from alhena.tools.contract import ToolResult
 from alhena.version import __version__
 

@@ -10,7 +10,7 @@ import msgspec
 from alhena.agent.subagents.remote import RemoteAgent, checked_url
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
-from alhena.http.connect import refusal
+from alhena.http.addresses import refusal
 from alhena.models.providers.foreign import decode_object
 from alhena.models.service import FixedAccess, HttpService
 from alhena.tools.builtin.subagents import DelegateToAgent

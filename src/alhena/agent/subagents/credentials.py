@@ -20,7 +20,7 @@ from alhena.agent.subagents.remote import (
 )
 from alhena.config.environment import own_environment
 from alhena.config.home import config_home
-from alhena.http.connect import Endpoint, is_header_value
+from alhena.http.addresses import Endpoint, is_header_value
 from alhena.mcp.oauth.tokens import StoredToken, TokenFile
 from alhena.models.auth.tokens import EARLY, Credentials, TimedGrant, ask_grant, token_endpoint
 from alhena.models.errors import CredentialsError

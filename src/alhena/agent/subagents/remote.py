@@ -8,7 +8,7 @@ import msgspec
 
 from alhena.config.documents import read_value
 from alhena.errors import ConfigError
-from alhena.http.connect import Endpoint, is_loopback, parse_endpoint
+from alhena.http.addresses import Endpoint, is_loopback, parse_endpoint
 from alhena.tools.builtin.subagents import AgentSummary
 from alhena.tools.registry import is_declarable
 from alhena.values import Value

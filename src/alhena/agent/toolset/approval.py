@@ -21,9 +21,9 @@ from alhena.policy.model import (
     Tier,
 )
 from alhena.policy.parse import RulePlace, parse_rule, rule_fields
-from alhena.scheduler.confirmation import Confirmations, Edit, call_approver, ends_turn, to_answer
+from alhena.scheduler.confirmation import Confirmations, call_approver, ends_turn, to_answer
 from alhena.scheduler.messages import AppliedUpdate, LastingRule, UpdatePolicy
-from alhena.scheduler.question import Answer, Approver, ConfirmationRequest, Verdict
+from alhena.scheduler.question import Answer, Approver, ConfirmationRequest, Edit, Verdict
 from alhena.tools.contract import AskUserConfirmation, ToolConfirmationOutcome
 from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 from alhena.tools.threads import in_daemon_thread

@@ -299,6 +299,7 @@ def session_policy(spec: SessionSpec) -> GatheredPolicy:
         raise ConfigError(
             f"the policy cannot be used: {join_problems(gathered.fatal)}.",
             remedy="Until then nothing runs." if gathered.fatal[0].remedy else "Correct it.",
+            page="policy",
         )
     return gathered
 
@@ -360,6 +361,7 @@ def require_mode(spec: SessionSpec) -> None:
         raise ConfigError(
             "yolo mode is turned off by the setting security.disableYoloMode.",
             remedy="Choose another approval mode.",
+            page="policy",
         )
 
 

@@ -159,8 +159,8 @@ def _open_remote(bench: Toolset, agents: "tuple[RemoteAgent, ...]") -> "RemoteAg
 
 def open_fetcher(environ: Mapping[str, str]) -> "GuardedFetcher":
     """A fetcher that dials only public addresses, and none behind a proxy."""
-    from alhena.http.client import proxy_for
-    from alhena.http.connect import Endpoint, tls_context
+    from alhena.http.addresses import Endpoint, proxy_for
+    from alhena.http.certificates import tls_context
     from alhena.system.web.fetch import GuardedFetcher
 
     return GuardedFetcher(

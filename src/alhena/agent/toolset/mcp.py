@@ -175,6 +175,19 @@ class ServerControl:
         servers = self._servers.servers
         return tuple(name for name, each in servers.items() if not each.settled.is_set())
 
+    async def each_settled(self) -> AsyncGenerator[None]:
+        """Yields each time that one of the servers has connected or failed, until all have."""
+        waiting = [
+            asyncio.ensure_future(each.settled.wait()) for each in self._servers.servers.values()
+        ]
+        try:
+            for settled in asyncio.as_completed(waiting):
+                await settled
+                yield
+        finally:
+            for each in waiting:
+                each.cancel()
+
     async def wait_at_startup(self, longest: float) -> None:
         """Waits for connections before the first prompt, `longest` seconds at most, or until
         `stop_startup_wait`."""
@@ -241,7 +254,7 @@ class ServerControl:
         finally:
             task.cancel()
         if task.cancelled():
-            raise InterruptedRunError("it was given up.")
+            raise InterruptedRunError("you stopped it before it had ended.")
         task.result()
         self._changed()
 

@@ -249,5 +249,6 @@ def _landing(redirect_uri: str | None, port: int) -> tuple[str, int]:
             "the redirectUri of the server is no URL that leads to this machine.",
             remedy="Correct mcpServers.NAME.oauth.redirectUri, or set OAUTH_CALLBACK_PORT to the "
             "port of this machine that it comes out at.",
+            page="mcp",
         )
     return parts.path or "/", port or named or 80

@@ -37,11 +37,8 @@ def _files(environ: Mapping[str, str]) -> PrivateFiles:
 
 def end_notices(model: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     """The announced end of a model that comes soon, once a day."""
-    ends = model_info(model).ends
-    if not ends:
-        return ()
-    days = (date.fromisoformat(ends) - date.fromisoformat(today())).days
-    if days > NOTICE_DAYS:
+    notice = describe_end(model)
+    if not notice:
         return ()
     files = _files(environ)
     try:
@@ -53,10 +50,15 @@ def end_notices(model: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     try:
         files.write(_NAMED, msgspec.json.encode(named | {model: today()}))
     except AlhenaError as error:
-        return (_end(model, ends, days), str(error))
-    return (_end(model, ends, days),)
+        return (notice, str(error))
+    return (notice,)
 
 
-def _end(model: str, ends: str, days: int) -> str:
+def describe_end(model: str) -> str:
+    """The announced end of a model that comes soon, or has come; "" without one."""
+    ends = model_info(model).ends
+    days = (date.fromisoformat(ends) - date.fromisoformat(today())).days if ends else 0
+    if not ends or days > NOTICE_DAYS:
+        return ""
     when = f"ends on {ends}" if days > 0 else f"ended on {ends}"
     return f"{model} {when}. Choose another model: see `alhena models list`."

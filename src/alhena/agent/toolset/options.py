@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from alhena.agent.subagents.remote import RemoteAgent
     from alhena.models.settings import ModelSettings
     from alhena.scheduler.bus import MessageBus
-    from alhena.scheduler.confirmation import Edit
-    from alhena.scheduler.question import Approver
+    from alhena.scheduler.question import Approver, Edit
     from alhena.session.journal import Disk
     from alhena.session.stored import StoredConversation
     from alhena.system.workspace import EditorFiles, Terminal
@@ -49,13 +48,15 @@ class People(Value, frozen=True, kw_only=True):
 class Client(Value, frozen=True, kw_only=True):
     """The capabilities of a front end: `editor` shows files, `terminal` runs commands, `console`
     is lent to them, `program` serves the tools that it wrote; `is_terminal`: a person sits at
-    it. `facts` go to telemetry (output_format, debug_mode)."""
+    it. `checkpoints`: it can restore files, so they are made although no setting asks for them.
+    `facts` go to telemetry (output_format, debug_mode)."""
 
     console: "TerminalProvider | None" = None
     editor: "EditorFiles | None" = None
     terminal: "Terminal | None" = None
     program: HostProgram | None = None
     is_terminal: bool = False
+    checkpoints: bool = False
     facts: Mapping[str, str | bool] = {}
 
 

@@ -10,7 +10,7 @@ from alhena.chat.recovery import ModelFallback, Substitute
 from alhena.chat.turn import traits_of
 from alhena.errors import AlhenaError
 from alhena.models.catalogue import resolved_name, service_of
-from alhena.models.combined import Fallback, name_of
+from alhena.models.combined import Failures, Fallback, name_failures, name_of
 from alhena.models.generator import ContentGenerator
 from alhena.models.providers.select import ChosenGenerator
 from alhena.models.settings import own_settings
@@ -29,6 +29,7 @@ class ModelChain:
         self._config = config
         self._wrap = wrap
         self._at = 0
+        self._failures: Failures = []
 
     @property
     def moved(self) -> bool:
@@ -38,6 +39,7 @@ class ModelChain:
     def restart(self) -> Substitute:
         """The first model."""
         self._at = 0
+        self._failures = []
         return self._describe()
 
     def takes(self, error: AlhenaError) -> bool:
@@ -49,10 +51,11 @@ class ModelChain:
         del model, error
         return self._at + 1 < len(self._models)
 
-    async def instead_of(self, model: str, error: AlhenaError) -> Substitute | None:
-        """The next model; None after the last one."""
+    async def instead_of(self, model: str, error: AlhenaError) -> Substitute:
+        """The next model. Raises the error of the last one, which names all."""
+        self._failures.append((name_of(self._models[self._at]), error))
         if not self.offers(model, error):
-            return None
+            raise name_failures(self._failures)
         self._at += 1
         return self._describe()
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import threading
 import time
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha1
@@ -59,6 +60,7 @@ IN_ONE_PACK = ("-c", "core.bigFileThreshold=1", "-c", "core.compression=1")
 """Before `update-index` with many files: writes one pack, synced once."""
 
 _STEP_S = 0.1
+_GENTLE = 10
 _WORDS = 500
 
 
@@ -71,7 +73,7 @@ def reason(done: subprocess.CompletedProcess[bytes]) -> str:
 class Git:
     """Git commands on the repository `git_dir` with the index file `index` for the files of
     `work_tree`. `lock`: a descriptor that running commands inherit, so that a lock on it outlives
-    this process until the last of them ends."""
+    this process until the last of them ends. `gentle` commands have a low priority."""
 
     def __init__(
         self,
@@ -80,6 +82,8 @@ class Git:
         path: str,
         excludes: Path | None,
         cancellation: threading.Event,
+        *,
+        gentle: bool = False,
     ) -> None:
         self.git_dir = git_dir
         self.index = git_dir / "alhena-index"
@@ -88,6 +92,7 @@ class Git:
         self._path = path
         self._excludes = "/dev/null" if excludes is None else str(excludes)
         self._cancellation = cancellation
+        self._gentle = gentle
 
     def run(self, *arguments: str, given: bytes = b"") -> bytes:
         """Runs a command with `given` as input and returns its output. Raises CheckpointError."""
@@ -120,6 +125,9 @@ class Git:
             file.write(given)
             file.seek(0)
             with self._start(arguments, self._environment(nested), file, output) as process:
+                if self._gentle:
+                    with suppress(OSError):  # it has ended
+                        os.setpriority(os.PRIO_PGRP, process.pid, _GENTLE)
                 try:
                     written, complaints = self._communicate(process, _name(arguments))
                 except BaseException:
@@ -203,13 +211,15 @@ class BlobContents:
     def __init__(self, git: Git, names: Iterable[str], file: IO[bytes]) -> None:
         self._file = file
         self._places: dict[str, tuple[int, int]] = {}
-        rest = sorted(names)
+        # those of edits can be read without git
+        rest = [name for name in sorted(names) if not self._read_loose(git.git_dir, name)]
         while rest:
             start = file.seek(0, os.SEEK_END)
             given = "".join(f"{name}\n" for name in rest).encode()
             git.attempt(("cat-file", "--batch"), given, output=file)
             # git ends at a damaged object; continue after it
             rest = rest[self._read(start, rest) + 1 :]
+        file.flush()  # while there is room: before any file is changed
 
     def __contains__(self, name: str) -> bool:
         return name in self._places
@@ -218,6 +228,14 @@ class BlobContents:
         start, size = self._places[name]
         self._file.seek(start)
         return self._file.read(size)
+
+    def _read_loose(self, git_dir: Path, name: str) -> bool:
+        data = read_loose(git_dir, name)
+        if data is None:
+            return False
+        self._places[name] = (self._file.seek(0, os.SEEK_END), len(data))
+        self._file.write(data)
+        return True
 
     def _read(self, start: int, names: Sequence[str]) -> int:
         """Reads the answers for these names from `start`; returns the number of whole answers."""
@@ -246,6 +264,16 @@ def _name(arguments: Sequence[str]) -> str:
 def content_name(data: bytes) -> str:
     """The name of the blob with this content."""
     return sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+
+def read_loose(git_dir: Path, name: str) -> bytes | None:
+    """The content of a blob that has a file of its own; None without one, or a damaged one."""
+    try:
+        whole = zlib.decompress((git_dir / "objects" / name[:2] / name[2:]).read_bytes())
+    except (OSError, zlib.error):
+        return None
+    data = whole.partition(b"\0")[2]
+    return data if content_name(data) == name else None
 
 
 def is_object_name(text: str) -> bool:

@@ -27,6 +27,7 @@ class CheckpointError(AlhenaError):
     """A snapshot cannot be taken or restored."""
 
     kind = "checkpoint"
+    page = "checkpoints"
 
 
 class NoGitError(CheckpointError):
@@ -76,13 +77,24 @@ class CheckpointedCall(msgspec.Struct, frozen=True):
     args: dict[str, Any] = {}
 
 
+class SavedFile(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file or symlink: git's mode ("": there is none), the name of its content; `private`:
+    readable by the owner only."""
+
+    mode: str = ""
+    name: str = ""
+    private: bool = False
+
+
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A checkpoint as its file has it, of the project in the folder `project`. `client_history` is
-    the conversation, where the journal of `session_id` does not have it. `commit_hash` (the tree)
-    and `notes` are as in `Snapshot`, `paths` those that the call names, relative to the project;
-    `after` is the tree at the end of the turn, on its first checkpoint. The kind `restore` is made
-    before restoring the checkpoint `back_to` or undoing the turn `undoes`, and is `under_way` until
-    that is complete."""
+    the conversation, where the journal of `session_id` does not have it. `paths` are those that the
+    call names, relative to the project; `saved` are the files that calls of the turn named so far,
+    None: the tree has them. `edits`: the call changes no others. `commit_hash` (the tree) and
+    `notes` are as in `Snapshot`, added when that is complete. `after` and `ended` are the tree and
+    the named files at the end of the turn, on its first checkpoint. The kind `restore` is
+    made before restoring the checkpoint `back_to` or undoing the turn `undoes`, and is `under_way`
+    until that is complete."""
 
     commit_hash: str = ""
     tool_call: CheckpointedCall | None = None
@@ -95,11 +107,24 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     prompt_id: str = ""
     notes: str = ""
     paths: tuple[str, ...] = ()
+    saved: dict[str, SavedFile] | None = None
+    edits: bool = False
     after: str = ""
+    ended: dict[str, SavedFile] = {}
     kind: Literal["call", "restore"] = "call"
     undoes: str = ""
     back_to: str = ""
     under_way: bool = False
+
+    @property
+    def has_files(self) -> bool:
+        """True for a checkpoint that files can be restored to."""
+        return bool(self.commit_hash or self.saved or (self.edits and self.saved is not None))
+
+    @property
+    def forced(self) -> tuple[str, ...]:
+        """The paths that the tree has although it leaves their like out."""
+        return self.paths if self.saved is None else ()
 
 
 class CheckpointFiles:
@@ -110,18 +135,20 @@ class CheckpointFiles:
 
     def names(self) -> tuple[str, ...]:
         """The names, oldest first. Raises CheckpointError."""
+        return tuple(sorted(self._list_names(), key=lambda name: (_time_in_name(name), name)))
+
+    def _list_names(self) -> list[str]:
         try:
             with os.scandir(self.directory) as entries:
-                found = [
+                return [
                     entry.name.removesuffix(SUFFIX)
                     for entry in entries
                     if entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False)
                 ]
         except FileNotFoundError:
-            return ()
+            return []
         except OSError as error:
             raise trouble(error, self.directory) from error
-        return tuple(sorted(found, key=lambda name: (_time_in_name(name), name)))
 
     def find(self, name: str, among: Callable[[], Sequence[tuple[str, Checkpoint]]]) -> str:
         """Finds a checkpoint by name, with or without `.json`, by its position from 1 in `among`,
@@ -141,7 +168,7 @@ class CheckpointFiles:
 
     def read(self, name: str) -> Checkpoint:
         """Reads a checkpoint by its full name. Raises CheckpointError, NoCheckpointError."""
-        path = self._path(name)
+        path = self.path(name)
         try:
             return msgspec.json.decode(path.read_bytes(), type=Checkpoint)
         except FileNotFoundError as error:
@@ -159,47 +186,60 @@ class CheckpointFiles:
                 found.append((name, self.read(name)))
         return tuple(found)
 
-    def write(self, label: str, checkpoint: Checkpoint) -> str:
+    def write(self, label: str, checkpoint: Checkpoint, *, synced: bool = True) -> str:
         """Writes a checkpoint and returns its name, `TIME-LABEL`. The time is that of the newest
-        one or later, even if the clock was set back. Other processes are excluded meanwhile. Raises
-        CheckpointError."""
-        newest = max(map(_time_in_name, self.names()), default=0)
-        seconds, rest = divmod(max(newest + 1, time.time_ns() // 1_000_000), 1_000)
-        name = f"{time.strftime(_TIME, time.gmtime(seconds))}_{rest:03d}Z-{label}"
-        self._put(name, checkpoint)
-        return name
+        one or later, even if the clock was set back. What a killed process leaves of one is not
+        read. Raises CheckpointError."""
+        data = _json(checkpoint)
+        newest = max(filter(_STAMP.match, self._list_names()), default="")
+        at = max(_time_in_name(newest) + 1, time.time_ns() // 1_000_000)
+        while True:
+            seconds, rest = divmod(at, 1_000)
+            name = f"{time.strftime(_TIME, time.gmtime(seconds))}_{rest:03d}Z-{label}"
+            try:
+                self._create(self.path(name), data, synced=synced)
+            except FileExistsError:  # another session's
+                at += 1
+            except OSError as error:
+                raise trouble(error, self.directory) from error
+            else:
+                return name
 
-    def note_end(self, name: str, tree: str) -> None:
-        """Adds the tree at the end of the turn to a checkpoint. Raises CheckpointError,
-        NoCheckpointError."""
-        self._put(name, msgspec.structs.replace(self.read(name), after=tree))
-
-    def mark_complete(self, name: str) -> None:
-        """Marks a restore as complete. Raises CheckpointError, NoCheckpointError."""
-        self._put(name, msgspec.structs.replace(self.read(name), under_way=False))
+    def amend(self, name: str, **changes: Any) -> None:
+        """Changes fields of a checkpoint. Raises CheckpointError, NoCheckpointError."""
+        self._put(name, msgspec.structs.replace(self.read(name), **changes))
 
     def _put(self, name: str, checkpoint: Checkpoint) -> None:
         """Writes a checkpoint file atomically and synced."""
         data = _json(checkpoint)
         try:
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             fresh = self.directory / f".{os.urandom(8).hex()}.new"
+            self._create(fresh, data, synced=True)
             try:
-                with open(os.open(fresh, CREATE, 0o600), "wb") as file:
-                    file.write(data)
-                    file.flush()
-                    synchronise(file.fileno())
-                fresh.rename(self._path(name))
+                fresh.rename(self.path(name))
             except BaseException:
                 fresh.unlink(missing_ok=True)
                 raise
         except OSError as error:
             raise trouble(error, self.directory) from error
 
+    def _create(self, path: Path, data: bytes, *, synced: bool) -> None:
+        """Creates a file, whole or not at all. Raises OSError."""
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(os.open(path, CREATE, 0o600), "wb") as file:
+            try:
+                file.write(data)
+                file.flush()
+                if synced:
+                    synchronise(file.fileno())
+            except BaseException:
+                path.unlink(missing_ok=True)
+                raise
+
     def remove(self, name: str) -> None:
         """Removes a checkpoint if it exists. Raises CheckpointError."""
         try:
-            self._path(name).unlink(missing_ok=True)
+            self.path(name).unlink(missing_ok=True)
         except OSError as error:
             raise trouble(error, self.directory) from error
 
@@ -210,7 +250,7 @@ class CheckpointFiles:
         gone = set(names[: max(0, len(names) - keep)])
         for name in names:
             with suppress(FileNotFoundError):
-                if now - self._path(name).stat().st_mtime > max_age_s:
+                if now - self.path(name).stat().st_mtime > max_age_s:
                     gone.add(name)
         for name in gone:
             self.remove(name)
@@ -222,7 +262,8 @@ class CheckpointFiles:
             if checkpoint.session_id in session_ids:
                 self.remove(name)
 
-    def _path(self, name: str) -> Path:
+    def path(self, name: str) -> Path:
+        """The file of a checkpoint."""
         return self.directory / f"{name}{SUFFIX}"
 
 
@@ -257,9 +298,20 @@ def objects_of(checkpoints: Iterable[tuple[str, Checkpoint]]) -> frozenset[str]:
     return frozenset(
         name
         for _, checkpoint in checkpoints
-        for name in (checkpoint.commit_hash, checkpoint.notes, checkpoint.after)
+        for name in (
+            checkpoint.commit_hash,
+            checkpoint.notes,
+            checkpoint.after,
+            *(file.name for file in (checkpoint.saved or {}).values()),
+        )
         if name
     )
+
+
+def sync_file(path: Path) -> None:
+    """Syncs a file to disk. Raises OSError."""
+    with open(path, "rb") as file:
+        synchronise(file.fileno())
 
 
 def path_text(path: str) -> str:

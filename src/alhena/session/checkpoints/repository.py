@@ -9,6 +9,7 @@ import os
 import re
 import stat
 import threading
+import time
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -29,23 +30,25 @@ from alhena.session.checkpoints.records import (
     CheckpointError,
     GitFailedError,
     LostSnapshotError,
+    SavedFile,
     SnapshotLimitError,
     path_text,
     trouble,
 )
+from alhena.session.checkpoints.saved import REFS, is_savable, read_files, store
 from alhena.system.errors import FileError, printable
 from alhena.system.files import alone_on, read_small_text
 from alhena.system.ignore import IgnoreRules, excludes_file, git_directory
 from alhena.system.own_programs import search_path
 
-SYMLINK = "120000"
-EXECUTABLE = "100755"
 _NOTHING = "000000"
 _SUBMODULE = "160000"
-REFS = "refs/alhena/"
 PATIENCE_S = 30.0
 """Seconds to wait for another process."""
 
+_COARSE_NS = 20_000_000
+"""The time of a change may be that much before the clock's."""
+_NEW_S = 3600.0
 _MANY = 200
 _MAX_NESTED = 200
 _NEW_INDEX = 2
@@ -65,16 +68,20 @@ class SnapshotLimits(msgspec.Struct, frozen=True):
 
     file_bytes: int = 50 << 20
     files: int = 200_000
-    bytes: int = 2 << 30
+    bytes: int = 1 << 30
 
 
 class RepositorySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a repository. Programs in `others`, directories beside the project, never run as
-    git. `patience_s`: seconds to wait for another process."""
+    git. `patience_s`: seconds to wait for another process. `gentle`: git has a low priority.
+    `changed_since` returns the time, in nanoseconds, at which a command began that may be changing
+    files meanwhile; what may have changed since then is left out of a snapshot."""
 
     limits: SnapshotLimits = SnapshotLimits()
     others: tuple[Path, ...] = ()
     patience_s: float = PATIENCE_S
+    gentle: bool = False
+    changed_since: Callable[[], int | None] = lambda: None
 
 
 class TreeEntry(msgspec.Struct, frozen=True):
@@ -111,11 +118,13 @@ class Notes(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """The names of a tree and of the blob with its notes ("": none); the paths left out."""
+    """The names of a tree and of the blob with its notes ("": none); the paths left out. A
+    snapshot of single files has no tree, but these in `saved`."""
 
     tree: str
     notes: str = ""
     left_out: frozenset[str] = frozenset()
+    saved: Mapping[str, SavedFile] = {}
 
 
 class Repository:
@@ -147,6 +156,7 @@ class Repository:
             search_path(environ, untrusted),
             excludes_file(own, warnings, environ),
             self.cancellation,
+            gentle=self._around.gentle,
         )
 
     @contextmanager
@@ -209,6 +219,28 @@ class Repository:
                 found[path] = Change(path, was, now)
         return found
 
+    def save(self, paths: Iterable[str]) -> Snapshot:
+        """Saves single files, without git."""
+        found = read_files(self.project, paths)
+        try:
+            store(self.git.git_dir, found.contents)
+        except OSError as error:
+            raise trouble(error, self.directory) from error
+        return Snapshot("", saved=found.files)
+
+    def entries(self, tree: str, paths: Collection[str]) -> dict[str, TreeEntry]:
+        """The files of a tree among these paths."""
+        if not paths:
+            return {}
+        listed = self.git.run("ls-tree", "-z", "--full-tree", tree, "--", *paths)
+        found: dict[str, TreeEntry] = {}
+        for item in _items(listed):
+            head, _, name = item.partition(b"\t")
+            mode, kind, content = head.decode("ascii").split()
+            if kind == "blob":
+                found[os.fsdecode(name)] = TreeEntry(mode, content)
+        return found
+
     def notes(self, name: str) -> Notes:
         """The notes of a snapshot. Raises LostSnapshotError."""
         if not name:
@@ -225,12 +257,14 @@ class Repository:
         with TemporaryFile(dir=self.directory) as file:
             yield BlobContents(self.git, names, file)
 
-    def keep_only(self, needed: Callable[[], Collection[str]]) -> int:
-        """Releases all objects but the `needed`; returns how many. `collect` deletes them."""
-        if not self.git.git_dir.is_dir():
+    def keep_only(self, needed: Callable[[], Collection[str]], *, new_s: float = _NEW_S) -> int:
+        """Releases all objects but the `needed` and those of the last `new_s` seconds, whose
+        checkpoint may be about to be written; returns how many. `collect` deletes them."""
+        if not (self.git.git_dir / "HEAD").exists():
             return 0
         with self.hold_lock():
-            gone = self.object_names() - set(needed())
+            old = {name for name in self.object_names() if self._age_s(name) >= new_s}
+            gone = old - set(needed())
             self._update_refs("delete {}\n", gone)
         return len(gone)
 
@@ -239,9 +273,18 @@ class Repository:
         refs = self.git.run("for-each-ref", "--format=%(refname)", REFS).decode().split()
         return frozenset(ref.removeprefix(REFS) for ref in refs)
 
+    def size(self) -> int:
+        """The bytes of all objects."""
+        total = 0
+        for directory, _, names in os.walk(self.git.git_dir / "objects"):
+            for name in names:
+                with suppress(OSError):
+                    total += os.lstat(os.path.join(directory, name)).st_size
+        return total
+
     def collect(self, *options: str) -> None:
         """Runs `git gc`; what no snapshot needs is deleted after a day."""
-        if self.git.git_dir.is_dir():
+        if (self.git.git_dir / "HEAD").exists():
             self.git.run("gc", "--quiet", "--prune=1.day.ago", *options)
 
     def _take(self, named: Iterable[str]) -> Snapshot:
@@ -263,7 +306,7 @@ class Repository:
         if len(changed) > self._around.limits.files:
             raise SnapshotLimitError(f"there are {len(changed):,} new or changed files.")
         forced = {
-            os.fsencode(self._prefix + path) for path in named if _savable(self.project, path)
+            os.fsencode(self._prefix + path) for path in named if is_savable(self.project, path)
         }
         left_out, private = self._update_index(changed, forced)
         notes = Notes(
@@ -328,7 +371,7 @@ class Repository:
             status = _status(path)
             private.discard(name)
             if status is None:
-                if name in changed:
+                if name in changed and not self._removed_lately(path):
                     dropped.append(name)
             elif not _readable(path, status) or (
                 status.st_size > limits.file_bytes and name not in forced
@@ -344,16 +387,41 @@ class Repository:
             raise SnapshotLimitError(
                 f"there are {total // 1_000_000:,} MB of new or changed files."
             )
-        if dropped:
-            self.git.run(
-                "update-index", "-z", "--force-remove", "--stdin", given=_join_names(dropped)
-            )
+        self._drop(dropped)
         if added:
             packed = IN_ONE_PACK if len(added) > _MANY else ()
             flags = ("--add", "--remove", "--replace", "-z", "--stdin")
             self.git.run(*packed, "update-index", *flags, given=_join_names(added))
+        late = set(filter(self._changed_lately, added))
+        self._drop(late)
+        private -= late
         _write(memory, os.fsdecode(_join_names(private)))
-        return left_out, private
+        return left_out | late, private
+
+    def _drop(self, names: Collection[bytes]) -> None:
+        if names:
+            self.git.run(
+                "update-index", "-z", "--force-remove", "--stdin", given=_join_names(names)
+            )
+
+    def _changed_lately(self, name: bytes) -> bool:
+        """True for a file that the command which is at work meanwhile may have changed before it
+        was saved. No program can set the time of such a change."""
+        since = self._around.changed_since()
+        if since is None:
+            return False
+        status = _status(os.path.join(os.fsencode(self.git.work_tree), name))
+        return status is None or status.st_ctime_ns >= since - _COARSE_NS
+
+    def _removed_lately(self, path: bytes) -> bool:
+        """True for a missing file that this command may have removed: the index still has it."""
+        since = self._around.changed_since()
+        if since is None:
+            return False
+        try:
+            return os.lstat(os.path.dirname(path)).st_ctime_ns >= since - _COARSE_NS
+        except OSError:
+            return True
 
     def _write_tree(self) -> str:
         if not self._prefix:
@@ -372,12 +440,27 @@ class Repository:
             objects.append(name)
             if not self._has_ref(name):
                 self.git.object_name("hash-object", "-w", "--stdin", given=data)
-        new = [each for each in objects if not self._has_ref(each)]
+        new = [each for each in objects if not self._touch_ref(each)]
         self._update_refs("update {0} {1}\n", new)
         return Snapshot(tree, name, notes.left_out)
 
     def _has_ref(self, name: str) -> bool:
         return (self.git.git_dir / REFS / name).exists()
+
+    def _touch_ref(self, name: str) -> bool:
+        """Makes a ref count as new; False if there is none."""
+        try:
+            os.utime(self.git.git_dir / REFS / name)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _age_s(self, name: str) -> float:
+        """Seconds since a ref was written."""
+        try:
+            return time.time() - (self.git.git_dir / REFS / name).stat().st_mtime
+        except FileNotFoundError:  # packed with others
+            return float("inf")
 
     def _update_refs(self, line: str, names: Iterable[str]) -> None:
         lines = "".join(line.format(REFS + name, name) for name in sorted(names))
@@ -445,14 +528,6 @@ def _readable(path: bytes, status: os.stat_result) -> bool:
     if stat.S_ISLNK(status.st_mode):
         return True
     return stat.S_ISREG(status.st_mode) and os.access(path, os.R_OK)
-
-
-def _savable(project: Path, path: str) -> bool:
-    """True unless a path leads through a symlink or into a `.git`, which git never saves."""
-    if ".git" in path.lower().split("/"):
-        return False
-    parent = os.path.dirname(os.path.join(project, path))
-    return os.path.realpath(parent) == parent
 
 
 def _work_tree(project: Path, warnings: list[str]) -> tuple[Path, Path | None]:

@@ -17,33 +17,43 @@ from alhena.session.checkpoints.records import (
     Checkpoint,
     CheckpointError,
     LostSnapshotError,
+    SavedFile,
     path_text,
 )
 from alhena.session.checkpoints.repository import (
-    EXECUTABLE,
-    SYMLINK,
     Change,
     Notes,
     Repository,
     Snapshot,
     TreeEntry,
 )
+from alhena.session.checkpoints.saved import EXECUTABLE, LIMIT, SYMLINK
 from alhena.system.errors import FileError
 from alhena.system.files import CREATE, open_directory, open_real, read_whole, temporary_name
 from alhena.system.replacement import open_made, remove_directory, replace_file
 
-LIMIT = 1 << 30
+CHANGED = "it has changed since that turn"
 DAMAGED = "its content in the checkpoint is damaged"
 
 
+Saved = Mapping[str, SavedFile]
+
+
 class Goal(msgspec.Struct, frozen=True):
-    """The snapshot of the checkpoint `start` is to be restored. With the tree `end` ("": unknown),
-    only what changed between the two is reverted; files changed since are left. `later`: for paths
-    that only later calls named, the tree of the first checkpoint that names them."""
+    """The snapshot of the checkpoint `start` is to be restored, except for files that calls named:
+    `saved` has their state, and `saved_later` that of those which the snapshot leaves out. A start
+    without a tree has these files alone. With the tree `end` ("": unknown), only what changed
+    between the two is reverted; files changed since are left; `ended` are named files at the end,
+    as far as they are known. `later`: for paths that only later calls named, the tree of the first
+    checkpoint that has them. `missing`: why files that commands changed cannot be restored."""
 
     start: Checkpoint
     later: Mapping[str, str] = {}
     end: str = ""
+    saved: Saved = {}
+    saved_later: Saved = {}
+    ended: Saved = {}
+    missing: str = ""
 
 
 class Restoration(msgspec.Struct, frozen=True):
@@ -75,7 +85,9 @@ def restore(
 ) -> Restoration:
     """Restores files. `record` gets the snapshot of the present ones before the first change.
     Raises CheckpointError before it."""
-    with repository.hold_lock(), ExitStack() as stack:
+    with ExitStack() as stack:
+        if goal.start.commit_hash:  # single files are saved and compared without git's index
+            stack.enter_context(repository.hold_lock())
         plan = _plan(repository, goal, stack)
         if repository.cancellation.is_set():
             raise CheckpointError("interrupted; no file has changed.")
@@ -84,11 +96,47 @@ def restore(
 
 
 def _plan(repository: Repository, goal: Goal, stack: ExitStack) -> Plan:
-    start, end = goal.start.commit_hash, goal.end
+    if goal.start.commit_hash:
+        before, notes, changes, left = _plan_all(repository, goal)
+    else:
+        before, notes, changes, left = _plan_saved(repository, goal)
+    if goal.missing:
+        left.append(("other files that commands changed", goal.missing))
+    names = {each.name for change in changes for each in (change.old, change.new) if each}
+    contents = stack.enter_context(repository.contents(names))
+    return Plan(repository.project, before, changes, left, notes, contents)
+
+
+_Left = list[tuple[str, str]]
+
+
+def _plan_saved(repository: Repository, goal: Goal) -> tuple[Snapshot, Notes, list[Change], _Left]:
+    """Plans the change of single files."""
+    before = repository.save(sorted(goal.saved))
+    changes: list[Change] = []
+    left: _Left = []
+    for path, wanted in sorted(goal.saved.items()):
+        now = before.saved.get(path)
+        end = goal.ended.get(path, now)
+        if now is None:
+            left.append((path, "its present content cannot be saved"))
+        elif _entry(now) == _entry(wanted) or end == wanted:
+            continue
+        elif end is None or _entry(now) != _entry(end):
+            left.append((path, CHANGED))
+        else:
+            changes.append(Change(path, _entry(now), _entry(wanted)))
+    private = (path_text(path) for path, each in goal.saved.items() if each.private)
+    return before, Notes(private=frozenset(private)), changes, left
+
+
+def _plan_all(repository: Repository, goal: Goal) -> tuple[Snapshot, Notes, list[Change], _Left]:
+    """Plans the change of all files."""
+    end = goal.end
     notes = repository.notes(goal.start.notes)
-    named = {*goal.start.paths, *goal.later}
+    named = {*goal.start.forced, *goal.later, *goal.saved, *goal.saved_later}
     before = repository.snapshot(named)
-    reverted = repository.changes(end or before.tree, start)
+    reverted = _compare_with_start(repository, goal, before.tree)
     hidden = {
         path
         for path, change in reverted.items()
@@ -96,15 +144,20 @@ def _plan(repository: Repository, goal: Goal, stack: ExitStack) -> Plan:
     }
     if hidden:  # maybe ignored or large now; save them before they are overwritten
         before = repository.snapshot(named | hidden)
-        reverted = repository.changes(end or before.tree, start)
+        reverted = _compare_with_start(repository, goal, before.tree)
     since = repository.changes(end, before.tree) if end else {}
     changes: list[Change] = []
-    left: list[tuple[str, str]] = []
+    left: _Left = []
     for path, change in sorted(reverted.items()):
         if path in since:
             if since[path].new != change.new:
-                left.append((path, "it has changed since that turn"))
-        elif change.new is None and path not in goal.start.paths and notes.omits(path):
+                left.append((path, CHANGED))
+        elif (
+            change.new is None
+            and path not in goal.start.forced
+            and path not in goal.saved
+            and notes.omits(path)
+        ):
             try:
                 changes += _change_to_later(repository, goal, before.tree, path)
             except LostSnapshotError as error:
@@ -113,15 +166,36 @@ def _plan(repository: Repository, goal: Goal, stack: ExitStack) -> Plan:
             changes.append(change)
     if repository.warning:
         raise LostSnapshotError(f"{repository.warning}.")
-    names = {each.name for change in changes for each in (change.old, change.new) if each}
-    contents = stack.enter_context(repository.contents(names))
-    return Plan(repository.project, before, changes, left, notes, contents)
+    found = (*goal.saved.items(), *goal.saved_later.items())
+    private = notes.private | {path_text(path) for path, each in found if each.private}
+    return before, msgspec.structs.replace(notes, private=private), changes, left
+
+
+def _compare_with_start(repository: Repository, goal: Goal, present: str) -> dict[str, Change]:
+    """The changes from the end, or the present, to the start."""
+    end = goal.end or present
+    found = repository.changes(end, goal.start.commit_hash)
+    ends = repository.entries(end, goal.saved)
+    for path, file in goal.saved.items():
+        old, new = ends.get(path), _entry(file)
+        found.pop(path, None)
+        if old != new:
+            found[path] = Change(path, old, new)
+    return found
+
+
+def _entry(file: SavedFile) -> TreeEntry | None:
+    return TreeEntry(file.mode, file.name) if file.mode else None
 
 
 def _change_to_later(
     repository: Repository, goal: Goal, before: str, path: str
 ) -> tuple[Change, ...]:
-    """The change of a path that the goal's snapshot omits to the first snapshot that names it."""
+    """The change of a path that the goal's snapshot omits to what later checkpoints have of it."""
+    if path in goal.saved_later:
+        old = repository.entries(before, [path]).get(path)
+        new = _entry(goal.saved_later[path])
+        return () if old == new else (Change(path, old, new),)
     if path not in goal.later:
         raise LostSnapshotError("the checkpoint leaves it out")
     change = repository.changes(before, goal.later[path]).get(path)
@@ -312,9 +386,16 @@ def last_turn(
             stands = dict(before[checkpoint.back_to])
     for prompt, cut in reversed(stands.items()):
         turn = _turn(found, prompt, cut)
-        if turn is not None and turn.goal.end != turn.first.commit_hash:
+        if turn is not None and not _changed_nothing(turn.goal):
             return turn
     return None
+
+
+def _changed_nothing(goal: Goal) -> bool:
+    """True for a turn that is known to have left all files as they were."""
+    if goal.end != goal.start.commit_hash or goal.missing:
+        return False
+    return all(goal.ended.get(path) == file for path, file in goal.saved.items())
 
 
 def later_trees(found: Iterable[Named], start: Checkpoint) -> dict[str, str]:
@@ -322,10 +403,42 @@ def later_trees(found: Iterable[Named], start: Checkpoint) -> dict[str, str]:
     them."""
     later: dict[str, str] = {}
     for _, checkpoint in found:
-        for path in checkpoint.paths:
-            if path not in start.paths:
+        for path in checkpoint.forced:
+            if path not in start.forced:
                 later.setdefault(path, checkpoint.commit_hash)
     return later
+
+
+def first_saved(found: Iterable[Named]) -> dict[str, SavedFile]:
+    """The first saved state of each file in these checkpoints."""
+    saved: dict[str, SavedFile] = {}
+    for _, checkpoint in found:
+        saved = {**(checkpoint.saved or {}), **saved}
+    return saved
+
+
+def goal_from(name: str, start: Checkpoint, found: Sequence[Named]) -> Goal:
+    """The goal of going back to a checkpoint. `found`: the project's, oldest first."""
+    names = [each for each, _ in found]
+    after = found[names.index(name) + 1 :] if name in names else ()
+    calls = [(name, start), *(each for each in after if each[1].kind == "call")]
+    if not start.commit_hash:
+        complete = start.kind == "restore" or all(each.edits for _, each in calls)
+        saved = first_saved([(name, start), *after])
+        return Goal(start, saved=saved, missing="" if complete else NO_SNAPSHOT)
+    turn = [each for each in calls if each[1].prompt_id == start.prompt_id]
+    saved = first_saved(_until_command(turn))
+    return Goal(start, later_trees(after, start), saved=saved, saved_later=first_saved(after))
+
+
+NO_SNAPSHOT = "there is no snapshot from before that"
+
+
+def _until_command(calls: Sequence[Named]) -> Sequence[Named]:
+    """These calls up to the first that may change any file. Their snapshot may already have what
+    they change, for no edit waits for it; the files that they name have been saved before."""
+    edits = next((at for at, (_, each) in enumerate(calls) if not each.edits), len(calls))
+    return calls[: edits + 1]
 
 
 def _turn(found: Sequence[Named], prompt: str, cut: str) -> EditingTurn | None:
@@ -335,16 +448,31 @@ def _turn(found: Sequence[Named], prompt: str, cut: str) -> EditingTurn | None:
         for number, (_, each) in enumerate(found)
         if each.kind == "call" and each.prompt_id == prompt
     ]
-    if not own or not found[own[0]][1].commit_hash:
+    if not own:
         return None
     name, first = found[own[0]]
-    cut_at = next((one.commit_hash for at, one in found if at == cut), "")
+    calls = [found[number] for number in own]
+    after = found[own[-1] + 1 :]
     # The turn of a killed process ended before the next checkpoint.
-    after = (one.commit_hash for _, one in found[own[-1] + 1 :])
-    following = next(filter(None, after), "")
-    goal = Goal(
-        first,
-        later_trees((found[number] for number in own[1:]), first),
-        cut_at or first.after or following,
-    )
+    ended = {**first_saved(after), **first.ended}
+    end = first.after or next((one.commit_hash for _, one in after if one.commit_hash), "")
+    if cut:
+        at = next(number for number, (each, _) in enumerate(calls) if each == cut)
+        ended, end = calls[at][1].saved or {}, calls[at][1].commit_hash
+        calls = calls[:at]
+    until = _until_command(calls)
+    start = next((each for _, each in until if each.commit_hash), None)
+    if start is None or all(each.edits for _, each in calls):
+        bare = msgspec.structs.replace(first, commit_hash="", notes="")
+        missing = "" if all(each.edits for _, each in calls) else NO_SNAPSHOT
+        goal = Goal(bare, saved=first_saved(calls), ended=ended, missing=missing)
+    else:
+        goal = Goal(
+            start,
+            later_trees(calls, start),
+            end,
+            first_saved(until),
+            first_saved(calls),
+            ended,
+        )
     return EditingTurn(name=name, first=first, goal=goal)

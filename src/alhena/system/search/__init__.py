@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
@@ -52,6 +52,10 @@ LONGEST_PATTERN = 2_000
 LINE_SECONDS = 2.0
 
 _BETWEEN_CHECKS = 2_000
+_BLOCK = 1 << 20
+BINARY_BYTES = 64 * _BLOCK
+"""Bytes of a binary file in which a required text is looked for."""
+_MAX_NAMED = 5
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,6 +187,7 @@ class _FileSearch:
         self._tally = WalkTally()
         self._secrets = 0
         self._notes: list[str] = []
+        self._binary: list[str] = []
         self._backend = "python"
         self._matcher = self._make_matcher()
 
@@ -228,6 +233,9 @@ class _FileSearch:
             self._notes.append(str(from_os_error(error, path)))
             return []
         cut, self._matcher.cut_lines = self._matcher.cut_lines, []
+        if self._matcher.is_skipped:
+            self._matcher.is_skipped = False
+            self._binary.append(path)
         self._notes += [
             f"Of line {number:,} of {printable(path)} only the first {LONGEST_LINE:,} characters "
             "were searched."
@@ -276,8 +284,10 @@ class _FileSearch:
         return True
 
     def _result(self, found: list[LineMatch], *, limited: bool, cut_files: int = 0) -> SearchResult:
-        secrets = [left_out(self._secrets)] if self._secrets else []
-        notes = (*dict.fromkeys([*secrets, *self._files.rules.warnings, *self._notes]),)
+        first = [left_out(self._secrets)] if self._secrets else []
+        if self._binary and (self._literals or not found):
+            first.append(_describe_binary(self._binary))
+        notes = (*dict.fromkeys([*first, *self._files.rules.warnings, *self._notes]),)
         return SearchResult(
             matches=tuple(found),
             limited=limited,
@@ -286,6 +296,15 @@ class _FileSearch:
             notes=notes,
             backend=self._backend,
         )
+
+
+def _describe_binary(paths: list[str]) -> str:
+    named = ", ".join(map(printable, paths[:_MAX_NAMED]))
+    more = len(paths) - _MAX_NAMED
+    return (
+        f"Binary files that may match were not searched: {named}"
+        f"{f' and {more:,} more' if more > 0 else ''}."
+    )
 
 
 class FileChoice:
@@ -456,17 +475,18 @@ class LineMatcher:
         self._literals = literals
         self._bytes = tuple(each.encode() for each in literals)
         self.cut_lines: list[int] = []
+        self.is_skipped = False
         source = "|".join(map(re.escape, literals))
         self._texts = regex.compile(source, regex.IGNORECASE) if literals else None
 
     def matches(self, path: str, most: int) -> list[LineMatch]:
         """Up to `most` matching lines of a file; `cut_lines` then has the numbers of lines of which
-        only the beginning was looked at. Raises OSError, SearchTimeoutError, SearchError when
-        stopped."""
+        only the beginning was looked at. `is_skipped`: the file is binary and may match. Raises
+        OSError, SearchTimeoutError, SearchError when stopped."""
         self._deadline.remaining_seconds()
         located = Path(path)
         found: list[LineMatch] = []
-        for number, line in lines_of(path, self._lacks, self.cut_lines.append):
+        for number, line in lines_of(path, self._lacks, self.cut_lines.append, self._skip):
             if number % _BETWEEN_CHECKS == 0:
                 self._deadline.remaining_seconds()
             if self._literals and line.isascii() and not self._says(line.lower()):
@@ -499,6 +519,20 @@ class LineMatcher:
         if isinstance(content, bytes):
             return not any(map(content.lower().__contains__, self._bytes))
         return self._texts.search(content, concurrent=True) is None
+
+    def _skip(self, start: bytes, rest: BinaryIO) -> None:
+        """Notes a binary file, unless it contains none of the required texts. Raises OSError,
+        SearchTimeoutError, SearchError when stopped."""
+        tail, block, left = b"", start, BINARY_BYTES
+        longest = max(map(len, self._bytes), default=1)
+        while block and left > 0 and self._bytes:
+            self._deadline.remaining_seconds()
+            content = tail + block.lower()
+            if any(map(content.__contains__, self._bytes)):
+                break
+            tail, left = content[len(content) - longest + 1 :], left - len(block)
+            block = rest.read(_BLOCK)
+        self.is_skipped = bool(block) or not self._bytes
 
     def _find_match(self, pattern: "Pattern[str]", line: str) -> tuple[int, int] | None:
         seconds = self._deadline.remaining_seconds()

@@ -159,13 +159,13 @@ def _arguments(program: str, texts: tuple[str, ...]) -> tuple[str, ...]:
             *(f"(?-u:{_escape(other)})" for other in others),
         ]
         return (
-            *(program, "--no-config", "--files-with-matches", "--null", "--text", "--no-messages"),
+            *(program, "--no-config", "--files-with-matches", "--null", "--no-messages"),
             *("--color=never", "--encoding=none", "--no-ignore", "--hidden"),
             f"--regexp={'|'.join(branches)}",
         )
     patterns = (os.fsdecode(each) for each in (*(text.encode() for text in texts), *others))
     return (
-        *(program, "--files-with-matches", "--null", "--text", "--no-messages", "--ignore-case"),
+        *(program, "--files-with-matches", "--null", "--no-messages", "--ignore-case"),
         *("--fixed-strings", "--devices=skip", "--directories=skip", "--color=never"),
         *(f"--regexp={each}" for each in patterns),
     )

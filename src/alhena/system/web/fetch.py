@@ -221,7 +221,7 @@ class GuardedFetcher:
 
     async def _allowed_addresses(self, url: WebUrl) -> Sequence[str]:
         """The addresses of a URL that may be fetched."""
-        from alhena.http.connect import refusal
+        from alhena.http.addresses import refusal
 
         _check_name(url)
         if self._behind_proxy(url):

@@ -26,7 +26,7 @@ PLAN_LIMIT = 1_000_000
 
 _MODES = {
     "default": "Default mode (edits and commands are confirmed first)",
-    "autoEdit": "Auto-Edit mode (edits are made without asking)",
+    "autoEdit": "auto_edit mode (edits are made without asking)",
     "yolo": "YOLO mode (everything runs without asking)",
 }
 

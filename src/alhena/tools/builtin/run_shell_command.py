@@ -278,13 +278,10 @@ class ShellInvocation(BaseInvocation):
                     sink = output.feed
                     if terminal is not None:
                         output.capture.converter = terminal.screen
-                        sink = terminal.seen_after(output.capture.feed)
-                        if terminal.interactive:  # somebody sits there
+                        output.coloured = terminal.coloured
+                        if terminal.interactive:  # somebody sits there, and sees it
+                            sink = terminal.seen_after(output.capture.feed)
                             limits = CommandLimits(inactivity=0, output=limits.output)
-                        else:
-                            screen = terminal.screen
-                            live.follow(lambda: screen.shown)
-                            terminal.seen = lambda _data: live.add("")
                     ending = await run_process(
                         command,
                         sink,
@@ -292,6 +289,8 @@ class ShellInvocation(BaseInvocation):
                         groups=self._tool.groups,
                         started=report_start,
                     )
+                    if terminal is not None:
+                        live.flush()  # the last state of what was redrawn, with its colours
         except ProcessStartError:
             output.discard()
             raise
@@ -394,6 +393,7 @@ def _result(
 ) -> ToolResult:
     """The result of a command that has ended."""
     from alhena.tools.output_store import DISPLAY_CHARACTERS
+    from alhena.tools.shell_output import INTERRUPTED
 
     data: dict[str, Any] = {
         "exit_code": ending.exit_code,
@@ -405,12 +405,13 @@ def _result(
     if ending.stopped is not None:
         data["stopped"] = ending.stopped.value
     shown = captured.text.removesuffix("\n")
-    text = "\n".join(part for part in (shown, error) if part)
-    if not error and (shown.endswith("\n") or captured.text == "\n"):
+    problem = "" if error == INTERRUPTED else error  # people know: they stopped it
+    text = "\n".join(part for part in (shown, problem) if part)
+    if not problem and (shown.endswith("\n") or captured.text == "\n"):
         text = captured.text  # the last line is blank: it is shown too
     lines = None
     if captured.omitted or len(text) > DISPLAY_CHARACTERS:
-        lines = output.line_breaks + (not captured.text.endswith("\n")) + bool(error)
+        lines = output.line_breaks + (not captured.text.endswith("\n")) + bool(problem)
     return ToolResult(
         llm_content=report.text(shown, error, ending),
         display=TerminalOutput(

@@ -9,11 +9,8 @@ from alhena.system.encoding import SAMPLE_SIZE, decode_text, is_binary
 from alhena.system.errors import FileError, ProcessStartError, from_os_error, printable
 from alhena.system.files import read_whole
 from alhena.tools.base import failure_of
-from alhena.tools.contract import ToolErrorType, ToolFailure
-from alhena.tools.edit.proposal import (
-    EDIT_LIMIT,
-    ProposedContents,
-)
+from alhena.tools.contract import ProposedContents, ToolErrorType, ToolFailure
+from alhena.tools.edit.proposal import EDIT_LIMIT
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process

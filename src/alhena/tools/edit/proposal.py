@@ -40,6 +40,7 @@ from alhena.tools.contract import (
     EditConfirmation,
     ExecutionContext,
     FileDiff,
+    ProposedContents,
     ToolErrorType,
     ToolFailure,
     ToolInvocation,
@@ -53,14 +54,6 @@ from alhena.values import Value
 
 if TYPE_CHECKING:
     from alhena.tools.edit.splicing import Window
-
-
-class ProposedContents(msgspec.Struct, frozen=True):
-    """A file's path, its current text (None: no file) and its proposed text, with LF."""
-
-    file_path: str
-    current: str | None
-    proposed: str
 
 
 EDIT_LIMIT = 64_000_000
@@ -492,5 +485,6 @@ async def find_vain_edit(
         found = await invocation.contents(context)
         return found if isinstance(found, ToolFailure) else None
     if isinstance(shown, EditConfirmation) and shown.original_content == shown.new_content:
-        return ToolFailure(f"{invocation.shown} has this content already: nothing to change.")
+        words = f"{invocation.shown} has this content already: nothing to change."
+        return ToolFailure(words, ToolErrorType.EDIT_NO_CHANGE)
     return None

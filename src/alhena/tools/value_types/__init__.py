@@ -18,6 +18,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from alhena.tools.value_types.hints import is_required, is_typed_dict, resolve_hints
 from alhena.tools.value_types.json_form import (
     JSON_TYPES,
     JsonForm,
@@ -41,6 +42,7 @@ _USUAL: Mapping[tuple[str, str], Schema] = {
 """Schemas of classes that are read in more forms than msgspec knows."""
 _NUMBERS = {bool: 0, int: 1, float: 2}
 """The order in which a union tries these: an integer is no float, though it would do as one."""
+_NUMBER_TYPES: Mapping[Any, type[int | float]] = {"integer": int, "number": float}
 _LISTS: Mapping[Any, Callable[[list[Any]], Any]] = {
     **dict.fromkeys((list, Sequence, Iterable), list),
     **dict.fromkeys((set, AbstractSet), set),
@@ -106,6 +108,7 @@ def _is_model(kind: Any) -> bool:
         and (
             hasattr(kind, "__get_pydantic_core_schema__")
             or "__pydantic_core_schema__" in vars(kind)
+            or "__pydantic_config__" in vars(kind)
         )
     )
 
@@ -116,7 +119,8 @@ def _as_it_is(data: Any, _path: str) -> Any:
 
 class Types:
     """Reads types into forms. `definitions`: the schemas of classes that contain themselves.
-    `loose`: a type takes more than its schema says, as one with a BeforeValidator does."""
+    `loose`: only the reader of a type knows what it takes: more than its schema says, as with a
+    BeforeValidator, or exactly that, as with StrictInt."""
 
     def __init__(self) -> None:
         self.definitions: dict[str, Schema] = {}
@@ -173,10 +177,10 @@ class Types:
             form = pydantic_form(kind, self.definitions)
         else:
             form = self.form(inner)
-            if found.metas:
-                form = _limit_form(form, inner, tuple(found.metas))
-            if found.constraints or found.after:
-                form = constrain(form, inner, metadata, found)
+        if found.metas:
+            form = _limit_form(form, inner, tuple(found.metas))
+        if not found.whole and (found.constraints or found.after):
+            form = constrain(form, inner, metadata, found)
         text = {"description": found.text} if found.text else {}
         return form._replace(schema=form.schema | found.extra | text)
 
@@ -198,25 +202,26 @@ class Types:
 
         return JsonForm(schema, read)
 
-    def _tuple(self, args: tuple[Any, ...], names: tuple[str, ...] = ()) -> JsonForm:
+    def _tuple(
+        self, args: tuple[Any, ...], names: tuple[str, ...] = (), optional: int = 0
+    ) -> JsonForm:
         if len(args) == 2 and args[1] is ...:
             return self._list(tuple, args[0])
         forms = [self.form(each) for each in args if each != ()]
+        least = len(forms) - optional
         items = [dict(form.schema) for form in forms]
         for name, item in zip(names, items, strict=False):
             item.setdefault("description", name)
 
         def read(data: Any, path: str) -> Any:
             found = _require_type(list, data, path)
-            if len(found) != len(forms):
+            if not least <= len(found) <= len(forms):
                 raise ValueError(at_path(path, f"expected {len(forms)} items, got {len(found)}"))
-            pairs = enumerate(zip(forms, found, strict=True))
+            pairs = enumerate(zip(forms, found, strict=False))
             return tuple(form.read(each, f"{path}[{index}]") for index, (form, each) in pairs)
 
-        size = len(items)
-        return JsonForm(
-            {"type": "array", "prefixItems": items, "minItems": size, "maxItems": size}, read
-        )
+        schema = {"type": "array", "prefixItems": items, "minItems": least, "maxItems": len(items)}
+        return JsonForm(schema, read)
 
     def _mapping(self, key: Any, value: Any) -> JsonForm:
         inner, keys = self.form(value), self.form(key)
@@ -224,13 +229,12 @@ class Types:
         if inner.schema:
             schema["additionalProperties"] = inner.schema
         if "enum" in keys.schema:
-            schema["propertyNames"] = keys.schema
+            schema["propertyNames"] = {"enum": [str(each) for each in keys.schema["enum"]]}
 
         def read(data: Any, path: str) -> Any:
             items = _require_type(dict, data, path).items()
             return {
-                _key(key, keys, name, path): inner.read(each, below(path, name))
-                for name, each in items
+                _key(keys, name, path): inner.read(each, below(path, name)) for name, each in items
             }
 
         return JsonForm(schema, read)
@@ -264,7 +268,9 @@ class Types:
         if _is_model(kind):
             from alhena.tools.value_types.constraints import pydantic_form
 
-            return pydantic_form(kind, self.definitions)
+            form = pydantic_form(kind, self.definitions)
+            self.loose = self.loose or form.strict
+            return form
         reference = {"$ref": f"#/$defs/{kind.__name__}"}
         if kind in self._open:
             made = self._open[kind]
@@ -283,11 +289,10 @@ class Types:
         return form._replace(schema=reference)
 
     def _fields(self, kind: Any) -> JsonForm:
-        if typing.is_typeddict(kind):
-            required: frozenset[str] = kind.__required_keys__
-            hints = _hints(kind).items()
+        if is_typed_dict(kind):
+            hints = resolve_hints(kind).items()
             return self._object(
-                kind, [Field(name, hint, required=name in required) for name, hint in hints]
+                kind, [Field(name, hint, is_required(kind, name, hint)) for name, hint in hints]
             )
         names: tuple[str, ...] | None = getattr(kind, "_fields", None)
         if names is not None and tuple in kind.__mro__:
@@ -299,18 +304,26 @@ class Types:
         return _msgspec_form(kind)
 
     def _named_tuple(self, kind: Any, names: tuple[str, ...]) -> JsonForm:
-        hints = _hints(kind)
-        inner = self._tuple(tuple(hints.get(name, Any) for name in names), names)
+        hints, defaults = resolve_hints(kind), kind._field_defaults
+        fields = [
+            Field(name, hints.get(name, Any), name not in defaults, defaults.get(name))
+            for name in names
+        ]
+        fields = [field.resolve_default() for field in fields]
+        optional = sum(not field.required for field in fields)
+        inner = self._tuple(tuple(field.hint for field in fields), names, optional)
 
         def read(data: Any, path: str) -> Any:
-            return kind(*inner.read(data, path))
+            values = inner.read(data, path)
+            left = [field.supply for field in fields[len(values) :]]
+            return kind(*values, *(supply() for supply in left if supply is not None))
 
         return inner._replace(read=read)
 
     def _dataclass(self, kind: Any) -> JsonForm:
         import dataclasses
 
-        hints, missing = _hints(kind), dataclasses.MISSING
+        hints, missing = resolve_hints(kind), dataclasses.MISSING
         return self._object(
             kind,
             [
@@ -436,13 +449,6 @@ def default_of(value: object) -> Schema:
         return {}
 
 
-def _hints(kind: type[Any]) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(kind, include_extras=True)
-    except NameError as error:
-        raise TypeError(f"a type hint of {kind.__name__} cannot be resolved: {error}") from error
-
-
 def _by_width(args: tuple[Any, ...]) -> list[Any]:
     """The members of a union, in the order to try: numbers from the narrowest."""
     numbers = iter(sorted((each for each in args if each in _NUMBERS), key=_NUMBERS.__getitem__))
@@ -548,14 +554,17 @@ def _has_hook(kind: Any) -> bool:
     return _is_model(kind) or (isinstance(kind, type) and issubclass(kind, PurePath))
 
 
-def _key(kind: Any, keys: JsonForm, name: str, path: str) -> Any:
-    if kind in (int, float):
-        try:
-            return kind(name)
-        except ValueError:
-            what = f"the key {name!r} is no {JSON_TYPES[kind]}"
-            raise ValueError(at_path(path, what)) from None
-    return keys.read(name, below(path, name))
+def _key(keys: JsonForm, name: str, path: str) -> Any:
+    """The key of a mapping; JSON has only texts, so a number is one that is spelled."""
+    number = _NUMBER_TYPES.get(keys.schema.get("type"))
+    if number is None:
+        return keys.read(name, below(path, name))
+    try:
+        key = number(name)
+    except ValueError:
+        what = f"the key {name!r} is no {JSON_TYPES[number]}"
+        raise ValueError(at_path(path, what)) from None
+    return keys.read(key, below(path, name))
 
 
 def _require_type(kind: type[Any], data: Any, path: str) -> Any:

@@ -159,7 +159,16 @@ def pydantic_form(kind: Any, definitions: dict[str, Schema]) -> JsonForm:
             raise ValueError(_errors(error, path)) from error
 
     fields = frozenset(whole["properties"]) if "properties" in whole else None
-    return JsonForm(schema, read, fields)
+    return JsonForm(schema, read, fields, strict=_is_strict(adapter.core_schema))
+
+
+def _is_strict(node: Any) -> bool:
+    """True for a schema of pydantic's core in which something takes no other spelling of its
+    values."""
+    if isinstance(node, dict):
+        found = cast("dict[str, Any]", node)
+        return found.get("strict") is True or any(map(_is_strict, found.values()))
+    return isinstance(node, list | tuple) and any(map(_is_strict, cast("list[Any]", node)))
 
 
 def _pydantic_check(kind: Any, metadata: tuple[Any, ...]) -> Callable[[Any, str], Any]:
@@ -188,7 +197,12 @@ def _adapter(kind: Any) -> Any:
     errors = (pydantic.errors.PydanticUserError, pydantic.errors.PydanticUndefinedAnnotation)
     try:
         return pydantic.TypeAdapter(kind)
-    except (*errors, import_module("pydantic_core").SchemaError, ImportError) as error:
+    except (
+        *errors,
+        import_module("pydantic_core").SchemaError,
+        ImportError,
+        RuntimeError,
+    ) as error:
         reason = " ".join(str(error).split())
         raise TypeError(f"pydantic cannot read it: {reason:.200}") from error
 
@@ -265,7 +279,9 @@ def _take_constraint(found: Annotations, item: Any) -> None:
             "a function in Annotated checks nothing; use annotated_types.Predicate or "
             "pydantic.AfterValidator"
         )
-    if _is_of(item, "PydanticMetadata"):
+    if _is_of(item, "Strict", "pydantic"):
+        found.whole = True
+    elif _is_of(item, "PydanticMetadata"):
         found.after = True
         pattern: object = getattr(item, "pattern", None)
         found.constraints += () if pattern is None else (Constraint("pattern", pattern),)

@@ -9,11 +9,13 @@ Read = Callable[[Any, str], Any]
 
 
 class JsonForm(NamedTuple):
-    """A type as JSON. `fields`: the names of an object's fields, None for anything else."""
+    """A type as JSON. `fields`: the names of an object's fields, None for anything else. `strict`:
+    it takes no other spellings of its values, such as "1" for 1."""
 
     schema: Schema
     read: Read
     fields: frozenset[str] | None = None
+    strict: bool = False
 
 
 JSON_TYPES: dict[type[object], str] = {
