@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.caching import PromptCache
-from tests.support.server import Received, Reply, ScriptedServer, chunk, sse
+from tests.support.server import Received, Reply, ScriptedServer, chunk, json_reply, sse
 
 from alhena import Agent
 from alhena.models import Anthropic, Gemini, OpenAICompatible
@@ -50,6 +50,8 @@ class PricedServer(ScriptedServer):
         self._answer = answer
 
     def take(self, received: Received) -> Reply:
+        if received.method == "GET":  # a list of models, which costs nothing
+            return json_reply({"error": {"message": "there is no list"}}, 404)
         self.bodies.append(received.json)
         step = self._steps.pop(0) if self._steps else None
         return self._answer(len(self.bodies), step)

@@ -67,10 +67,12 @@ def _high_water_kb(pid: int) -> int:
     return next((int(words[1]) for words in lines if words[0] == "VmHWM:"), 0)
 
 
-def reference() -> list[str] | None:
-    """The reference's command if it is installed, else None."""
+def reference(figure: str) -> list[str] | None:
+    """The reference's command; None, with a line in the report, where it is not installed."""
     local = Path("node_modules/.bin/gemini")
     found = str(local.resolve()) if local.exists() else shutil.which("gemini")
+    if found is None:
+        print(f"{figure:46} gemini is not installed beside")
     return [found] if found else None
 
 

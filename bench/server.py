@@ -3,6 +3,7 @@
 import contextlib
 import json
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -34,21 +35,27 @@ def text_answer(_index: int) -> bytes:
 class BenchServer:
     """`first_bytes[i]`, `last_bytes[i]` and `sent[i]` are perf_counter seconds of the start and the
     end of request i, and of its answer's end. `streams` is True if the last request asked for
-    events, not one JSON value."""
+    events, not one JSON value. With `tls` it is reached over https, after a handshake of
+    `handshake_s` seconds and what TLS takes."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(
+        self, answer: Answer, tls: ssl.SSLContext | None = None, handshake_s: float = 0.0
+    ) -> None:
         self.first_bytes: list[float] = []
         self.last_bytes: list[float] = []
         self.sent: list[float] = []
         self.body_bytes: list[int] = []
         self.streams = True
         self._answer = answer
+        self._tls = tls
+        self._handshake_s = handshake_s
         self._socket = socket.create_server(("127.0.0.1", 0))
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        start = "http://127.0.0.1" if self._tls is None else "https://localhost"
+        return f"{start}:{self._socket.getsockname()[1]}"
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -71,8 +78,12 @@ class BenchServer:
     def _talk(self, connection: socket.socket) -> None:
         with connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            while self._exchange(connection):
-                pass
+            if self._tls is not None:
+                time.sleep(self._handshake_s)
+                connection = self._tls.wrap_socket(connection, server_side=True)
+            with connection:
+                while self._exchange(connection):
+                    pass
 
     def _exchange(self, connection: socket.socket) -> bool:
         data = connection.recv(1 << 16)

@@ -36,7 +36,7 @@ RESULT = 1_000
 OPEN = """
 import asyncio, os, sys, time
 from pathlib import Path
-from alhena.agent import recording
+from alhena.session import recording
 from alhena import Agent
 
 async def main():

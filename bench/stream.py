@@ -37,6 +37,6 @@ def run() -> None:
         f"{value:.1f} ms",
         f"json.loads alone {theirs:.1f} ms",
         value / theirs,
-        "<= 60 ms",
-        ok=value <= 60,
+        "<= 20 ms",
+        ok=value <= 20,
     )

@@ -1,5 +1,5 @@
 """The interactive terminal: start to painted prompt, the delay of a key echo while an answer
-streams or a command writes, and memory over a long session."""
+streams or a command writes, the list of paths, the pager, a long session and its resumption."""
 
 import contextlib
 import os
@@ -36,7 +36,10 @@ ECHO_MS = 8
 LINES = 10_000
 TURNS, WARM_TURNS = 1_000, 100
 GROWTH_MB = 10
-PLACEHOLDER = b"ype your message"
+RESUME_MS = 400
+FILES, LIST_MS = 200_000, 30
+OUTPUT_BYTES, PAGER_MS = 5_000_000, 100
+PLACEHOLDER = "ype your message"
 TEXT = (
     "A paragraph of **some** words that ends soon, with `code` in it. " * 4
     + "\n\n- an item\n- another one\n\n"
@@ -79,13 +82,14 @@ def run(home: Path, cwd: Path) -> None:
         ok=worst <= 2 * ECHO_MS,
     )
     _live_output(cwd, env, statistics.median(idle) * 1000)
+    _list_of_paths(cwd, env)
+    _pager(cwd, env)
     _long_session(cwd, env)
 
 
 def _against_reference(ours_ms: float, cwd: Path, env: dict[str, str]) -> None:
-    command = reference()
+    command = reference("terminal, painted, against the reference")
     if command is None:
-        print(f"{'terminal, painted, against the reference':46} gemini is not installed beside")
         return
     settings, _ = signed_in_reference(env)
     theirs = median_ms(
@@ -134,8 +138,62 @@ def _live_output(cwd: Path, env: dict[str, str], idle_ms: float) -> None:
     )
 
 
+def _list_of_paths(cwd: Path, env: dict[str, str]) -> None:
+    """From a key after an @ to the list of paths with what it finds, in git's index of a tree."""
+    names = [f"src/part{n % 500}/module_{n}.py" for n in range(FILES - KEYS)]
+    letters = [chr(0x0391 + number) for number in range(KEYS) if number != 17]  # no such letter
+    names += [f"src/part7/only_{letter}.py" for letter in letters]
+    folder = cwd / "tree"
+    folder.mkdir()
+    entries = "".join(f"100644 {'0' * 39}1 0\t{name}\n" for name in sorted(names))
+    for words in (["init", "-q"], ["update-index", "--index-info"]):
+        subprocess.run(["git", *words], cwd=folder, env=env, input=entries.encode(), check=True)
+    child = Child([*ALHENA, "-m", "demo", "--skip-trust"], folder, env)
+    taken: list[float] = []
+    try:
+        child.until(b"/help lists")
+        child.write(b"@")
+        child.until(b"src/")
+        for letter in letters:
+            child.skip(0.05)
+            start = child.write(letter.encode())
+            taken.append(child.until(f"only_{letter}".encode()) - start)
+            child.write(b"\x7f")
+    finally:
+        child.close()
+    _print_row(f"terminal, key to list of {FILES:,} paths", taken, LIST_MS)
+
+
+def _pager(cwd: Path, env: dict[str, str]) -> None:
+    """From Ctrl-O to the first page of a large output."""
+    line = "a line of an output that is long enough to be one\n"
+    (cwd / "big.txt").write_text(line * (OUTPUT_BYTES // len(line)), encoding="utf-8")
+    called = {"name": "run_shell_command", "args": {"command": "cat big.txt"}}
+
+    def answer(index: int) -> bytes:
+        return event(candidate({"functionCall": called} if index == 0 else {"text": "done"}))
+
+    with BenchServer(answer) as server:
+        child = Child([*ALHENA, "-m", "m", "--yolo", "--skip-trust"], cwd, _keyed(env, server.url))
+        taken: list[float] = []
+        try:
+            child.until(b"/help lists")
+            child.skip(0.5)
+            child.write(b"go\r")
+            child.until(b"2 turns")
+            for _ in range(ROUNDS):
+                child.skip(0.3)
+                start = child.write(b"\x0f")
+                taken.append(child.until(b"q closes") - start)
+                child.skip(0.1)
+                child.write(b"q")
+        finally:
+            child.close()
+    _print_row(f"terminal, Ctrl-O on {OUTPUT_BYTES // 1_000_000} MB", taken, PAGER_MS)
+
+
 def _long_session(cwd: Path, env: dict[str, str]) -> None:
-    """Memory of the process over a session of 1,000 turns."""
+    """Memory of the process over a session of 1,000 turns, and its resumption."""
     with BenchServer(lambda index: event(candidate({"text": f"Answer {index}."}))) as server:
         child = Child([*ALHENA, "-m", "m"], cwd, _keyed(env, server.url))
         try:
@@ -156,6 +214,17 @@ def _long_session(cwd: Path, env: dict[str, str]) -> None:
         f"<= {GROWTH_MB} MB more",
         ok=after - before <= GROWTH_MB,
     )
+    command = [*ALHENA, "-m", "m", "--resume", "latest"]
+    keyed = _keyed(env, "http://127.0.0.1:9")
+    painted = [_painted(command, cwd, keyed, f"Answer {TURNS - 1}.") for _ in range(3)]
+    _print_row(f"terminal, {TURNS:,} turns resumed and painted", painted, RESUME_MS)
+
+
+def _print_row(name: str, taken: list[float], limit_ms: float) -> None:
+    """Prints the median and the worst of these seconds."""
+    value = median_ms(taken)
+    worst = f"worst {max(taken) * 1000:.1f} ms"
+    row(name, f"{value:.1f} ms", worst, None, f"<= {limit_ms} ms", ok=value <= limit_ms)
 
 
 def _keyed(env: dict[str, str], url: str) -> dict[str, str]:
@@ -216,10 +285,12 @@ class Child:
         os.close(self._near)
 
 
-def _painted(command: list[str], cwd: Path, env: dict[str, str]) -> float:
+def _painted(
+    command: list[str], cwd: Path, env: dict[str, str], marker: str = PLACEHOLDER
+) -> float:
     child = Child(command, cwd, env)
     try:
-        return child.until(PLACEHOLDER) - child.started
+        return child.until(marker.encode()) - child.started
     finally:
         child.close()
 

@@ -3,11 +3,10 @@
 from collections.abc import AsyncIterator
 
 from fastapi import FastAPI, WebSocket
-from fastapi.responses import StreamingResponse
+from fastapi.sse import EventSourceResponse
 from fastapi.testclient import TestClient
 
 from alhena import Agent, Limits
-from alhena.events import ContentEvent
 from alhena.testing import TestModel
 
 app = FastAPI()
@@ -17,15 +16,10 @@ def make_agent() -> Agent:
     return Agent(TestModel("Hello."), isolated=True, builtin_tools=(), limits=Limits(turns=5))
 
 
-@app.get("/chat")
-async def chat(prompt: str) -> StreamingResponse:
-    async def events() -> AsyncIterator[str]:
-        async with make_agent().run(prompt) as run:  # ends with the client
-            async for event in run:
-                if isinstance(event, ContentEvent):
-                    yield f"data: {event.text}\n\n"
-
-    return StreamingResponse(events(), media_type="text/event-stream")
+@app.get("/chat", response_class=EventSourceResponse)
+async def chat(prompt: str) -> AsyncIterator[str]:
+    async for text in make_agent().run(prompt).stream_text():
+        yield text
 
 
 @app.websocket("/talk")

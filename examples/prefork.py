@@ -1,28 +1,27 @@
-"""Workers that are forked, as Celery's are, with a model and a store made before."""
+"""Celery's workers are forked processes; they share a model that was made before."""
 
-import os
+from multiprocessing import Process
 
-from alhena import Agent, SQLiteStore
+from celery import Celery
+
+from alhena import Agent
 from alhena.testing import TestModel
 
-model = TestModel("Hello.")
-store = SQLiteStore("chats.db")
-Agent(TestModel("Warm."), store=store, conversation="parent").ask_sync("Warm up.")
+FOLDERS = {"data_folder_in": ".", "data_folder_out": "."}
+app = Celery("prefork", broker="filesystem://", backend="file://.")
+app.conf.broker_transport_options = FOLDERS | {"polling_interval": 0.1}
+model = TestModel("Hello.")  # or Gemini(…)
 
 
-def work(number: int) -> None:
-    agent = Agent(model, store=store, conversation=f"worker-{number}", isolated=True)
-    print(number, agent.ask_sync("Hello?"), flush=True)
+@app.task
+def ask(prompt: str) -> str:
+    return Agent(model, isolated=True, builtin_tools=()).ask_sync(prompt)
 
 
-children: list[int] = []
-for number in range(3):
-    child = os.fork()
-    if child == 0:
-        try:
-            work(number)
-        finally:
-            os._exit(0)
-    children.append(child)
-for child in children:
-    os.waitpid(child, 0)
+if __name__ == "__main__":  # in place of `celery -A prefork worker`
+    options = ["worker", "--concurrency=3", "--loglevel=ERROR"]
+    worker = Process(target=app.worker_main, args=[options])
+    answers = [ask.delay("Hello?") for _ in range(3)]  # first: a folder is no safe broker
+    worker.start()
+    print([answer.get() for answer in answers])
+    worker.kill()

@@ -2,20 +2,15 @@
 
 import asyncio
 
-from alhena import Agent
-from alhena.models import Limited
+from alhena import Agent, models
 from alhena.testing import TestModel
 
-model = Limited(TestModel(*["Done."] * 500), rpm=10_000, concurrency=50)
-
-
-async def ask(number: int) -> str:
-    agent = Agent(model, isolated=True, builtin_tools=())
-    return await agent.ask(f"Task {number}")
+model = models.Limited(TestModel(*["Done."] * 500), rpm=10_000, concurrency=50)
 
 
 async def main() -> None:
-    answers = await asyncio.gather(*map(ask, range(500)))
+    agents = [Agent(model, isolated=True, builtin_tools=()) for _ in range(500)]
+    answers = await asyncio.gather(*(agent.ask("Are you done?") for agent in agents))
     print(len(answers), set(answers))
 
 

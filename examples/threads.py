@@ -5,16 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 from alhena import Agent, ToolContext
 from alhena.errors import InterruptedRunError
-from alhena.events import ContentEvent
 from alhena.testing import Call, TestModel
 
 model = TestModel(*["fine"] * 8)  # or one Gemini(…) for all
 
 
 def work(number: int) -> str:
-    agent = Agent(model, isolated=True, builtin_tools=())
-    events = agent.stream_sync(f"Job {number}")
-    return "".join(each.text for each in events if isinstance(each, ContentEvent))
+    return Agent(model, isolated=True, builtin_tools=()).ask_sync(f"Job {number}")
 
 
 with ThreadPoolExecutor(4) as pool:
@@ -28,9 +25,9 @@ def crunch(context: ToolContext) -> str:
     return "given up"
 
 
-with Agent(TestModel(Call("crunch")), tools=[crunch], isolated=True, builtin_tools=()) as agent:
-    threading.Timer(0.2, agent.interrupt).start()
-    try:
-        agent.ask_sync("Crunch.")
-    except InterruptedRunError as error:
-        print("interrupted after", error.result.usage.tool_calls, "call")
+agent = Agent(TestModel(Call("crunch")), tools=[crunch], isolated=True, builtin_tools=())
+threading.Timer(0.2, agent.interrupt).start()
+try:
+    agent.ask_sync("Crunch.")
+except InterruptedRunError as error:
+    print("interrupted:", error.result.usage.tool_calls, "call")

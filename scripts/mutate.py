@@ -123,6 +123,10 @@ def copied(tree: Path) -> Path:
         encoding="utf-8",
     )
     command.chmod(0o755)
+    # Pages install with uv, which knows the packages of this environment by these folders.
+    python.with_name("uv").symlink_to(Path(sys.executable).with_name("uv"))
+    for about in Path(installed).glob("*.dist-info"):
+        shutil.copytree(about, packages / about.name)
     return python
 
 

@@ -11,6 +11,8 @@ SOURCE = Path(__file__).parent.parent / "src" / "alhena"
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Assign | ast.AnnAssign
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 WIDTH = 88
+MACHINERY = {"NamedModel", "RetryingGenerator", "ToolConfirmationRequest"}
+"""Bases whose methods are for the agent, not for programs."""
 
 
 def path_of(module: str) -> Path:
@@ -167,13 +169,23 @@ def describe_class(module: str, node: ast.ClassDef, name: str) -> str:
     else:
         code = "class " + signature_of(start, name=name, bound=True)
     parts = [_fenced(code), ast.get_docstring(node) or ""]
+    if start is not None:
+        parts.append(ast.get_docstring(start) or "")
+    if tag := _keyword([(module, node)], "tag"):
+        parts.append(f'Encodes to JSON with `"{_keyword(lineage, "tag_field")}": "{tag}"`.')
     if start is None and (rows := list(_fields(lineage))):
         parts.append("| field | type | default |\n|---|---|---|\n" + "\n".join(rows))
-    near = [(home, each) for home, each in lineage if home == module]
-    for owner, method in _members(near):
+    bases_shown = [each for each in lineage[1:] if each[1].name not in MACHINERY]
+    for _, method in _members([*lineage[:1], *bases_shown]):
         if method.name[0] != "_":
-            parts.append(_describe_method(owner, method))
+            parts.append(_describe_method(name, method))
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
+
+
+def _keyword(lineage: list[tuple[str, ast.ClassDef]], name: str) -> str:
+    """A text among the keywords of a class, or of its nearest base that has it."""
+    found = [each.value for _, node in lineage for each in node.keywords if each.arg == name]
+    return str(ast.literal_eval(found[0])) if found else ""
 
 
 def _members(lineage: list[tuple[str, ast.ClassDef]]) -> Iterator[tuple[str, Function]]:

@@ -35,7 +35,10 @@ NOTE = "<!-- Written by `make reference`. Change the code, or the page it is rea
 MODULES = {
     "api": ("alhena", "What programs import."),
     "api-models": ("alhena.models", "Model objects, and the types that models of your own need."),
-    "api-events": ("alhena.events", "The events of a run, in the order of the source."),
+    "api-events": (
+        "alhena.events",
+        "The events of a run. `msgspec.json.encode(event)` is one as JSON.",
+    ),
     "api-shell": ("alhena.shell", "What a shell line would do, without running it."),
     "api-testing": ("alhena.testing", "Tests of programs without a model."),
     "api-evals": ("alhena.evals", "Evaluations of many tasks."),

@@ -1,10 +1,13 @@
-"""Builds the wheel, installs it into a fresh environment and runs it from an empty folder."""
+"""Builds the sdist and the wheel from it, installs that into a fresh environment of each Python and
+runs it from an empty folder: `make smoke`.
+
+    python scripts/smoke_wheel.py [PYTHON…]
+"""
 
 import os
 import subprocess
 import sys
 import tempfile
-import venv
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -33,11 +36,17 @@ def main() -> None:
     dist = ROOT / "dist"
     run(Path(sys.executable).parent / "uv", "build", "-q", "--clear", "-o", dist, cwd=ROOT)
     wheel = next(dist.glob("*.whl"))
+    for python in sys.argv[1:] or [sys.executable]:
+        try_wheel(wheel, python)
+
+
+def try_wheel(wheel: Path, python: str) -> None:
+    """Installs the wheel for an interpreter, and runs what it has."""
     with tempfile.TemporaryDirectory() as made:
         home, folder = Path(made, "venv"), Path(made, "folder")
         folder.mkdir()
         (folder / "hello.txt").write_text("hello\n", encoding="utf-8")
-        venv.create(home, with_pip=True)
+        run(python, "-m", "venv", home, cwd=folder)
         binary = home / "bin"
         run(binary / "python", "-m", "pip", "install", "-q", wheel, cwd=folder)
         version = run(binary / "alhena", "--version", cwd=folder)
@@ -45,11 +54,14 @@ def main() -> None:
         run(binary / "alhena", "--help", cwd=folder)
         assert (home / "share/man/man1/alhena.1").is_file(), "the wheel has no manual page"
         run(binary / "alhena", "tools", "list", "--json", cwd=folder)
+        page = run(binary / "alhena", "docs", "glossary", cwd=folder)
+        assert page.startswith("# Glossary"), "the wheel has no pages"
         answer = run(binary / "alhena", "--model", "demo", "-p", "List the files.", cwd=folder)
         assert "hello.txt" in answer, answer
         answer = run(binary / "python", "-c", LIBRARY, cwd=folder)
         assert "hello.txt" in answer, answer
-    print(f"{wheel.name} works ({version.strip()})")
+        tried = run(binary / "python", "--version", cwd=folder)
+    print(f"{wheel.name} works ({version.strip()}, {tried.strip()})")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 missing=()
 for pair in bwrap:bubblewrap rg:ripgrep zsh:zsh fish:fish jq:jq gawk:gawk less:less \
-  chromium:chromium localedef:locales; do
+  chromium:chromium localedef:locales shellcheck:shellcheck; do
   command -v "${pair%%:*}" > /dev/null || missing+=("${pair#*:}")
 done
 

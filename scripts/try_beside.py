@@ -1,9 +1,9 @@
 """Installs the project beside other packages, and tries both there: `make beside`.
 
-    python -m scripts.try_beside [NAME…]
+    python -m scripts.try_beside [--python PATH] [NAME…]
 
-`lowest` is the project with the lowest versions that its bounds allow. Prints one line for each;
-the exit code is 1 if one does not work.
+`lowest` is the project with the lowest versions that its bounds allow, `together` has all the
+others in one environment. Prints one line for each; the exit code is 1 if one does not work.
 """
 
 import json
@@ -43,11 +43,21 @@ BESIDE: dict[str, tuple[tuple[str, ...], str]] = {
     "openai-agents": (("openai-agents",), "from agents.mcp import MCPServerStdio"),
     "google-adk": (("google-adk[mcp]",), "from google.adk.tools.mcp_tool import McpToolset"),
     "jupyter": (("jupyterlab", "ipykernel"), "import jupyterlab, ipykernel"),
+    "google-genai": (("google-genai",), "from google import genai"),
+    "fastapi": (("fastapi",), "import fastapi"),
 }
+BESIDE["together"] = (
+    tuple(package for packages, _ in BESIDE.values() for package in packages),
+    "\n".join(code for _, code in BESIDE.values()),
+)
+WITH_EXTRAS = ("lowest", "together")
 
 
 def main(names: list[str]) -> int:
     """Tries each of the names, or all."""
+    python = sys.executable
+    if names[:1] == ["--python"]:
+        python, names = names[1], names[2:]
     unknown = [name for name in names if name not in BESIDE]
     if unknown:
         print(f"unknown: {', '.join(unknown)}; known: {', '.join(BESIDE)}", file=sys.stderr)
@@ -55,13 +65,13 @@ def main(names: list[str]) -> int:
     failed = 0
     for name in names or BESIDE:
         with tempfile.TemporaryDirectory(prefix="beside-") as place:
-            problem = try_one(name, Path(place))
+            problem = try_one(name, Path(place), python)
         failed += bool(problem)
         print(f"{name:14} {problem or 'works'}", flush=True)
     return int(failed > 0)
 
 
-def try_one(name: str, place: Path) -> str:
+def try_one(name: str, place: Path, interpreter: str) -> str:
     """Installs and tries one; returns what does not work."""
     packages, code = BESIDE[name]
     venv = place / "venv"
@@ -69,14 +79,14 @@ def try_one(name: str, place: Path) -> str:
     alhena = venv / "bin" / "alhena"
     uv = shutil.which("uv") or str(Path(sys.executable).parent / "uv")
     how = ["--resolution", "lowest-direct"] if name == "lowest" else []
-    target = EXTRAS if name == "lowest" else str(ROOT)
+    target = EXTRAS if name in WITH_EXTRAS else str(ROOT)
     home = place / "home"
     (home / ".gemini").mkdir(parents=True)
     served = {"command": str(alhena), "args": ["mcp", "serve"]}
     settings = json.dumps({"mcpServers": {"itself": served}})
     (home / ".gemini" / "settings.json").write_text(settings, encoding="utf-8")
     steps: list[tuple[str, list[str], str]] = [
-        ("no environment", [uv, "venv", "-q", "--python", sys.executable, str(venv)], ""),
+        ("no environment", [uv, "venv", "-q", "--python", interpreter, str(venv)], ""),
         (
             "cannot be installed",
             [uv, "pip", "install", "-q", "--python", str(python), *how, target, *packages],

@@ -25,8 +25,7 @@ from alhena.frontends.shared.mentions import MAX_SHELL_OUTPUT
 from alhena.frontends.terminal import entry as prompt_history
 from alhena.frontends.terminal.commands import COMMANDS, KEYS
 from alhena.frontends.terminal.dialogs.approval import ANSWERS
-from alhena.http.client import proxy_for
-from alhena.http.connect import parse_endpoint
+from alhena.http.addresses import parse_endpoint, proxy_for
 from alhena.memory.saved import SECTION
 from alhena.models.catalogue import default_model
 from alhena.system.search import MAX_LINE, TIME_LIMIT
@@ -167,7 +166,7 @@ def test_other_names_of_tools_and_parameters_are_told(registry: ToolRegistry) ->
 
 def test_every_tool_has_an_example_that_it_takes(registry: ToolRegistry) -> None:
     for name, text in sections(page("tools")).items():
-        (line,) = re.findall(r"^    .*?(alhena tools call .+)$", text, re.MULTILINE)
+        (line,) = re.findall(r"^(?:[A-Z_]+=\S+ )?(alhena tools call .+)$", text, re.MULTILINE)
         words = shlex.split(line)
         assert words[3] == name
         args = json.loads(words[4]) if len(words) > 4 else {}
@@ -260,7 +259,7 @@ def test_the_example_of_settings_is_one_that_is_read(project: Path) -> None:
     from alhena.config.checking import load_settings
 
     text = sections(page("settings"))["settings.json"]
-    example = "\n".join(line for line in text.splitlines() if line.startswith("    "))
+    (example,) = re.findall(r"^```json.*\n((?s:.*?))^```$", text, re.MULTILINE)
     (project / "settings.json").write_text(example, encoding="utf-8")
     found = load_settings(project / "settings.json")
     assert found.general.default_approval_mode == "auto_edit"

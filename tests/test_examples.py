@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from scripts.programs_beside import PAGE, PROGRAMS, count_lines, count_program, write_table
 
 from tests.support.each import for_each
 from tests.support.patience import PATIENCE_S
@@ -37,7 +38,7 @@ def test_the_embedding_example_is_short_and_runs_without_a_key(project: Path):
 
 
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
-OWN = {"embed.py", "deferred_approval.py"}
+OWN = {"embed.py", "deferred_approval.py", "prefork.py"}
 """Examples with tests of their own."""
 PUBLIC = {
     "alhena",
@@ -65,6 +66,32 @@ def test_each_example_is_short_public_and_runs_without_a_key(name: str, project:
     assert ran.stderr == ""
 
 
+def test_workers_of_celery_are_forked_with_a_model_made_before(project: Path):
+    pytest.importorskip("celery", reason="Celery is not installed")
+    ran = run("examples/prefork.py", project)
+    assert ran.returncode == 0, ran.stderr
+    assert "concurrency: 3 (prefork)" in ran.stdout
+    assert ran.stdout.endswith("['Hello.', 'Hello.', 'Hello.']\n")
+    assert "Traceback" not in ran.stderr
+
+
+@for_each("name", PROGRAMS)
+def test_each_of_the_twenty_programs_is_at_most_as_long_as_with_pydantic_ai(name: str):
+    ours, theirs = count_program(name)
+    assert 0 < ours <= theirs
+
+
+def test_the_table_of_the_twenty_programs_is_as_they_are():
+    page = PAGE.read_text(encoding="utf-8")
+    assert write_table(page) == page
+    assert len(PROGRAMS) == page.count("| `") - page.count("| `alhena") == 20
+
+
+def test_only_lines_with_code_count():
+    source = '"""Says\nmuch."""\n\n# why\nx = (\n    1,\n\n)  # so\ndef f():\n    """F."""\n    return """a\nb"""\n'
+    assert count_lines(source) == 3 + 1 + 2
+
+
 def test_the_demo_shows_at_least_three_tools_on_real_files_and_an_answer():
     ran = run("scripts/demo.py", ROOT)
     assert ran.returncode == 0, ran.stderr
@@ -89,7 +116,7 @@ PAGES = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
 @for_each("page", PAGES)
 def test_what_a_page_imports_or_names_of_a_module_is_there(page: str):
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    for line in re.findall(r"^ +(from alhena[\w.]* import .+)$", text, re.MULTILINE):
+    for line in re.findall(r"^ *(from alhena[\w.]* import .+)$", text, re.MULTILINE):
         exec(line, {})
     told = " ".join(text.split())
     for first, second, module in re.findall(NAMED, told):

@@ -70,6 +70,16 @@ def test_importing_the_library_loads_no_third_party_package():
     assert third_party(modules) == set()
 
 
+def test_a_program_that_makes_an_agent_loads_no_event_loop_and_no_session():
+    body = (
+        "from alhena import Agent; from alhena.models import Gemini; "
+        'Agent(Gemini("m", api_key="x"), isolated=True)'
+    )
+    modules = loaded(body=body)
+    assert third_party(modules) == {"msgspec", "typing_extensions"}
+    assert not modules & {"asyncio", "ssl", "alhena.agent.runner", "alhena.session.recording"}
+
+
 PATHS = {
     "help": ["--help"],
     "policy explain": ["policy", "explain", "--tool", "read_file", "--args", "{}", "--json"],
@@ -119,6 +129,28 @@ def test_a_prompt_reaches_its_first_request_with_two_third_party_packages(server
     assert third_party(modules) == {"msgspec", "h11"}
     assert modules & {"json", "difflib", "tempfile"} == set()
     assert difference("first request", modules) == {"more": [], "fewer": []}
+
+
+UNTIL_CONNECTION = """
+from alhena.__main__ import _import_msgspec, main
+_import_msgspec()
+from alhena.http import early
+def end(*_place):
+    raise SystemExit
+early.prepare_connection = end
+try:
+    main()
+except SystemExit:
+    pass
+"""
+
+
+def test_the_connection_begins_before_the_event_loop_is_loaded():
+    modules = loaded("-p", "hi", body=UNTIL_CONNECTION, GEMINI_API_KEY="x", GEMINI_MODEL="m")
+    assert "alhena.models.providers.gemini_api" in modules
+    assert not modules & {"alhena.http.client", "alhena.agent", "alhena.tools.contract"}
+    assert not modules & {"asyncio", "concurrent", "inspect", "logging", "ssl", "subprocess"}
+    assert third_party(modules) == {"msgspec"}
 
 
 def test_a_home_with_agents_skills_commands_and_extensions_loads_their_readers_alone(

@@ -16,6 +16,7 @@ from alhena.models.catalogue import FLASH, PRO, served_models, today
 from tests.frontends.terminal.session import ENTER, PLACEHOLDER, assert_restored
 from tests.support.command import ALHENA, alhena
 from tests.support.each import for_each
+from tests.support.pages import FENCE
 from tests.support.patience import PATIENCE_S
 from tests.support.server import Received, Reply, call, chunk, json_reply, sse
 from tests.support.signing import SigningServer, signature
@@ -30,10 +31,9 @@ ROUTED = "gemini-3.9-flash"
 
 
 def blocks() -> list[str]:
-    """The indented blocks of "First use"."""
+    """The blocks of "First use"."""
     section = README.partition("## First use\n")[2].partition("\n## ")[0]
-    found = re.findall(r"(?:^ {4}.*\n(?:\n(?= {4}))?)+", section, re.MULTILINE)
-    return [re.sub(r"^ {4}", "", block, flags=re.MULTILINE) for block in found]
+    return [match["text"] for match in FENCE.finditer(section)]
 
 
 def commands() -> list[str]:

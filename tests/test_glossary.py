@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from alhena.frontends.cli.completion import help_of
@@ -10,7 +11,8 @@ from alhena.frontends.shared.arguments import run_parser
 from alhena.frontends.terminal.commands import COMMANDS as SLASH_COMMANDS
 from tests.support.sources import parsed_modules
 
-DOCS = Path(__file__).parent.parent / "docs"
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
 GLOSSARY = DOCS / "glossary.md"
 
 
@@ -55,17 +57,38 @@ def test_pages_and_help_texts_use_no_other_words_for_them():
     assert not found
 
 
-def test_messages_of_errors_use_no_other_words_for_them():
+PATTERN = re.compile(r"\(\?|\\[bdDswW]")
+"""Regular expressions are of what services and programs write."""
+
+
+def texts(tree: ast.Module) -> Iterator[str]:
+    """Texts of three words or more that are neither docstrings nor patterns."""
+    apart: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr):
+            apart.add(id(node.value))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            words = len(node.value.split())
+            if words > 2 and id(node) not in apart and not PATTERN.search(node.value):
+                yield node.value
+
+
+def test_messages_use_no_other_words_for_them():
     other = other_words()
     found: set[tuple[str, str]] = set()
     seen = 0
-    for path, tree in parsed_modules(r"Error\("):
-        for node in ast.walk(tree):
-            if not (isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Error")):
-                continue
-            for each in ast.walk(node):
-                if isinstance(each, ast.Constant) and isinstance(each.value, str):
-                    seen += 1
-                    found |= {(str(path), match[0]) for match in other.finditer(each.value)}
-    assert seen > 500
+    for path, tree in parsed_modules(" "):
+        for text in texts(tree):
+            seen += 1
+            found |= {(str(path), match[0]) for match in other.finditer(text)}
+    assert seen > 4000
     assert not found
+
+
+def test_the_prompts_and_the_manual_page_use_no_other_words_for_them():
+    files = [*(ROOT / "src").rglob("*.md"), *(ROOT / "share").rglob("*.1")]
+    assert len(files) > 40
+    other = other_words()
+    for path in files:
+        text = re.sub(r"`[^`\n]+`", "", path.read_text(encoding="utf-8"))
+        assert not other.findall(text), path

@@ -148,6 +148,17 @@ def test_tools_of_openais_form_are_declared_and_a_tool_can_be_forced() -> None:
 
 
 @pytest.mark.requirement("NATIVE-03")
+def test_names_of_tools_are_checked_and_no_tools_may_be_none() -> None:
+    def ask(**more: Any) -> Any:
+        return native_request(model="m", system="", messages=[PROMPT], **more)
+
+    assert ask(tools=None).config.tools is None
+    with pytest.raises(DialectError, match=r"tools\[1\].function.name: .* 'read_file' already"):
+        ask(tools=[READ, READ])
+    with pytest.raises(DialectError, match="allowed_tools: there is no tool 'write_file'"):
+        ask(tools=[READ], allowed_tools=["write_file"])
+
+
 def test_calls_and_text_become_content_blocks_in_order() -> None:
     parser = parsed(
         chunk(Part(text="First "), Part(text="this.")), chunk(a_call()), chunk(Part(text="Then."))
@@ -252,7 +263,7 @@ def test_arguments_that_are_no_object_are_a_typed_error_and_add_nothing(argument
 
 
 @pytest.mark.requirement("NATIVE-06")
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(arguments, min_size=1, max_size=4))
 def test_a_conversation_of_many_turns_loses_no_call(rounds: list[dict[str, Any]]) -> None:
     messages: list[Any] = [PROMPT]

@@ -25,10 +25,13 @@ from tests.support.pages import (
 FOLDERS = ("tutorial", "howto", "concepts", "coming-from")
 
 
+@pytest.mark.requirement("DOC-01")
 @pytest.mark.timeout(180)  # a page runs many programs, one after the other
 @pytest.mark.parametrize("name", pages())
 def test_the_commands_of_a_page_print_what_it_says(name: str, tmp_path: Path) -> None:
-    told, ran = shown_commands(name), run_page(name, tmp_path)
+    told = shown_commands(name)
+    ran, failed = run_page(name, tmp_path)
+    assert not failed, failed
     for each, now in zip(told, ran, strict=True):
         assert mask_times(each.printed) == mask_times(now.printed), each.text
 
@@ -78,8 +81,9 @@ def test_the_chapters_of_the_tutorial_show_their_files_whole() -> None:
 def main() -> None:
     for name in sys.argv[1:] or pages():
         with tempfile.TemporaryDirectory() as folder:
-            ran = run_page(name, Path(folder).resolve())
+            ran, failed = run_page(name, Path(folder).resolve())
         write_page(name, ran)
+        print(failed)
         for each in ran:
             print(f"[{name}] $ {each.text}", *each.printed, sep="\n")
 

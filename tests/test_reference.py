@@ -30,6 +30,10 @@ def test_nothing_public_is_missing():
         lines = render(name).splitlines()
         missing = [each for each in public_names(module) if f"## {each}" not in lines]
         assert not missing, module
+    text = render("api")
+    for each in (alhena.Agent, alhena.Result, alhena.Run, alhena.Image):
+        methods = [name for name, _ in inspect.getmembers(each, callable) if name[0] != "_"]
+        assert not [name for name in methods if f"{each.__name__}.{name}(" not in text], each
     text = render("settings")
     assert not [key for key in known_keys() if f"| `{key}` |" not in text]
     assert not [name for name in COMMANDS if f"\n## alhena {name}\n" not in render("commands")]

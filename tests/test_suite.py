@@ -8,6 +8,10 @@ import pytest
 from tests.support.patience import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent
+BARE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+PYTEST = [sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "pyproject.toml")]
+PYTEST += ["-p", "pytest_timeout", "-p", "pytest_asyncio.plugin", "-p", "no:cacheprovider"]
+"""With the plugins that its configuration names alone: to load the others takes a second."""
 
 
 def test_a_slow_report_of_a_test_does_not_end_the_run(tmp_path: Path):
@@ -18,12 +22,10 @@ def test_a_slow_report_of_a_test_does_not_end_the_run(tmp_path: Path):
         "        time.sleep(1.5)\n"
     )
     (tmp_path / "test_two.py").write_text("def test_one(): pass\n\n\ndef test_two(): pass\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "pyproject.toml")]
-    command += [f"--rootdir={tmp_path}", "-p", "no:cacheprovider", "--timeout=1", str(tmp_path)]
     ran = subprocess.run(
-        command,
+        [*PYTEST, f"--rootdir={tmp_path}", "--timeout=1", str(tmp_path)],
         cwd=tmp_path,
-        env=dict(os.environ),
+        env=os.environ | BARE,
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
@@ -39,11 +41,9 @@ def test_a_skip_without_grounds_fails_an_unattended_run(tmp_path: Path, reason: 
         "import pytest\n\n\ndef test_one(): pass\n\n\n"
         f"@pytest.mark.skipif(True, reason={reason!r})\ndef test_two(): pass\n"
     )
-    command = [sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "pyproject.toml")]
-    command += [f"--rootdir={tmp_path}", "-p", "no:cacheprovider", str(tmp_path)]
     ran = subprocess.run(
-        [*command, "--no-skips"],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        [*PYTEST, f"--rootdir={tmp_path}", str(tmp_path), "--no-skips"],
+        env=os.environ | BARE | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,

@@ -33,12 +33,20 @@ def _expand_entries(entries: list[Any], docs: Path) -> list[Any]:
     return expanded
 
 
-def _matching_pages(pattern: str, docs: Path) -> list[str]:
+def _matching_pages(pattern: str, docs: Path) -> list[Any]:
     if not pattern.endswith("*"):
         return [pattern]
     found = [path for path in docs.glob(pattern) if path.suffix == ".md"]
-    found.sort(key=lambda path: (path.stem != "index", path.name))
-    return [path.relative_to(docs).as_posix() for path in found]
+    found.sort(key=lambda path: (path.stem != "index", path.stem))
+    return [_entry(path, path.relative_to(docs).as_posix()) for path in found]
+
+
+def _entry(path: Path, name: str) -> Any:
+    """A page with its heading, which mkdocs does not find after a comment. An index stays a name:
+    it is the page of its section."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    title = next((line[2:] for line in lines if line.startswith("# ")), path.stem)
+    return name if path.stem == "index" else {title: name}
 
 
 def on_post_template(output_content: str, **_: Any) -> str:

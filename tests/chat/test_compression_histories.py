@@ -40,7 +40,7 @@ from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from tests.support.each import for_each
 from tests.support.scripted import ScriptedGenerator
 
-EXAMPLES = 100
+EXAMPLES = 40
 """`python -m tests.chat.test_compression_histories N` tries N."""
 INTERRUPTION = 20
 """Tokens of what the history puts between results and a prompt."""

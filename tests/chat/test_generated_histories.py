@@ -32,7 +32,7 @@ from alhena.wire.request import (
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import chunk
 
-EXAMPLES = 60
+EXAMPLES = 30
 """Each is a conversation of up to eight prompts. `make soak` tries 20,000."""
 
 NAMES = ["read_file", "replace", "gone"]

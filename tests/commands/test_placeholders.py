@@ -377,7 +377,7 @@ def test_a_command_that_could_take_the_arguments_for_more_than_a_text_is_refused
 
 @pytest.mark.requirement("EXT-01")
 @pytest.mark.skipif(not BASH, reason="bash is the judge")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.sampled_from(SHOWING), TEXTS)
 @example("show {{args}}", "$(marker) `marker` \"'; marker #\\")
 @example('show "{{args}}"', "\\$(marker)\n`marker`")

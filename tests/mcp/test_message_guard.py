@@ -25,7 +25,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(st.integers(0, 10**9) | st.text(min_size=1), st.dictionaries(st.text(), values))
 def test_a_valid_message_is_unchanged(number: int | str, result: dict[str, Any]) -> None:
     for message in (
@@ -40,7 +40,7 @@ def test_a_valid_message_is_unchanged(number: int | str, result: dict[str, Any])
         assert value == message
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(
     st.binary() | st.text().map(str.encode) | values.map(lambda value: json.dumps(value).encode())
 )

@@ -213,7 +213,8 @@ def children(of: int) -> list[int]:
             fields = stat.read_text(encoding="utf-8").rpartition(")")[2].split()
         except OSError:
             continue
-        if int(fields[1]) == of and fields[0] != "Z":
+        gone = fields[0] == "Z" and int(fields[17]) <= 1  # threads hold its pipes for longer
+        if int(fields[1]) == of and not gone:
             found.append(int(stat.parent.name))
     return found
 

@@ -450,7 +450,7 @@ LINES = st.sampled_from(
 @pytest.mark.skipif(
     not BASH or not all(map(shutil.which, PROGRAMS)), reason="bash shows what a line does"
 )
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(LINES, PATHS)
 def test_a_line_that_bash_lets_remove_something_beyond_the_workspace_is_asked_about(
     judge: Callable[[str], Decision], tmp_path: Path, line: str, path: str

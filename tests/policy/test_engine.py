@@ -253,3 +253,9 @@ def test_names_of_a_rule_are_trimmed_and_not_empty() -> None:
     )
     with pytest.raises(FieldError, match="Rule"):
         PolicyRule(decision=DENY, priority=1, tool_names=("pay", " "))
+
+
+@pytest.mark.parametrize("name", ["*__search", "mcp_*_search", "se*ch", "**"])
+def test_a_rule_with_a_wildcard_that_is_not_at_the_end_of_a_name_is_refused(name: str) -> None:
+    with pytest.raises(FieldError, match="not at its end"):
+        PolicyRule.allow(name)

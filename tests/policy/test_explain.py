@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from alhena.frontends.main import run
+from tests.support.command import message_lines
 
 PREFIX = {"toolName": "run_shell_command", "commandPrefix": "git", "decision": "allow"}
 
@@ -185,7 +186,7 @@ def test_what_cannot_be_carried_out_is_one_line_and_its_exit_code(
     done = alhena(*argv)
     assert (done.code, done.stdout) == (code, "")
     assert names in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert len(message_lines(done.stderr)) == 1
     assert "Traceback" not in done.stderr
 
 

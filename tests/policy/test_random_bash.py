@@ -339,7 +339,7 @@ GUARDED = {"sort", "find", "git"}
 COMMANDS = st.composite(lambda draw: RandomBash(lambda n: draw(st.integers(0, n - 1))).line())()
 FILES_HERE = {name.partition("/")[0] for name in FILES}
 quietly = settings(
-    max_examples=150,
+    max_examples=50,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -133,7 +133,7 @@ SCRAPS = st.lists(
 
 
 @needs_bash
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(mutated_lines(), SCRAPS))
 @example('bb "$\\\n(a)"')
 @example("<&-a")

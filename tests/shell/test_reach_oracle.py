@@ -43,7 +43,7 @@ AROUND = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(AROUND, max_size=4))
 def test_a_program_that_ran_is_found_by_a_rule_against_it(
     tmp_path_factory: pytest.TempPathFactory, around: list[str]

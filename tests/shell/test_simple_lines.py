@@ -44,7 +44,7 @@ def by_tree(command: str) -> Findings:
     return findings
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(lines() | st.text(alphabet="gita12 -./:,@%+=;&|\t_", max_size=16))
 def test_a_plain_line_is_read_as_its_tree_is(command: str) -> None:
     plain = Findings()

@@ -98,7 +98,7 @@ PIECES = st.sampled_from(
 
 
 @needs_bash
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(PIECES, min_size=1, max_size=7).map("".join))
 @example("a''~")
 @example("''~")

@@ -45,6 +45,12 @@ class Ran:
         return [line for line in self.lines if line["type"] == kind]
 
 
+def message_lines(err: str) -> list[str]:
+    """The lines of standard error, without a last one that names the page to read."""
+    lines = err.splitlines()
+    return lines[:-1] if lines and lines[-1].startswith("More: alhena docs ") else lines
+
+
 def keyed(server: ScriptedServer) -> dict[str, str]:
     """The variables by which the command asks this server."""
     return {"GEMINI_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": server.url}

@@ -1,20 +1,28 @@
-"""Runs what a page of docs/ shows: its files and its commands, in a home of its own.
+"""Runs what a page of docs/, or README.md, shows: its files and its commands, in a home of its own.
 
-A fenced block with `title="PATH"` is a file, a `console` block has commands after `$ ` (continued
-after `> `) and what they print. One bash runs all of a page, so that exports and exit codes last.
-`tests/pages.toml` has what a page does not show: commands before it, and the answers of the model.
+A fenced block with `title="PATH"` is a file. A `console` block has commands after `$ ` (continued
+after `> `) and what they print; a `sh` block, and the `run` of a step of a workflow, has commands
+that end with code 0. A session of theirs is at a terminal and is left at its first prompt. A block
+that cannot run has `<!-- not run: REASON -->` before it. One bash runs all of a page, so that
+exports and exit codes last. `tests/pages.toml` has what a page does not show: commands before it,
+and the answers of the model.
 """
 
 import os
 import re
-import subprocess
+import shlex
 import sys
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pexpect
+import yaml
+
+from alhena.frontends.main import COMMANDS
 from tests.support.patience import PATIENCE_S
 from tests.support.server import (
     WINDOW_PATHS,
@@ -29,10 +37,21 @@ from tests.support.server import (
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+README = "README"
 FENCE = re.compile(
-    r"^(?P<ticks>```+)(?P<kind>\w+)(?P<info>.*)\n(?P<text>(?s:.*?))^(?P=ticks)$", re.MULTILINE
+    r"(?:^<!-- not run: (?P<reason>[^\n]+) -->\n+)?"
+    r"^(?P<ticks>```+)(?P<kind>\w+)(?P<info>.*)\n(?P<text>(?s:.*?))^(?P=ticks)$",
+    re.MULTILINE,
 )
 TITLE = re.compile(r'title="([^"]+)"')
+SECRET = re.compile(r"(?<=(?:_ID|KEY|KEN|RET)=)…")
+"""A value of which only the reader of a page knows the text."""
+ADDRESS = "http://127.0.0.1:8080"
+"""The address of a server on the pages: that of the scripted model."""
+ASKS = re.compile(r"alhena (extensions install|hooks trust|hooks migrate)")
+QUESTION = r"\[y/N\]"
+PLACEHOLDER = "Type your message or @path/to/file"
+CTRL_D = "\x04"
 MARK = "<<<alhena-page "
 MOST_LINES = 40
 CUT = "…"
@@ -55,6 +74,40 @@ class Command:
     printed: list[str] = field(default_factory=list[str])
 
 
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page; `file` is the path that its title names, `reason` why it is not
+    run."""
+
+    page: str
+    line: int
+    kind: str
+    file: str | None
+    text: str
+    reason: str | None
+
+    @property
+    def place(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+@cache
+def blocks() -> tuple[Block, ...]:
+    """The blocks of all pages that people write (those of docs/reference are made)."""
+    names = [path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")]
+    names = [name for name in names if not name.startswith("reference/")]
+    return tuple(block for name in sorted([*names, README]) for block in _blocks(name))
+
+
+def _blocks(name: str) -> Iterator[Block]:
+    text = _text(name)
+    for match in FENCE.finditer(text):
+        title = TITLE.search(match["info"])
+        line = text.count("\n", 0, match.start("ticks")) + 1
+        file = title[1] if title else None
+        yield Block(name, line, match["kind"], file, match["text"], match["reason"])
+
+
 @cache
 def _scripts() -> dict[str, Any]:
     return tomllib.loads((ROOT / "tests" / "pages.toml").read_text(encoding="utf-8"))
@@ -62,12 +115,17 @@ def _scripts() -> dict[str, Any]:
 
 def pages() -> list[str]:
     """Names of the pages that have commands, relative to docs/, without ending."""
-    found = [path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")]
-    return sorted(name for name in found if "```console\n" in _text(name))
+    return sorted({each.page for each in blocks() if _is_run(each)})
+
+
+def _is_run(block: Block) -> bool:
+    runs = block.kind == "console" or (block.kind == "sh" and not block.file) or _steps(block)
+    return bool(runs) and block.reason is None
 
 
 def _text(name: str) -> str:
-    return (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    path = ROOT / "README.md" if name == README else DOCS / f"{name}.md"
+    return path.read_text(encoding="utf-8")
 
 
 def commands(block: str) -> list[Command]:
@@ -96,8 +154,8 @@ class Service(ScriptedServer):
         if received.path in WINDOW_PATHS:
             return Reply(status=404)
         if received.method == "GET" or "countTokens" in received.path:
-            return json_reply({"models": [], "totalTokens": 10})
-        answer: Any = self.answers.pop(0) if self.answers else {"refuse": 400}
+            return json_reply({"models": [], "data": [], "totalTokens": 10})
+        answer = self.choose(received)
         if "refuse" in answer:
             message = "Something is wrong with this request."
             error = {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}
@@ -105,6 +163,8 @@ class Service(ScriptedServer):
         if received.path.endswith("/chat/completions"):
             piece = {"choices": [{"delta": {"content": answer}, "finish_reason": "stop"}]}
             return sse(piece)
+        if received.path.endswith("/v1/messages"):
+            return sse(*_anthropic_events(answer))
         calls: list[Any] = answer if isinstance(answer, list) else [answer]
         parts = [{"text": answer}] if isinstance(answer, str) else []
         if not parts:
@@ -114,48 +174,131 @@ class Service(ScriptedServer):
         told = chunk(*parts, finish="STOP", usage=usage) | {"modelVersion": model}
         return sse(told) if "stream" in received.path else json_reply(told)
 
+    def choose(self, received: Received) -> Any:
+        """The answer to a request."""
+        return self.answers.pop(0) if self.answers else "Done."
 
-def run_page(name: str, folder: Path) -> list[Command]:
-    """Runs a page below `folder`; returns its commands with what they print now."""
-    ran: list[Command] = []
+
+def _anthropic_events(answer: str) -> list[dict[str, Any]]:
+    usage = {"input_tokens": 4200, "output_tokens": 80}
+    delta = {"type": "text_delta", "text": answer}
+    return [
+        {"type": "message_start", "message": {"id": "msg_1", "model": "claude", "usage": usage}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": delta},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage},
+        {"type": "message_stop"},
+    ]
+
+
+def run_page(name: str, folder: Path) -> "tuple[list[Command], str]":
+    """Runs a page below `folder`; returns its `console` commands with what they print now, and
+    what the other commands wrote that failed."""
     prepared = _scripts().get(name, {})
     script = [
-        "exec 2>&1",
+        f"exec 9<>/dev/tty >'{folder}/printed' 2>&1 </dev/null",  # 9: else the terminal ends
         "{",
         _scripts()["all"]["setup"],
         prepared.get("setup", ""),
         "} >/dev/null",
+        f"ended() {{ echo \"line $2 ended with code $1\" >>'{folder}/failed'; }}",
     ]
-    for match in FENCE.finditer(_text(name)):
-        title = TITLE.search(match["info"])
-        if title:
-            path = title[1].replace("~", "$HOME")
+    ran: list[Command] = []
+    for block in _blocks(name):
+        if block.file:
+            path = block.file.replace("~", "$HOME")
             script.append(f'mkdir -p "$(dirname "{path}")"')
-            script.append(f"cat >\"{path}\" <<'END_OF_FILE'\n{match['text']}END_OF_FILE")
-        for command in commands(match["text"]) if match["kind"] == "console" else ():
-            ran.append(Command(command.text))
-            script += [command.text, f"rc=$?; echo '{MARK}'; (exit $rc)"]
+            script.append(f"cat >\"{path}\" <<'END_OF_FILE'\n{block.text}END_OF_FILE")
+        if not _is_run(block):
+            continue
+        if block.kind == "console":
+            for command in commands(block.text):
+                ran.append(Command(command.text))
+                script += [command.text, f"rc=$?; echo '{MARK}'; (exit $rc)"]
+        elif block.kind == "sh":
+            script += _note_failures(block, block.text, folder)
+        for step in _steps(block):
+            script += _note_failures(block, step, folder)
     home, project = folder / "home" / "you", folder / "home" / "you" / "shop"
     project.mkdir(parents=True)
-    (folder / "page.sh").write_text("\n".join(script) + "\n", encoding="utf-8")
     with Service(prepared.get("model", [])) as service:
-        written = subprocess.run(
-            ["bash", folder / "page.sh"],
-            cwd=project,
-            stdin=subprocess.DEVNULL,
-            env=_environment(home, service.url),
-            stdout=subprocess.PIPE,
-            text=True,
-            timeout=PATIENCE_S * 2,
-            check=False,
-        ).stdout
-    shown = written.replace(f"{folder}/home", "/home").replace(str(ROOT), "/opt/alhena")
-    shown = shown.replace(service.url, "http://127.0.0.1:8080")
+        text = "\n".join([*script, ""]).replace(ADDRESS, service.url)
+        (folder / "page.sh").write_text(text, encoding="utf-8")
+        _run_at_terminal(folder / "page.sh", project, _environment(home, service.url))
+    shown = (folder / "printed").read_text(encoding="utf-8")
+    shown = shown.replace(f"{folder}/home", "/home").replace(str(ROOT), "/opt/alhena")
+    shown = shown.replace(service.url, ADDRESS)
     for command, printed in zip(ran, shown.split(MARK + "\n"), strict=False):
         lines = [line.rstrip() for line in printed.rstrip("\n").splitlines()]
         most = prepared.get("lines", MOST_LINES)
         command.printed = [*lines[:most], CUT] if len(lines) > most + 1 else lines
-    return ran
+    failed = folder / "failed"
+    return ran, failed.read_text(encoding="utf-8") if failed.exists() else ""
+
+
+def _note_failures(block: Block, text: str, folder: Path) -> list[str]:
+    """A block of commands; one that fails is noted with what the block has written so far."""
+    lines = [_at_terminal(line) for line in SECRET.sub("key", text).splitlines()]
+    note = (
+        f"ended $? '{block.place}: '\"$BASH_COMMAND\"; cat '{folder}/written' >>'{folder}/failed'"
+    )
+    return [
+        f"( trap {shlex.quote(note)} ERR; set -o pipefail",
+        *lines,
+        f") >'{folder}/written' 2>&1",
+    ]
+
+
+def _at_terminal(line: str) -> str:
+    """A line that opens a session, or asks a person, has the terminal."""
+    terminal = re.sub(r"( *#.*)?$", r" </dev/tty >/dev/tty 2>&1\1", line, count=1)
+    if ASKS.match(line):
+        return terminal
+    try:
+        words = shlex.split(line, comments=True)
+    except ValueError:
+        return line
+    while words and re.match(r"[A-Z_]+=", words[0]):
+        del words[0]
+    if words[:1] != ["alhena"] or (words[1:2] and words[1] in COMMANDS):
+        return line
+    if {"-p", "|", "<", "--version", "--help"} & set(words) or words[-1] == "\\":
+        return line
+    return terminal
+
+
+def _steps(block: Block) -> list[str]:
+    """The commands of the steps of a workflow."""
+    if block.kind != "yaml":
+        return []
+    document = yaml.safe_load(block.text)
+    jobs = document["jobs"].values() if isinstance(document, dict) else [{"steps": document}]
+    found: list[str] = []
+    for step in (step for job in jobs for step in job["steps"] if "run" in step):
+        values = {
+            name: re.sub(r"\$\{\{.*?\}\}", "key", text)
+            for name, text in step.get("env", {}).items()
+        }
+        exports = [f"export {name}={shlex.quote(text)}" for name, text in values.items()]
+        run = re.sub(r"\$\{\{.*?\}\}", "7", step["run"])
+        found.append("\n".join(['PATH="$(cat "$GITHUB_PATH"):$PATH"', *exports, run]))
+    return found
+
+
+def _run_at_terminal(script: Path, folder: Path, environ: dict[str, str]) -> None:
+    """Runs bash at a terminal, where a person agrees, and leaves a session at its first prompt."""
+    bash = pexpect.spawn(
+        "bash",
+        [str(script)],
+        cwd=str(folder),
+        env=environ,
+        encoding="utf-8",
+        timeout=PATIENCE_S * 2,
+    )
+    while (seen := bash.expect([PLACEHOLDER, QUESTION, pexpect.EOF])) < 2:
+        bash.send(("y\r", CTRL_D)[seen == 0])
+    bash.close()
 
 
 def _environment(home: Path, url: str) -> dict[str, str]:
@@ -170,7 +313,16 @@ def _environment(home: Path, url: str) -> dict[str, str]:
         "OPENAI_BASE_URL": f"{url}/v1",
         "ALHENA": str(ROOT),
         "PYTHONDONTWRITEBYTECODE": "1",
-        "TERM": "dumb",
+        "GIT_AUTHOR_NAME": "you",
+        "GIT_AUTHOR_EMAIL": "you@example.com",
+        "GIT_COMMITTER_NAME": "you",
+        "GIT_COMMITTER_EMAIL": "you@example.com",
+        "GITHUB_PATH": str(home / "path"),
+        "RUNNER_TEMP": str(home / "temp"),
+        "ANTHROPIC_BASE_URL": url,
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTEST_ADDOPTS": "-p pytest_asyncio.plugin -p alhena.testing.plugin",
+        "TERM": "xterm",
         "COLUMNS": "100",
     }
 
@@ -188,7 +340,7 @@ def write_page(name: str, ran: list[Command]) -> None:
     left = iter(ran)
 
     def replace(match: re.Match[str]) -> str:
-        if match["kind"] != "console":
+        if match["kind"] != "console" or match["reason"]:
             return match[0]
         lines: list[str] = []
         for _ in commands(match["text"]):
@@ -197,12 +349,11 @@ def write_page(name: str, ran: list[Command]) -> None:
         ticks = "`" * max([3, *(len(found) + 1 for found in re.findall("```+", "\n".join(lines)))])
         return f"{ticks}console{match['info']}\n" + "\n".join(lines) + f"\n{ticks}"
 
-    (DOCS / f"{name}.md").write_text(FENCE.sub(replace, _text(name)), encoding="utf-8")
+    path = ROOT / "README.md" if name == README else DOCS / f"{name}.md"
+    path.write_text(FENCE.sub(replace, _text(name)), encoding="utf-8")
 
 
 def shown_commands(name: str) -> list[Command]:
     """The commands of a page with what it says they print."""
-    blocks = FENCE.finditer(_text(name))
-    return [
-        each for match in blocks if match["kind"] == "console" for each in commands(match["text"])
-    ]
+    shown = [each for each in _blocks(name) if each.kind == "console" and _is_run(each)]
+    return [command for each in shown for command in commands(each.text)]

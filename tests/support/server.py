@@ -138,10 +138,18 @@ WINDOW_PATHS = ("/v1/models", "/props", "/api/show", "/api/ps")
 """The paths at which servers tell the windows of their models."""
 
 
+class Listener(ThreadingHTTPServer):
+    """Has room for hundreds of connections at once; the usual 5 make each further one wait for the
+    kernel's retransmissions, up to a minute."""
+
+    request_queue_size = 1024
+    daemon_threads = True
+
+
 class ScriptedServer:
     """`reply()` queues answers in order; a request past the script is answered 599."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, host: str = "127.0.0.1") -> None:
         self.requests: list[Received] = []
         self.connections = 0
         self.closed = threading.Semaphore(0)
@@ -150,15 +158,15 @@ class ScriptedServer:
         self.hides_windows = True
         self._replies: deque[Reply] = deque()
         handler = type("BoundHandler", (Handler,), {"script": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = True
+        self._server = Listener((host, 0), handler)
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
         )
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        host, port = self._server.server_address[:2]
+        return f"http://{host!s}:{port}"
 
     def reply(self, *replies: Reply) -> None:
         self._replies.extend(replies)

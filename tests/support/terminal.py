@@ -4,12 +4,14 @@ import os
 import re
 import signal
 from contextlib import suppress
-from typing import Self
+from typing import Any, Self
 from unicodedata import east_asian_width
 
 import pexpect
+import ptyprocess
 
 from tests.support.command import ALHENA
+from tests.support.nursery import nursery
 from tests.support.patience import PATIENCE_S
 
 TOKEN = re.compile(
@@ -33,7 +35,7 @@ class Screen:
     """As much of a terminal as prompts need: cursor movement, erasing, wrapping, scrolling, styles.
 
     `lines` holds everything from the beginning, what has scrolled away too; `modes` the private
-    modes that are on. With `tmux`, erasing all rows saves them, as tmux does."""
+    modes that are on; `broken` the rows that the terminal had to break. With `tmux`, erasing all rows saves them, as tmux does."""
 
     def __init__(self, columns: int, rows: int, *, tmux: bool = False) -> None:
         self._tmux = tmux
@@ -45,6 +47,7 @@ class Screen:
         self.style = ""
         self.wraps = True
         self.modes: set[str] = set()
+        self.broken: list[str] = []
         self._rest = ""
         self._kept: tuple[list[list[str]], int, int] | None = None
 
@@ -118,6 +121,7 @@ class Screen:
             width = 2 if east_asian_width(char) in "WF" else 1
             if self.column + width > self.columns:
                 if self.wraps:
+                    self.broken.append("".join(self.lines[self.row]))
                     self._go(self.row + 1)
                     self.column = 0
                 else:
@@ -192,8 +196,47 @@ class Screen:
         del self.lines[self.row + 1 :]
 
 
+class Forked(ptyprocess.PtyProcess):
+    """A command of the nursery, whose child it is."""
+
+    def isalive(self) -> bool:
+        return not self.terminated and not self._look_for_end(0 if self.flag_eof else os.WNOHANG)
+
+    def wait(self) -> int | None:
+        if not self.terminated:
+            self._look_for_end(0)
+        return self.exitstatus
+
+    def _look_for_end(self, options: int) -> bool:
+        pid, status = nursery().wait(self.pid, options)
+        if pid:
+            self.terminated = True
+            self.status = status
+            ended = os.WIFEXITED(status)
+            self.exitstatus = os.WEXITSTATUS(status) if ended else None
+            self.signalstatus = None if ended else os.WTERMSIG(status)
+        return bool(pid)
+
+
+class Spawned(pexpect.spawn):
+    """A command that is forked, if what counts is not how it starts."""
+
+    def __init__(self, program: str, arguments: list[str], *, fork: bool, **options: Any) -> None:
+        self._fork = fork
+        super().__init__(program, arguments, **options)
+
+    def _spawnpty(
+        self, args: list[bytes], *, env: dict[str, str], dimensions: tuple[int, int], **options: Any
+    ) -> ptyprocess.PtyProcess:
+        if not self._fork:
+            return super()._spawnpty(args, env=env, dimensions=dimensions, **options)
+        return Forked(*nursery().start([each.decode() for each in args[1:]], env, dimensions))
+
+
 class Terminal:
-    """`alhena ARGUMENTS`, or another program, at a terminal. Everything it writes is in `raw`."""
+    """`alhena ARGUMENTS`, or another program, at a terminal. Everything it writes is in `raw`.
+
+    With `fork` the command is forked from a process that has its modules loaded."""
 
     def __init__(
         self,
@@ -202,13 +245,18 @@ class Terminal:
         rows: int = 24,
         term: str = "xterm",
         program: str = ALHENA,
+        fork: bool = False,
         **environ: str,
     ) -> None:
         self.screen = Screen(columns, rows, tmux="TMUX" in environ)
         self.raw = ""
-        self.process = pexpect.spawn(
+        # Neither a locale nor a measurement of coverage begins in a process that runs already.
+        fresh = any(name.startswith(("LANG", "LC_", "PYTHON")) for name in environ)
+        fresh = fresh or any(name.startswith("COVERAGE_") for name in os.environ)
+        self.process = Spawned(
             program,
             list(arguments),
+            fork=fork and program == ALHENA and not fresh,
             env=os.environ | {"TERM": term} | environ,
             dimensions=(rows, columns),
             encoding="utf-8",
@@ -228,7 +276,7 @@ class Terminal:
         """The terminal is closed; how the process ended, as `os.waitpid` says it."""
         self.gone = True
         os.close(self.process.child_fd)
-        return os.waitpid(self.process.pid, 0)[1]
+        return self._wait(0)
 
     def send(self, keys: str) -> None:
         self.process.send(keys)
@@ -267,7 +315,7 @@ class Terminal:
         pid = self.process.pid
         assert pid is not None
         os.kill(pid, signal.SIGSTOP)
-        os.waitpid(pid, os.WUNTRACED)
+        self._wait(os.WUNTRACED)
         with suppress(pexpect.TIMEOUT):
             while True:
                 self.take(0.1)
@@ -276,6 +324,10 @@ class Terminal:
         self.screen.columns, self.screen.rows = columns, rows
         self.process.setwinsize(rows, columns)
         os.kill(pid, signal.SIGCONT)
+
+    def _wait(self, options: int) -> int:
+        forked = isinstance(self.process.ptyproc, Forked)
+        return (nursery().wait if forked else os.waitpid)(self.process.pid, options)[1]
 
     def take(self, seconds: float = PATIENCE_S) -> None:
         """Reads what the program writes next."""

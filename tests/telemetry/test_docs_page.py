@@ -33,9 +33,7 @@ def test_the_page_names_every_metric():
 
 
 def test_the_example_reads_a_file():
-    code = "\n".join(
-        line[4:] for line in PAGE.split("In Python:\n")[1].split("\n## ")[0].split("\n")
-    )
+    (code,) = re.findall(r"^```python\n((?s:.*?))^```$", PAGE, re.MULTILINE)
     space: dict[str, Any] = {}
     exec(code, space)
     text = '{\n  "a": "{"\n}\n\n{\n  "b": {}\n}\n'

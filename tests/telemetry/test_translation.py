@@ -186,6 +186,7 @@ def test_all_token_counts_of_an_answer_are_told():
             input_tokens=1,
             output_tokens=2,
             cached_tokens=3,
+            cache_write_tokens=6,
             thoughts_tokens=4,
             tool_tokens=5,
             total_tokens=15,
@@ -212,6 +213,8 @@ def test_all_token_counts_of_an_answer_are_told():
         "gen_ai.response.finish_reasons": ["max_tokens"],
         "gen_ai.usage.input_tokens": 1,
         "gen_ai.usage.output_tokens": 2,
+        "gen_ai.usage.cache_read.input_tokens": 3,
+        "gen_ai.usage.cache_creation.input_tokens": 6,
     }
 
 

@@ -90,7 +90,7 @@ def test_the_timeline_zooms_and_has_a_lane_for_each_subagent(project: Path, brow
         "gemini-2.5-flash",
         "List",
         "gemini-2.5-flash",
-        "complete_task",
+        "Report",
     ]
     assert browser.run("document.querySelectorAll('#usage path').length") == 2
     assert browser.problems == []

@@ -46,7 +46,7 @@ def test_the_timeline_tells_times_tokens_cost_retries_and_decisions_with_their_r
         "[generalist] model gemini-2.5-flash",
         "[generalist] List .",
         "[generalist] model gemini-2.5-flash",
-        "[generalist] complete_task There is a.txt.",
+        "[generalist] Report There is a.txt.",
         "model gemini-2.5-flash",
     ]
     assert lines[1].endswith("1,000 tokens in, 100 out · $0.00055")
@@ -102,7 +102,7 @@ def test_secrets_are_in_no_form_of_it(project: Path):
 def test_a_credential_of_the_session_is_redacted_even_where_it_would_be_cut(project: Path):
     own = "credential-" + "z" * 40
     for filler in (100, 5_000):
-        journal = long_journal(project / "j.jsonl", 2_000, "y" * filler + own)
+        journal = long_journal(project / "j.jsonl", 1_300, "y" * filler + own)
         place(journal.read_bytes(), project)
         for arguments in (("--json",), ("--html", f"{filler}.html")):
             ran = alhena("trace", *arguments, GEMINI_API_KEY=own)

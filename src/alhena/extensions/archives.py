@@ -43,6 +43,8 @@ _BROKEN = (
 class ArchiveError(InputError):
     """The archive is refused."""
 
+    page = "extensions"
+
 
 class _ArchiveEntry(msgspec.Struct, frozen=True):
     """A file, folder or link (to `link`) of an archive. A file's content can be read until the next

@@ -129,6 +129,7 @@ class McpError(AlhenaError):
     """A server or its transport failed. `message` is for people and for the model."""
 
     kind = "mcp_tool_error"
+    page = "mcp"
 
 
 class McpConnectError(McpError):

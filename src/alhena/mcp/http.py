@@ -12,7 +12,7 @@ import msgspec
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from alhena.http.connect import tls_context
+from alhena.http.certificates import tls_context
 from alhena.mcp.connection import (
     lost_body,
     lost_session,

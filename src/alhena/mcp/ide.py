@@ -94,7 +94,7 @@ def find_companion(environ: Mapping[str, str], cwd: Path) -> Companion:
             remedy="Start the editor as yourself, and keep others from writing to its files.",
         )
     if not found:
-        raise McpConnectError(NONE_FOUND, remedy=INSTALL)
+        raise McpConnectError(f"{NONE_FOUND}.", remedy=INSTALL)
     first = found[0]
     opened = ", ".join(first.folders) or "no folder"
     raise McpConnectError(

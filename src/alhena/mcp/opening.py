@@ -271,12 +271,15 @@ def _explain_failure(failure: Exception, answers: "Answers", *, opened: bool) ->
         kind = McpAwayError if answers.status in _AWAY else McpConnectError
         return kind(f"it answered with HTTP {answers.status}")
     said = leaf.message if isinstance(leaf, McpError) else without_secrets(one_line(leaf))
+    if type(leaf).__name__ in _UNCONNECTED:
+        said = f"it cannot be reached: {without_secrets(str(leaf)) or 'no connection'}"
     away = isinstance(leaf, ConnectionError) or type(leaf).__name__ in _UNREACHED
     return McpAwayError(said) if away and not opened else McpConnectError(said)
 
 
 _AWAY = frozenset({502, 503, 504})
-_UNREACHED = frozenset({"ConnectError", "ConnectTimeout", "RemoteProtocolError", "ReadError"})
+_UNCONNECTED = frozenset({"ConnectError", "ConnectTimeout"})
+_UNREACHED = _UNCONNECTED | {"RemoteProtocolError", "ReadError"}
 
 
 _BEGUN = "_late_begun"

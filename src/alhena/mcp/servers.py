@@ -334,10 +334,8 @@ class Servers:
             if server.pace.connect <= seconds:  # its own timeout is reporting it now
                 self._warn(f"MCP server '{server.name}': {late(server.pace.connect)}.")
                 return
-            self._warn(
-                f"MCP server '{server.name}' is not connected after {seconds:g} s; the prompt goes "
-                "without its tools."
-            )
+            state = f"not connected after {seconds:g} s" if seconds else "still connecting"
+            self._warn(f"MCP server '{server.name}' is {state}; the prompt goes without its tools.")
 
     def _server_changed(self, server: Server) -> None:
         if self._closed or self.servers.get(server.name) is not server:

@@ -60,11 +60,15 @@ def decide_among(call: PolicyCall, active: ActiveRules, context: PolicyContext) 
     return denied_if_unattended(decision, context)
 
 
+UNATTENDED = "denied, since a non-interactive run cannot ask"
+"""Ends the reason of a question that became a denial."""
+
+
 def denied_if_unattended(decision: Decision, context: PolicyContext) -> Decision:
     """The decision; a question is a denial where there is no person to ask (POL-07)."""
     if decision.outcome is not PolicyOutcome.ASK_USER or context.interactive:
         return decision
-    reason = f"{decision.reason}; denied, since a non-interactive run cannot ask"
+    reason = f"{decision.reason}; {UNATTENDED}"
     return replace(decision, outcome=PolicyOutcome.DENY, reason=reason)
 
 

@@ -324,11 +324,12 @@ def _unknown_member(file: str, name: str, value: Any) -> PolicyProblem:
     )
 
 
-_HEAD = re.compile(r"""[ \t]*\[\[[ \t]*(["']?)([A-Za-z0-9_-]+)\1[ \t]*\]\]""")
+_HEAD = r"""[ \t]*\[\[[ \t]*(["']?)([A-Za-z0-9_-]+)\1[ \t]*\]\]"""
 
 
 def _lines(text: str, table: str, count: int) -> list[int]:
     """The first line of each of `count` tables; nothing if other lines look like one, too."""
-    heads = ((number, _HEAD.match(line)) for number, line in enumerate(text.split("\n"), start=1))
+    lines_of_text = enumerate(text.split("\n"), start=1)
+    heads = ((number, re.match(_HEAD, line)) for number, line in lines_of_text)
     lines = [number for number, head in heads if head is not None and head[2] == table]
     return lines if len(lines) == count else []

@@ -236,8 +236,8 @@ class Rule(Value, frozen=True, kw_only=True):
     the tier does not. `subagent` limits the rule to the calls of that agent. `when`, for rules of a
     program, is called with the arguments of a call; the call is denied if it raises.
 
-    Blanks around names are removed; an empty text, or a pattern that is no regular expression,
-    raises FieldError.
+    Blanks around names are removed; an empty text, a name with a wildcard that is not at its end,
+    or a pattern that is no regular expression, raises FieldError.
     """
 
     decision: PolicyOutcome
@@ -272,6 +272,12 @@ class Rule(Value, frozen=True, kw_only=True):
             raise FieldError(f"Rule.when has to be a function, not {self.when!r:.60}.")
         if not all(text is None or text.strip() for text in texts):
             raise FieldError("a name, prefix or pattern of Rule is empty: leave it out.")
+        for name in self.tool_names:
+            if "*" in name[:-1]:
+                raise FieldError(
+                    f"Rule: {name!r} has a wildcard that is not at its end. Use SERVER__*, or "
+                    "the name of one tool."
+                )
         for pattern in filter(None, patterns):
             try:
                 check_pattern(pattern)

@@ -165,8 +165,9 @@ _REST = 400
 ACTING_MODES = (ApprovalMode.DEFAULT, ApprovalMode.AUTO_EDIT, ApprovalMode.YOLO)
 """The modes in which an approval counts: none reaches into plan mode."""
 
-ALWAYS_THERE = frozenset({"complete_task"})
-"""Not subject to `tools.core`: the call that ends a subagent, which runs no tool."""
+ALWAYS_THERE = frozenset({"complete_task", "search_tools", "call_tool"})
+"""Not subject to `tools.core`: the call that ends a subagent, which runs no tool, and the two that
+find and call tools of servers."""
 
 
 class ToolNames(msgspec.Struct, frozen=True):

@@ -22,9 +22,9 @@ flags."""
 _SECTION = r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\\n]|\\.)*)")?\]'
 _KEY = r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=(.*))?"
 _REMOTES = ("url", "remote", "pushdefault")
-_CREDENTIALS = re.compile(rb"(?:ssh://[^/\s:@]*:|(?<!ssh:)//(?!git@))[^/\s]*@|[?&][^\s=/]+=")
+_CREDENTIALS = rb"(?:ssh://[^/\s:@]*:|(?<!ssh:)//(?!git@))[^/\s]*@|[?&][^\s=/]+="
 """An address with a name or a password before its host, or with parameters."""
-_INCLUDED = re.compile(rb"(?im)^[^\n#;]*?path[ \t]*=[ \t]*(.+)$")
+_INCLUDED = rb"(?im)^[^\n#;]*?path[ \t]*=[ \t]*(.+)$"
 MAX_CONFIGURATIONS = 256
 _OFF = frozenset({"", "0", "false", "no", "off"})
 
@@ -266,7 +266,7 @@ def address_credentials(directory: str) -> str | None:
     """The file of git's configuration, or variable, with credentials in an address that git may use
     in `directory`; None when there is none. A file that cannot be read counts as one."""
     for name, value in os.environ.items():
-        if name.startswith("GIT_CONFIG_") and _CREDENTIALS.search(os.fsencode(value)):
+        if name.startswith("GIT_CONFIG_") and re.search(_CREDENTIALS, os.fsencode(value)):
             return name
     waiting = list(_configuration(directory))
     seen: set[str] = set()
@@ -283,10 +283,10 @@ def address_credentials(directory: str) -> str | None:
             continue
         except (OSError, ValueError):
             return path
-        if _CREDENTIALS.search(text):
+        if re.search(_CREDENTIALS, text):
             return path
         if b"[include" in text.lower():
-            for found in _INCLUDED.findall(text):
+            for found in re.findall(_INCLUDED, text):
                 named = os.path.expanduser(os.fsdecode(found.strip(b' \t\r"')))
                 waiting.append(os.path.join(os.path.dirname(path), named))
     return None

@@ -482,6 +482,7 @@ def _details(event: ApiResponseEvent | ApiErrorEvent, asked: dict[str, str]) -> 
             "gen_ai.response.finish_reasons": reasons,
             "gen_ai.usage.input_tokens": event.input_tokens,
             "gen_ai.usage.output_tokens": event.output_tokens,
+            **cache_counts(event),
         }
     return TelemetryRecord(DETAILS, f"GenAI operation details of {event.model}.", attributes)
 

@@ -87,10 +87,10 @@ function showHeader() {
   for (const problem of data.problems) byId("problems").append(make("li", { textContent: problem }));
   const list = byId("totals");
   fact(list, "model", `${duration(totals.modelTime)} in ${count(totals.requests)} requests`);
-  fact(list, "tools", `${duration(totals.toolTime)} in ${count(totals.calls)} calls`);
+  const failed = totals.failedCalls ? ` (${count(totals.failedCalls)} failed)` : "";
+  fact(list, "tools", `${duration(totals.toolTime)} in ${count(totals.calls)} calls${failed}`);
   fact(list, "waiting for a person", totals.waiting ? duration(totals.waiting) : "");
   fact(list, "retries", totals.retries ? count(totals.retries) : "");
-  fact(list, "without success", totals.failedCalls ? count(totals.failedCalls) : "");
   fact(list, "tokens", `${count(totals.inputTokens)} in, ${count(totals.outputTokens)} out`);
   fact(list, "cost", money(totals.cost));
 }

@@ -42,7 +42,7 @@ from alhena.session.records import (
 )
 from alhena.session.transcript import Transcript, read_transcript, response_text
 from alhena.tools.catalogue import plain_name
-from alhena.wire.content import MODEL, Content
+from alhena.wire.content import MODEL, Content, meant_call
 
 _EVENTS = msgspec.json.Decoder(Event)
 _CONTENTS = msgspec.json.Decoder(Content)
@@ -270,7 +270,7 @@ class _JournalReader:
             for call in filter(None, (part.function_call for part in content.parts)):
                 step = self._calls.get(call.id or "")
                 if step is not None:  # the event has only the beginning of long arguments
-                    step.args = call.args
+                    step.args = meant_call(call).args
 
     def _event(self, event: Event) -> None:
         match event:

@@ -272,7 +272,7 @@ OUTCOMES = st.sampled_from(["allow", "deny", "ask_user"])
 
 
 @given(st.sampled_from([ALLOWED, ASKED, DENIED]), st.lists(OUTCOMES, max_size=3), st.booleans())
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_answers_make_a_decision_laxer(
     folder: Path, before: Decision, answers: list[str], person: bool
 ) -> None:

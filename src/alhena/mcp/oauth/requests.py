@@ -23,7 +23,7 @@ import msgspec
 
 from alhena.config.environment import without_secrets
 from alhena.display_text import one_line
-from alhena.http.connect import tls_context
+from alhena.http.certificates import tls_context
 from alhena.mcp.oauth.tokens import NO_RESOURCE, RefusedGrantError, SignInError, StoredToken
 from alhena.system.web.fetch import send_to_first, system_resolver
 from alhena.system.web.url import address_problem, host_problem, literal_address
