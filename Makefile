@@ -6,8 +6,11 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	then echo $$p; break; fi; done)
 VENV := .venv
 BIN := $(VENV)/bin
-# One more than the cores: many tests wait for processes and servers.
-JOBS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
+# Twice the cores: many tests wait for processes and servers.
+JOBS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) * 2)")
+# What is compiled is kept, whatever this shell says: else each run compiles the tests again.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal \
+	--inline-snapshot=disable
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -18,10 +21,10 @@ demo: $(VENV)/.base ## set up and try the agent on this repository, without a ke
 	@$(BIN)/python scripts/demo.py
 
 test: $(VENV)/.dev ## set up and run all tests (JOBS=N processes)
-	$(BIN)/python -m pytest -q -n $(JOBS) $(FLAGS)
+	@sh scripts/in_memory.sh $(PYTEST) $(FLAGS)
 
 test-fast: $(VENV)/.dev ## run the tests of the files that take little time
-	$(BIN)/python -m pytest -q -n $(JOBS) --fast
+	$(PYTEST) --fast
 
 coverage: $(VENV)/.dev ## run all tests, then print the coverage of lines and branches by package
 	$(BIN)/coverage erase
@@ -32,12 +35,13 @@ coverage: $(VENV)/.dev ## run all tests, then print the coverage of lines and br
 mutate: $(VENV)/.dev ## plant a fault for each claimed row and name those no test catches (ROWS=…)
 	$(BIN)/python scripts/mutate.py $(ROWS)
 
-lint: $(VENV)/.dev ## format, ruff, sizes, imports, pyright: what has to pass
+lint: $(VENV)/.dev ## format, ruff, sizes, imports, pyright, mypy: what has to pass
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/python scripts/check_sizes.py
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/pyright
+	$(BIN)/mypy examples/*.py
 
 format: $(VENV)/.dev ## format and mend what can be mended
 	$(BIN)/ruff format .
@@ -81,14 +85,15 @@ sbom: $(VENV)/.dev ## write the list of parts (CycloneDX) beside the packages
 docs: $(VENV)/.dev ## build the site of docs/ in build/docs; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict -d build/docs
 
-reference: $(VENV)/.dev ## write docs/reference from the code
+reference: $(VENV)/.dev ## write docs/reference from the code, and the table of programs in docs/embedding.md
 	$(BIN)/python -m scripts.reference
+	$(BIN)/python -m scripts.programs_beside
 
-smoke: $(VENV)/.dev ## build the wheel, install it elsewhere and run it
-	$(BIN)/python scripts/smoke_wheel.py
+smoke: $(VENV)/.dev ## build the wheel, install it elsewhere and run it (WITH="PYTHON…")
+	$(BIN)/python scripts/smoke_wheel.py $(WITH)
 
-beside: $(VENV)/.dev ## install it beside other packages, and with the lowest versions (NAMES=…)
-	$(BIN)/python -m scripts.try_beside $(NAMES)
+beside: $(VENV)/.dev ## install it beside other packages, and with the lowest versions (NAMES=… WITH=PYTHON)
+	$(BIN)/python -m scripts.try_beside $(if $(WITH),--python $(WITH)) $(NAMES)
 
 # Locks name versions and hashes, and no index: any index that serves the same files will do.
 lock: $(VENV)/.dev ## update the lock files
@@ -112,4 +117,4 @@ $(VENV)/.dev: $(VENV)/.base requirements-dev.lock
 	@touch $@
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) .hypothesis .ruff_cache build dist
+	rm -rf $(VENV) .hypothesis .mypy_cache .ruff_cache build dist
