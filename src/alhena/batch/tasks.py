@@ -8,7 +8,6 @@ import os
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal, cast
 
@@ -17,6 +16,7 @@ import msgspec
 from alhena.batch.errors import TaskFileError
 from alhena.errors import InputError
 from alhena.models.catalogue import model_name_problem
+from alhena.near_names import near_name
 from alhena.tools.params import schema_problem
 from alhena.values import Limits
 
@@ -248,8 +248,8 @@ def _unknown_fields(
 ) -> Iterator[str]:
     for name in given:
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            meant = f" (did you mean {near[0]}?)" if near else ""
+            near = near_name(name, known)
+            meant = f" (did you mean {near}?)" if near else ""
             yield f"{before}{name}: unknown field{meant}"
 
 

@@ -11,6 +11,7 @@ import msgspec
 from alhena.config.documents import settings_document, without_value
 from alhena.config.reference_keys import REFERENCE_KEYS, TRANSLATED, known_keys
 from alhena.config.settings import Settings, settings_of
+from alhena.near_names import near_name
 
 MAX_TOLD = 20
 """Maximum wrong values reported per file."""
@@ -105,14 +106,12 @@ def _sections() -> frozenset[str]:
 def similar_key(path: tuple[str, ...]) -> str | None:
     """The most similar known key or section, or the key with the same last name in another
     section."""
-    from difflib import get_close_matches
-
     every = known_keys() | REFERENCE_KEYS | _sections()
     last = path[-1].casefold()
     same = sorted(key for key in every if key.rpartition(".")[2].casefold() == last)
     if len(same) == 1:
         return same[0]
-    return next(iter(get_close_matches(".".join(path), sorted(every), n=1, cutoff=0.8)), None)
+    return near_name(".".join(path), every, 0.8)
 
 
 def explain_error(error: msgspec.ValidationError) -> tuple[str, str]:

@@ -1,13 +1,13 @@
 """Problems of MCP servers in settings files, with file and line."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any, cast
 
 import msgspec
 
 from alhena.config.layers import Layer
 from alhena.config.mcp_servers import SERVERS, McpOAuth, McpServer, server_of
+from alhena.near_names import near_name
 
 _OTHERS = frozenset({"extension", "name"})
 """Members written by the reference itself."""
@@ -54,8 +54,8 @@ def _odd(
     for each in fields:
         if each in known:
             continue
-        near = get_close_matches(each, sorted(known), n=1)
-        hint = f" Did you mean {near[0]}?" if near else " Remove it."
+        near = near_name(each, known)
+        hint = f" Did you mean {near}?" if near else " Remove it."
         place = _line(layer, (*path, each))
         yield f"{place}: {'.'.join((*path, each))} means nothing, and has no effect.{hint}"
 

@@ -19,6 +19,7 @@ from alhena.frontends.shared.streams import (
     write_stderr,
     write_stdout,
 )
+from alhena.near_names import VERY_NEAR, near_name
 
 COMMANDS = {
     "batch": (
@@ -246,8 +247,6 @@ def _unwritable(error: StreamError, *, debug: bool, document: str | None) -> int
     return 1 if error.closed else report(error, debug=debug, document=document)
 
 
-NEAR = 0.75
-"""Least similarity of a misspelling to the command suggested for it."""
 VERBS = frozenset(
     {*("set", "get", "reset", "edit", "status", "info"), *("add", "remove", "delete")}
 )
@@ -287,10 +286,8 @@ def _lacks_piped_text() -> bool:
 
 def _ask_about(name: str, commands: Mapping[str, tuple[str, ...]]) -> None:
     """Asks whether a single word is a prompt; without a person it is refused."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, commands, n=1, cutoff=NEAR)
-    hint = f"Did you mean alhena {near[0]}?" if near else "See alhena --help for the commands."
+    near = near_name(name, commands, VERY_NEAR)
+    hint = f"Did you mean alhena {near}?" if near else "See alhena --help for the commands."
     if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
         _refuse(f"there is no command {name}.", hint)
     write_stderr(f"There is no command {name}. {hint}\nSend it to the model as a prompt? [y/N] ")
@@ -303,10 +300,7 @@ def _near(name: str, action: str, commands: Mapping[str, tuple[str, ...]]) -> st
     able = [each for each, actions in commands.items() if action in actions]
     if not able or name in able:
         return None
-    from difflib import get_close_matches
-
-    found = get_close_matches(name.lower(), able, n=1, cutoff=NEAR)
-    return found[0] if found else None
+    return near_name(name, able, VERY_NEAR)
 
 
 def _refuse(what: str, hint: str) -> NoReturn:

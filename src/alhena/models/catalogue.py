@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from alhena.errors import ConfigError, ModelError, ServerFaultError
 from alhena.models.errors import QuotaError
+from alhena.near_names import VERY_NEAR, near_name
 from alhena.values import Value
 from alhena.wire.request import GenerationConfig, ThinkingConfig
 
@@ -263,15 +264,11 @@ def is_alias(name: str) -> bool:
 def misspelt_model(name: str) -> str | None:
     """The name that is meant by one with a misspelt word (`gemini-3.8-flahs`); None where all words
     are known, as those of a newer version are, or none is similar."""
-    from difflib import get_close_matches
-
     names = (DEMO, *ALIASES, *_BY_NAME)
     known = {word for each in names for word in each.split("-") if word.isalpha()}
     words = [] if ":" in name else name.split("-")
     meant = [
-        next(iter(get_close_matches(each, known, n=1, cutoff=0.75)), each)
-        if each.isalpha() and each not in known
-        else each
+        near_name(each, known, VERY_NEAR) or each if each.isalpha() and each not in known else each
         for each in words
     ]
     return "-".join(meant) if meant != words else None

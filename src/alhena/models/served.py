@@ -3,9 +3,8 @@
 import asyncio
 import hashlib
 import re
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -14,6 +13,7 @@ from alhena.errors import AlhenaError, ModelError
 from alhena.models.catalogue import ServedModel, add_served, model_info, today
 from alhena.models.errors import ModelNotFoundError, ZeroQuotaError
 from alhena.models.generator import ContentGenerator
+from alhena.near_names import near_names
 
 PATIENCE_S = 4.0
 """Seconds that a service may take to list its models."""
@@ -134,6 +134,12 @@ def is_gone(error: ModelError) -> bool:
     return isinstance(error, ModelNotFoundError | ZeroQuotaError)
 
 
+def near_models(name: str, names: Sequence[str]) -> tuple[str, ...]:
+    """The most similar of these names, at most three, the nearest first; the first three if none is
+    similar."""
+    return tuple(near_names(name, names, 3, 0.4)) or tuple(names[:3])
+
+
 def nearest(name: str, served: Collection[ServedModel]) -> tuple[str, ...]:
     """The served models of the most similar names, at most three, the nearest first. Services list
     models that they refuse to new keys: `name` is none of them, nor one that has announced its end,
@@ -147,7 +153,7 @@ def nearest(name: str, served: Collection[ServedModel]) -> tuple[str, ...]:
         and not model_info(each.name).ends
         and others.isdisjoint(each.name.split("-"))
     ]
-    return tuple(get_close_matches(bare, names, n=3, cutoff=0.4)) or tuple(names[:3])
+    return near_models(bare, names)
 
 
 class ModelRenewal:

@@ -20,6 +20,7 @@ from alhena.models.errors import (
     SpentQuotaError,
     ZeroQuotaError,
 )
+from alhena.near_names import near_name
 from alhena.wire.encode import decode_error
 from alhena.wire.errors import ApiStatus, DecodeError, SseError
 from alhena.wire.json_values import as_array, as_object, excerpt
@@ -227,13 +228,10 @@ def _describe_fault(code: int, model: str) -> str:
 
 def near_model(model: str, listed: Iterable[str] = ()) -> str | None:
     """The model of a similar name among those that are known or `listed`."""
-    from difflib import get_close_matches
-
     from alhena.models.catalogue import served_models, today
 
     names = [*listed, *(each.name for each in served_models(today()))]
-    near = get_close_matches(model.lower(), names, n=1)
-    return near[0] if near else None
+    return near_name(model, names)
 
 
 def _not_let_in(code: int, api: ApiStatus, asked: RequestDetails, said: str) -> CredentialsError:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, cast
 import msgspec
 
 from alhena.config.documents import read_value
+from alhena.near_names import near_name
 from alhena.policy.model import (
     MAX_PRIORITY,
     SHELL_NAMES,
@@ -378,13 +379,11 @@ def _remedy(key: str) -> str:
 
 
 def _nearest(key: str) -> str | None:
-    from difflib import get_close_matches
-
     flat = {field.replace("_", "").lower(): field for field in sorted(_FIELDS)}
     flat["tool"] = flat["tools"] = "toolName"
     flat["mode"] = "modes"
-    near = get_close_matches(key.replace("_", "").lower(), flat, n=1, cutoff=0.75)
-    return flat[near[0]] if near else None
+    near = near_name(key.replace("_", ""), flat)
+    return flat[near] if near else None
 
 
 def rule_fields(rule: PolicyRule) -> dict[str, Any]:

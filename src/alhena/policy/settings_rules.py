@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from alhena.config.settings import Settings
 from alhena.errors import ConfigError
+from alhena.near_names import VERY_NEAR, near_name
 from alhena.policy.conditions import names_server, names_tool
 from alhena.policy.engine import PolicyFilter
 from alhena.policy.load import LoadedPolicies, PolicyProblem, ProblemLevel, RuleReport
@@ -51,7 +52,7 @@ def slip(name: str, known: Collection[str]) -> str | None:
         or name.startswith("mcp_")
     ):
         return None
-    return _near(name, known)
+    return near_name(name, known, VERY_NEAR)
 
 
 def with_slips(loaded: LoadedPolicies, known: Collection[str]) -> LoadedPolicies:
@@ -140,19 +141,15 @@ def unknown_server_tools(
             unsure = any(servers[each] is None for each in meant)
             if not meant or unsure or any(names_tool(one, calls[each]) for each in meant):
                 continue
-            near = _near(name, {known for each in meant for known in calls[each].names})
+            near = near_name(
+                name, {known for each in meant for known in calls[each].names}, VERY_NEAR
+            )
             remedy = "" if near is None else f" Did you mean {near}?"
             source = rule.source or "a rule of the program"
             yield (
                 f"policy: {source}: no tool of the MCP server {meant[0]!r} is called {name!r}, so "
                 f"the rule has no effect there.{remedy}"
             )
-
-
-def _near(name: str, known: Collection[str]) -> str | None:
-    from difflib import get_close_matches
-
-    return next(iter(get_close_matches(name, sorted(known), n=1, cutoff=0.75)), None)
 
 
 _RESTRICTING = (Tier.USER, 999)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from alhena.near_names import near_names
 from alhena.tools.catalogue import CATALOGUE, SMALL_TOOLS
 from alhena.tools.contract import Tool
 from alhena.tools.params import BUILT_IN as BUILT_IN_FOLDER
@@ -289,9 +290,7 @@ class ToolRegistry:
                 f'Tool "{shown}" is ambiguous: it could be said of more than one tool. Call the '
                 f"one that is meant by its exact name: {told}."
             )
-        from difflib import get_close_matches
-
-        nearest = get_close_matches(shown, self.names, MAX_SUGGESTIONS, cutoff=0.0)
+        nearest = near_names(shown, self.names, MAX_SUGGESTIONS, 0.0)
         listed = ", ".join(f'"{known}"' for known in nearest)
         if not nearest:
             return f'Tool "{shown}" not found. There are no tools.'

@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
@@ -50,6 +49,7 @@ from alhena.models.catalogue import (
 )
 from alhena.models.errors import CredentialsError
 from alhena.models.providers.select import is_demo
+from alhena.models.served import near_models
 from alhena.policy.model import ApprovalMode
 from alhena.session.records import title_of
 from alhena.system.errors import ProcessStartError, WriteFailureError
@@ -291,7 +291,7 @@ class EditorSession:
         names = {bare_name(each) for each in known.names}
         if bare_name(name) in names or not (known.complete or _is_odd(name)):
             return
-        near = get_close_matches(name, known.names, n=3, cutoff=0.4) or list(known.names[:3])
+        near = near_models(name, known.names)
         raise RpcError(
             INVALID_PARAMS, f"There is no model {name!r:.100}. There are {', '.join(near)}."
         )

@@ -27,12 +27,12 @@ from alhena.frontends.shared.files import write_setting
 from alhena.frontends.shared.setting_values import (
     layer_of,
     list_settings,
-    near_name,
     parse_setting,
     setting_at,
     value_text,
 )
 from alhena.frontends.shared.streams import write_json, write_stdout
+from alhena.near_names import near_name
 from alhena.system.workspace import current_directory
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ import msgspec
 
 from alhena.errors import InputError, UsageError
 from alhena.frontends.shared.streams import is_terminal
+from alhena.near_names import near_name
 from alhena.policy.model import ApprovalMode
 from alhena.values import Limits
 
@@ -129,11 +130,9 @@ class Parser(argparse.ArgumentParser):
         given = message.removeprefix("unrecognized arguments: ").split(" ")[0].partition("=")[0]
         if not given.startswith("--") or given in message[: -len(given)]:
             return ""
-        from difflib import get_close_matches
-
         known = [each for each in self._option_string_actions if each.startswith("--")]
-        near = get_close_matches(given, known, n=1, cutoff=0.7)
-        return f"Did you mean {near[0]}? " if near else ""
+        near = near_name(given, known)
+        return f"Did you mean {near}? " if near else ""
 
 
 def add_arguments(parser: argparse.ArgumentParser, words: str) -> None:

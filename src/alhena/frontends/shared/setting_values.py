@@ -1,6 +1,6 @@
 """Settings with plain values: their keys, types and texts, and the layer that decides one."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Literal, get_args, get_origin
 
 import msgspec
@@ -10,6 +10,7 @@ from alhena.config.effective_settings import Place
 from alhena.config.settings import Section, Settings
 from alhena.display_text import one_line
 from alhena.errors import InputError
+from alhena.near_names import near_name
 
 
 def list_settings() -> dict[str, Any]:
@@ -62,15 +63,6 @@ def parse_setting(key: str, text: str) -> Any:
         near = near_name(text, known)
         remedy = f"Did you mean {near}?" if near else f"Its values: {', '.join(known)}."
         raise InputError(f"{cause}.", remedy=remedy) from error
-
-
-def near_name(name: str, known: Iterable[str]) -> str | None:
-    """The known name that a misspelt one may mean; upper and lower case are the same."""
-    from difflib import get_close_matches
-
-    names = {each.casefold(): each for each in known}
-    near = get_close_matches(name.casefold(), names, n=1)
-    return names[near[0]] if near else None
 
 
 def value_text(value: Any) -> str:

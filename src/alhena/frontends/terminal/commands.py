@@ -1,7 +1,6 @@
 """The slash commands: a table, and the answer of each."""
 
 from collections.abc import Awaitable, Callable, Iterable
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -24,6 +23,7 @@ from alhena.frontends.terminal.session_commands import (
     resume,
     undo,
 )
+from alhena.near_names import VERY_NEAR, near_name
 
 if TYPE_CHECKING:
     from alhena.frontends.terminal.conversation import Conversation
@@ -281,8 +281,6 @@ def command_names() -> list[tuple[str, str]]:
     return [(each.name, each.summary) for each in COMMANDS]
 
 
-NEAR = 0.75
-"""Least similarity of a misspelling to the command suggested for it."""
 INSTEAD = {
     "editor": "Set VISUAL or EDITOR to choose your editor.",
     "privacy": "`alhena settings show privacy` shows what is set.",
@@ -298,5 +296,5 @@ def unknown_words(name: str, prompts: Iterable[tuple[str, str]]) -> str:
     if name.lower() in INSTEAD:
         return f"There is no /{shown} here. {INSTEAD[name.lower()]}"
     known = [*NAMES, *(each for each, _ in prompts)]
-    near = get_close_matches(name.lower(), known, n=1, cutoff=NEAR)
-    return f"Unknown command /{shown}. {f'Did you mean /{near[0]}?' if near else 'See /help.'}"
+    near = near_name(name, known, VERY_NEAR)
+    return f"Unknown command /{shown}. {f'Did you mean /{near}?' if near else 'See /help.'}"

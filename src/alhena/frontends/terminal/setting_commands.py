@@ -27,7 +27,6 @@ from alhena.frontends.shared.files import change_json
 from alhena.frontends.shared.setting_values import (
     layer_of,
     list_settings,
-    near_name,
     parse_setting,
     setting_at,
     value_choices,
@@ -39,6 +38,7 @@ from alhena.frontends.terminal.looks.clipboard import copy
 from alhena.memory.files import LoadedMemory, MemoryKind
 from alhena.models.prices import Prices, Tokens
 from alhena.models.providers.select import is_demo
+from alhena.near_names import near_name
 from alhena.policy.model import ApprovalMode
 from alhena.version import __version__
 from alhena.wire.content import Content, Part, meant_call

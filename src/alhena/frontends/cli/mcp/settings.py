@@ -19,6 +19,7 @@ from alhena.frontends.shared.current_settings import place_here
 from alhena.frontends.shared.files import change_json
 from alhena.frontends.shared.folder_trust import accept, forget_accepted
 from alhena.frontends.shared.streams import write_stdout
+from alhena.near_names import near_name
 from alhena.system.workspace import current_directory
 
 SCOPES = ("user", "project")
@@ -254,10 +255,8 @@ def _require_name(name: str) -> None:
 
 
 def _near(name: str, known: list[str]) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, known, n=1)
-    return f"Did you mean {near[0]}?" if near else "See alhena mcp list."
+    near = near_name(name, known)
+    return f"Did you mean {near}?" if near else "See alhena mcp list."
 
 
 def _say(line: str) -> None:

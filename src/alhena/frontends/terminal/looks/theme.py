@@ -12,7 +12,7 @@ from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.styles import ANSI_COLOR_NAMES, BaseStyle, Style, parse_color
 
-from alhena.frontends.shared.setting_values import near_name
+from alhena.near_names import near_name
 
 
 class Theme(msgspec.Struct, frozen=True):
