@@ -326,6 +326,9 @@ class FoldedTable(TableElement):
             yield made
 
 
+_EMPTY = Markdown("")
+
+
 class RenderedDocument(Markdown):
     """Markdown for a scrollback. `implied` is what it says without its letters, known once it was
     drawn: the languages of its code, which colours tell, and addresses that are links' texts."""
@@ -352,7 +355,9 @@ class RenderedDocument(Markdown):
         code_colours: SyntaxTheme,
         links: Links,
     ) -> None:
-        super().__init__("", hyperlinks=links != "none")
+        # Not by rich's own, which makes a parser for each document.
+        vars(self).update(vars(_EMPTY))
+        self.hyperlinks = links != "none"
         self.code_colours = code_colours
         self.colour = colour
         self.parsed = tokens_of(text, links)
