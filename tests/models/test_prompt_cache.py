@@ -218,6 +218,25 @@ class RefusingServer(CachingServer):
 
 
 @pytest.mark.requirement("COST-01")
+@pytest.mark.parametrize("status", [400, 403, 413, 500, 501])
+def test_a_server_that_names_the_field_in_its_error_gets_it_once(project: Path, status: int):
+    class Server(CachingServer):
+        def take(self, received: Received) -> Reply:
+            if marks(received.json):
+                self.requests.append(received)
+                message = "messages.0.content.0.cache_control: Extra inputs are not permitted"
+                return json_reply({"error": {"message": message}}, status=status)
+            return super().take(received)
+
+    files(project, 1)
+    with Server(reads(1)) as server:
+        ran = run(server, "-p", "go")
+    assert ran.code == 0, ran.err
+    marked = [bool(marks(received.json)) for received in server.requests]
+    assert marked == [True, False, False]
+
+
+@pytest.mark.requirement("COST-01")
 def test_a_server_that_refuses_the_field_gets_it_once(project: Path):
     files(project, 3)
     with RefusingServer(reads(1), reads(1, 1), reads(1, 2)) as server:
