@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from alhena import Agent, Rule
+from alhena import Agent, ModelSettings, Rule
 from alhena.errors import ModelError
 from alhena.models import Anthropic, OpenAICompatible
 from alhena.models.providers import openai_compatible
@@ -205,6 +205,29 @@ async def test_a_small_request_has_no_mark():
         async with Agent(model, isolated=True, builtin_tools=(), instructions="Be brief.") as agent:
             await agent.ask("hi")
     assert marks(server.requests[0].json) == []
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"system": "Be brief. " * 1000},
+        {"system": [{"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}] * 2},
+        {"tools": []},
+        {"messages": [{"role": "user", "content": "Go. " * 2000}]},
+    ],
+    ids=["a text", "marks", "no tools", "messages"],
+)
+async def test_what_a_program_puts_into_the_body_itself_stays_as_it_is(extra: dict[str, Any]):
+    with ScriptedServer() as server:
+        said, usage = {"type": "text", "text": "done"}, {"input_tokens": 1, "output_tokens": 1}
+        server.reply(answer([said], "end_turn", usage, stream=True))
+        settings = ModelSettings(extra=extra)
+        model = Anthropic("claude-opus-4-6", api_key="k", base_url=server.url, settings=settings)
+        async with Agent(model, isolated=True) as agent:
+            assert await agent.ask("hi" * 4000) == "done"
+    sent = server.requests[0].json
+    assert {key: sent[key] for key in extra} == extra
+    assert json.dumps(sent).count("cache_control") <= 4
 
 
 class RefusingServer(CachingServer):

@@ -329,7 +329,10 @@ class AnthropicApi(WithoutEmbeddings):
         size = sum(entry.size for entry in request.contents)
         if size < _LEAST_BYTES and len(encode_value(body)) < _LEAST_BYTES:
             return body
-        return anthropic.mark_prefixes(body, self._cache)
+        # What a program puts into the body itself has the form, and the marks, that it gives it.
+        extra = request.config.extra or {}
+        own = {key: value for key, value in body.items() if key not in extra}
+        return body | anthropic.mark_prefixes(own, self._cache)
 
     def _drop_marks(self, error: ModelError, marked: dict[str, Any], body: dict[str, Any]) -> bool:
         """True when a request may have been refused for its marks: the error names them, whatever
