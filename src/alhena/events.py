@@ -291,7 +291,7 @@ class ApiResponseEvent(EventBase, frozen=True, kw_only=True, tag="api_response")
     """A request was answered in full. Token counts are the server's; 0 if missing. `text` is the
     answer as a JSON array of its pieces, if texts are enabled. With `continues` it is the rest of
     an answer: its prompt includes what came before. `service_tier` changes the price; "" is the
-    usual one."""
+    usual one. `asked_model` is the name in the request, `model` that in the answer."""
 
     model: str
     prompt_id: str
@@ -310,6 +310,7 @@ class ApiResponseEvent(EventBase, frozen=True, kw_only=True, tag="api_response")
     parent_call_id: str | None = None
     continues: bool = False
     service_tier: str = ""
+    asked_model: str = ""
 
 
 class ApiErrorEvent(EventBase, frozen=True, kw_only=True, tag="api_error"):

@@ -10,7 +10,7 @@ from alhena.models.catalogue import FLASH, PRO, ServedModel
 from alhena.models.served import newest_stable
 from tests.support.command import Ran, alhena, keyed
 from tests.support.each import for_each
-from tests.support.server import ScriptedServer, json_reply, sse, text
+from tests.support.server import ScriptedServer, call, chunk, json_reply, sse, text
 
 GONE = {"error": {"code": 404, "message": f"models/{FLASH} is not found", "status": "NOT_FOUND"}}
 CLOSED = {
@@ -149,6 +149,44 @@ def test_another_name_in_the_answer_is_said_once_and_its_price_counts(server: Sc
     ran = run(server, "-o", "json")
     assert [each for each in ran.json["warnings"] if PRO in each]
     assert ran.json["stats"]["estimatedCostUsd"] == pytest.approx(4)
+
+
+@pytest.mark.requirement("COST-04")
+def test_the_limit_of_cost_counts_the_price_of_the_model_that_answered(server: ScriptedServer):
+    used = {"promptTokenCount": 1_000_000, "candidatesTokenCount": 0, "totalTokenCount": 1_000_000}
+    looks = chunk(call("list_directory", {"path": "."}), finish="STOP", usage=used)
+    server.reply(sse(looks | {"modelVersion": PRO}), sse(text("Hello.")))
+    ran = run(server, "-o", "json", "--max-cost", "3")  # 4 dollars, 0.75 by the name asked for
+    assert (ran.code, ran.json["error"]["type"]) == (53, "cost_limit")
+    assert len(server.requests) == 1
+
+
+@pytest.mark.requirement("COST-04")
+@for_each(
+    ("prices", "model", "version"),
+    [
+        ({"openai:*": {"input": 3, "output": 0}}, "openai:gpt-5.2", "gpt-5.2-2025-12-11"),
+        ({"openai:llama3": {"input": 3, "output": 0}}, "openai:llama3", "/models/llama3.gguf"),
+        ({"gemini-3.8-flash": {"input": 3, "output": 0}}, FLASH, f"{FLASH}-001"),
+        ({FLASH: {"input": 1, "output": 0, "longInput": 3, "longFrom": 30_000}}, FLASH, FLASH),
+    ],
+)
+def test_an_own_price_holds_whatever_name_the_answer_has(
+    server: ScriptedServer, home: Path, prices: dict[str, Any], model: str, version: str
+):
+    settings = home / ".gemini" / "settings.json"
+    settings.parent.mkdir(exist_ok=True)
+    settings.write_text(json.dumps({"model": {"prices": prices}}), encoding="utf-8")
+    if model.startswith("openai:"):
+        choice = {"index": 0, "delta": {"content": "Hello."}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 50_000, "completion_tokens": 0, "total_tokens": 50_000}
+        server.reply(sse({"id": "c", "model": version, "choices": [choice], "usage": usage}))
+    else:
+        used = {"promptTokenCount": 50_000, "totalTokenCount": 50_000}
+        server.reply(sse(text("Hello.") | {"modelVersion": version, "usageMetadata": used}))
+    environ = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": "k"}
+    ran = alhena("-m", model, "-p", "hi", "-o", "json", **keyed(server), **environ)
+    assert ran.json["stats"]["estimatedCostUsd"] == pytest.approx(0.15)
 
 
 @for_each("version", [FLASH, f"{FLASH}-001", f"models/{FLASH}"])

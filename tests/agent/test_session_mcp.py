@@ -291,6 +291,25 @@ async def test_the_first_prompt_waits_for_a_server_that_is_connecting(project: P
     assert declared(generator, 1) == declared(generator, 0)
 
 
+async def test_the_setting_may_be_longer_than_the_usual_wait(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("alhena.mcp.servers.FIRST_PROMPT_S", 0.05)
+    gate = project / "gate"
+    os.mkfifo(gate)
+    slow = odd(project, {"tools": [tool("late")], "gate": str(gate)})
+    del slow["timeout"]
+    generator = ScriptedGenerator([text("one")])
+    made = settings({"slow": slow}, mcp={"startupWait": 30})
+    async with agent(generator, cwd=project, settings=made, policy=ALLOW_ALL) as running:
+        asked = asyncio.create_task(running.ask("go"))
+        await asyncio.wait({asked}, timeout=2)
+        assert not asked.done()
+        await asyncio.to_thread(gate.write_bytes, b"")
+        await asked
+    assert "late" in declared(generator, 0)
+
+
 async def test_the_wait_ends_with_the_setting_and_whenever_a_person_wants(project: Path) -> None:
     entries = {"slow": odd(project, {"silent": True})}
     for seconds, stops in ((0.2, False), (30, True)):

@@ -108,6 +108,19 @@ async def test_money_is_reserved_before_and_corrected_after_a_request(queue: Que
     assert one.describe_reached_limit() is None
 
 
+async def test_the_price_of_the_model_that_answered_counts(queue: Queue):
+    (limiter, _) = limiters(queue, Clock(), total_cost=100)
+    usage = UsageMetadata(prompt_token_count=1_000_000)
+    spent: list[float] = []
+    for answered in ("", "gemini-3.1-pro-preview", "a-model-without-price"):
+        queue.note("spent", 0.0)
+        limiter.charge(await limiter.admit(MODEL, 10), 0, MODEL, usage, answered)
+        spent.append(float(queue.fact("spent") or 0.0))
+    asked, other, unknown = spent
+    assert other == pytest.approx(4.0)
+    assert 0 < asked == unknown < other
+
+
 @pytest.mark.requirement("RUN-02")
 async def test_the_money_of_a_request_that_takes_minutes_counts(queue: Queue):
     clock = Clock()

@@ -14,6 +14,7 @@ from alhena.http.addresses import (
     is_loopback,
     parse_endpoint,
     parse_headers,
+    parse_proxy,
 )
 from alhena.models.service import model_path, parse_version, user_agent
 from tests.support.each import for_each
@@ -57,6 +58,8 @@ def test_a_base_url_is_taken_apart(url: str, endpoint: Endpoint, authority: str 
         "https://[::1",
         "https://a.example/\udcff",
         "https://" + "a" * 300,
+        "https://a..example",
+        "https://.a.example",
         "",
     ],
 )
@@ -65,6 +68,10 @@ def test_an_address_that_cannot_be_used_is_told_by_the_name_of_its_source(url: s
         parse_endpoint(url, "SOME_URL")
     assert caught.value.exit_code == 52
     assert str(caught.value).isprintable()
+
+
+def test_the_host_of_a_proxy_may_have_any_letters():
+    assert parse_proxy("http://b\u00fccher.example:1").host == "xn--bcher-kva.example"
 
 
 def test_a_password_in_an_address_is_refused_and_not_repeated():

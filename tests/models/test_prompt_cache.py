@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from alhena import Agent, Rule
+from alhena import Agent, ModelSettings, Rule
 from alhena.errors import ModelError
 from alhena.models import Anthropic, OpenAICompatible
 from alhena.models.providers import openai_compatible
@@ -207,6 +207,29 @@ async def test_a_small_request_has_no_mark():
     assert marks(server.requests[0].json) == []
 
 
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"system": "Be brief. " * 1000},
+        {"system": [{"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}] * 2},
+        {"tools": []},
+        {"messages": [{"role": "user", "content": "Go. " * 2000}]},
+    ],
+    ids=["a text", "marks", "no tools", "messages"],
+)
+async def test_what_a_program_puts_into_the_body_itself_stays_as_it_is(extra: dict[str, Any]):
+    with ScriptedServer() as server:
+        said, usage = {"type": "text", "text": "done"}, {"input_tokens": 1, "output_tokens": 1}
+        server.reply(answer([said], "end_turn", usage, stream=True))
+        settings = ModelSettings(extra=extra)
+        model = Anthropic("claude-opus-4-6", api_key="k", base_url=server.url, settings=settings)
+        async with Agent(model, isolated=True) as agent:
+            assert await agent.ask("hi" * 4000) == "done"
+    sent = server.requests[0].json
+    assert {key: sent[key] for key in extra} == extra
+    assert json.dumps(sent).count("cache_control") <= 4
+
+
 class RefusingServer(CachingServer):
     """A compatible server that does not know the field."""
 
@@ -215,6 +238,25 @@ class RefusingServer(CachingServer):
             self.requests.append(received)
             return json_reply({"error": {"message": "Extra inputs are not permitted"}}, status=400)
         return super().take(received)
+
+
+@pytest.mark.requirement("COST-01")
+@pytest.mark.parametrize("status", [400, 403, 413, 500, 501])
+def test_a_server_that_names_the_field_in_its_error_gets_it_once(project: Path, status: int):
+    class Server(CachingServer):
+        def take(self, received: Received) -> Reply:
+            if marks(received.json):
+                self.requests.append(received)
+                message = "messages.0.content.0.cache_control: Extra inputs are not permitted"
+                return json_reply({"error": {"message": message}}, status=status)
+            return super().take(received)
+
+    files(project, 1)
+    with Server(reads(1)) as server:
+        ran = run(server, "-p", "go")
+    assert ran.code == 0, ran.err
+    marked = [bool(marks(received.json)) for received in server.requests]
+    assert marked == [True, False, False]
 
 
 @pytest.mark.requirement("COST-01")

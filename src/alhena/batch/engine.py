@@ -109,8 +109,17 @@ class Admission(Protocol):
         """Returns when a request of about so many tokens may start; its number."""
         ...
 
-    def charge(self, number: int, token: int, model: str, usage: UsageMetadata | None, /) -> None:
-        """A request of the task claimed by `token` took this; None: it was refused."""
+    def charge(
+        self,
+        number: int,
+        token: int,
+        model: str,
+        usage: UsageMetadata | None,
+        answered: str = "",
+        /,
+    ) -> None:
+        """A request of the task claimed by `token` took this; None: it was refused. `answered`: the
+        model that the answer names."""
         ...
 
     def delay(self, model: str, seconds: float) -> None:

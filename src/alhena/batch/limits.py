@@ -68,11 +68,19 @@ class Limiter:
                 return number
             await self._sleep(pause(wait))
 
-    def charge(self, number: int, token: int, model: str, usage: UsageMetadata | None) -> None:
-        """A request of the task claimed by `token` took this; None: it was refused."""
+    def charge(
+        self,
+        number: int,
+        token: int,
+        model: str,
+        usage: UsageMetadata | None,
+        answered: str = "",
+    ) -> None:
+        """A request of the task claimed by `token` took this; None: it was refused. `answered`: the
+        model that the answer names."""
         taken = usage or UsageMetadata()
         tokens = tokens_of(taken)
-        cost = self._cost(model, tokens)
+        cost = self._prices.cost(answered or model, tokens, asked=model)
         with self._queue.transaction() as db:
             reserved = "SELECT cost FROM requests WHERE n = ? AND open"
             found = db.execute(reserved, (number,)).fetchone()
@@ -138,7 +146,7 @@ class Limiter:
         `number` that is given is known again. Raises SharedLimitError."""
         self.require_price(model)
         shared, boot = self._shared, boot_id()
-        estimated = self._cost(model, Tokens(prompt=tokens)) or 0.0
+        estimated = self._prices.cost(model, Tokens(prompt=tokens)) or 0.0
         with self._queue.transaction() as db:
             if db.execute("SELECT 1 FROM requests WHERE n = ?", (number,)).fetchone():
                 return number, 0.0
@@ -181,9 +189,6 @@ class Limiter:
                 if at is not None:
                     wait = max(wait, at + WINDOW_S - now)
         return wait
-
-    def _cost(self, model: str, tokens: Tokens) -> float | None:
-        return self._prices.cost(model, tokens)
 
 
 class GatedGenerator(MeteredGenerator):
@@ -230,8 +235,10 @@ class GatedGenerator(MeteredGenerator):
         self._require()
         return number
 
-    def _charge(self, number: int, model: str, usage: UsageMetadata | None, /) -> None:
-        self._limiter.charge(number, self._token, model, usage)
+    def _charge(
+        self, number: int, model: str, usage: UsageMetadata | None, answered: str = "", /
+    ) -> None:
+        self._limiter.charge(number, self._token, model, usage, answered)
 
     def _note_refusal(self, model: str, error: AlhenaError) -> None:
         """Makes all tasks wait as long as the service wants of one."""

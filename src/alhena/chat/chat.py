@@ -127,6 +127,7 @@ class RequestEvents:
             text=pieces if pieces is None else msgspec.json.encode(pieces).decode("utf-8"),
             continues=self._continues,
             service_tier=usage.service_tier or self._request.config.service_tier or "",
+            asked_model=self._request.model,
         )
 
     def _elapsed_ms(self) -> float:

@@ -59,7 +59,8 @@ def parse_endpoint(text: str, source: str) -> Endpoint:
         parts = urlsplit(url)
         port = parts.port
         host = parts.hostname or ""
-        if not host.isascii() or len(host) > 63:  # the codec knows what is too long
+        # The codec knows what is too long, and that no label is empty.
+        if not host.isascii() or len(host) > 63 or ".." in f".{host}":
             host = host.encode("idna").decode("ascii")
         prefix = quote(parts.path.rstrip("/"), safe="/%:@!$&'()*+,;=~-._")
     except (ValueError, UnicodeError) as error:
@@ -183,7 +184,7 @@ def _read_proxy(url: str) -> Proxy | None:
     port = usual if parts.port is None else parts.port
     if not host or not port or usual is None:
         return None
-    host.encode("idna")  # a ValueError for an invalid name
+    host = host.encode("idna").decode("ascii")  # a ValueError for an invalid name
     return Proxy(scheme, host, port, unquote(parts.username or ""), unquote(parts.password or ""))
 
 

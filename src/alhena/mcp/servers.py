@@ -128,9 +128,9 @@ class Servers:
         for server in self.servers.values():
             server.start()
 
-    async def wait_until_settled(self, longest: float = LONGEST_WAIT_S) -> None:
-        """Waits until each server has connected or failed, at most its `timeout` (default ten
-        seconds), and never longer than `longest` seconds."""
+    async def wait_until_settled(self, longest: float | None = None) -> None:
+        """Waits until each server has connected or failed, at most its `timeout` and `longest`
+        seconds (default: ten without a `timeout`, 30 with one)."""
         waiting = [self._wait_for(server, longest) for server in self.servers.values()]
         await asyncio.gather(*waiting)
 
@@ -322,9 +322,12 @@ class Servers:
         server.harmless = harmless_of(name, config, self._outlets.named)
         return server
 
-    async def _wait_for(self, server: Server, longest: float = LONGEST_WAIT_S) -> None:
+    async def _wait_for(self, server: Server, longest: float | None = None) -> None:
         timeout = server.config.timeout
-        seconds = min(longest, FIRST_PROMPT_S if timeout is None else timeout / 1000)
+        seconds = FIRST_PROMPT_S if longest is None else longest
+        longest = LONGEST_WAIT_S if longest is None else longest
+        if timeout is not None:
+            seconds = min(longest, timeout / 1000)
         try:
             async with asyncio.timeout(longest):
                 await server.loaded.wait()

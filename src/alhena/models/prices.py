@@ -9,7 +9,13 @@ import msgspec
 
 from alhena.config.settings import PriceSettings
 from alhena.errors import ConfigError
-from alhena.models.catalogue import foreign_name, resolved_name, today, with_usual_prefix
+from alhena.models.catalogue import (
+    foreign_name,
+    is_foreign_model,
+    resolved_name,
+    today,
+    with_usual_prefix,
+)
 
 _TABLE = Path(__file__).parent / "prices.json"
 _MILLION = 1_000_000
@@ -66,27 +72,38 @@ class Prices:
                     page="limits",
                 )
         self._own = own
-        self._found: dict[tuple[str, str], PriceSettings | None] = {}
+        self._found: dict[tuple[str, str, str], PriceSettings | None] = {}
 
-    def of(self, model: str) -> PriceSettings | None:
-        """The price of a model today; None if unknown."""
-        asked = model, today()
-        if asked not in self._found:
-            self._found[asked] = self._search(*asked)
-        return self._found[asked]
+    def of(self, model: str, asked: str = "") -> PriceSettings | None:
+        """The price of a model today; None if unknown. `asked`: the name in the request, if the
+        answer has another: its price counts if it means the same model, or there is no other."""
+        key = model, asked, today()
+        if key not in self._found:
+            self._found[key] = self._search(*key)
+        return self._found[key]
 
-    def _search(self, model: str, day: str) -> PriceSettings | None:
-        bare = foreign_name(resolved_name(model)).rpartition("/")[2]
-        for name in (model, with_usual_prefix(model), bare):
+    def _search(self, model: str, asked: str, day: str) -> PriceSettings | None:
+        # Servers of other services answer with names without the prefix that a user's price has.
+        means_same = is_foreign_model(asked) or is_same(asked, model)
+        return (
+            self._find_own(model)
+            or (self._find_own(asked) if asked and means_same else None)
+            or _find_in_table(model, day)
+            or (self._search(asked, "", day) if asked else None)
+        )
+
+    def _find_own(self, model: str) -> PriceSettings | None:
+        for name in (model, with_usual_prefix(model), _without_folders(model)):
             if (found := _longest(self._own, name)) is not None:
                 return self._own[found]
-        found = _table_pattern(bare)
-        return None if found is None else price_table().price(found, day)
+        return None
 
-    def cost(self, model: str, tokens: Tokens, *, size: int | None = None) -> float | None:
+    def cost(
+        self, model: str, tokens: Tokens, *, size: int | None = None, asked: str = ""
+    ) -> float | None:
         """Cost in US dollars; None if the price is unknown. `size`: the tokens of each prompt, if
-        `tokens` cover several requests."""
-        price = self.of(model)
+        `tokens` cover several requests. `asked`: as in `of`."""
+        price = self.of(model, asked)
         if price is None:
             return None
         size = tokens.prompt if size is None else size
@@ -96,6 +113,13 @@ class Prices:
         amount += tokens.cached * cached + tokens.output * output
         amount += (tokens.written - tokens.written_hour) * written + tokens.written_hour * hour
         return amount * TIER_FACTORS.get(tokens.tier, 1.0) / _MILLION
+
+
+def is_same(asked: str, answered: str) -> bool:
+    """True if both names mean one model: a version number may follow (gemini-3.8-flash-001)."""
+    bare, other = (name.rpartition("/")[2].lower() for name in (asked, answered))
+    rest = other.removeprefix(bare).removeprefix("-").replace("-", "")
+    return other.startswith(bare) and (not rest or rest.isdigit())
 
 
 def rates(price: PriceSettings, *, long: bool) -> tuple[float, float, float]:
@@ -121,6 +145,15 @@ def write_rates(price: PriceSettings, fresh: float) -> tuple[float, float]:
 def price_table() -> PriceTable:
     """The table included in this version."""
     return msgspec.json.decode(_TABLE.read_bytes(), type=PriceTable)
+
+
+def _find_in_table(model: str, day: str) -> PriceSettings | None:
+    found = _table_pattern(_without_folders(model))
+    return None if found is None else price_table().price(found, day)
+
+
+def _without_folders(model: str) -> str:
+    return foreign_name(resolved_name(model)).rpartition("/")[2]
 
 
 @lru_cache(maxsize=256)

@@ -157,8 +157,9 @@ class OutputStore:
         exists; None otherwise."""
         first, _, _ = excerpt.partition("\n")
         lead, _, named = first.partition(WHOLE_AT)
-        own = re.compile(rf".*__{re.escape(_safe(call_id))}(-\d+)?\.txt").fullmatch
-        if not (lead.startswith(EXCERPT) and os.path.isabs(named) and own(named)):
+        if not (lead.startswith(EXCERPT) and os.path.isabs(named)):
+            return None
+        if not re.fullmatch(rf".*__{re.escape(_safe(call_id))}(-\d+)?\.txt", named):
             return None
         try:
             return self.find(named)

@@ -316,7 +316,8 @@ class _JournalReader:
             written_hour=event.cache_write_hour_tokens,
         )
         step = self._add(StepKind.MODEL, event.duration_ms, event.parent_call_id, name=event.model)
-        cost = self._prices.cost(event.model, tokens, size=event.input_tokens)
+        size, asked = event.input_tokens, event.asked_model
+        cost = self._prices.cost(event.model, tokens, size=size, asked=asked)
         step.tokens, step.cost = tokens, cost
         step.role, step.status = event.role, event.finish_reason
         if event.role == "main":

@@ -3,7 +3,7 @@
 `budget` has those of tokens, time and money."""
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from alhena.config.settings import BudgetSettings, PriceSettings
@@ -194,10 +194,10 @@ SIZES = (100_000, 128_000, 199_999, 200_000, 272_000, 512_000)
 """Sizes of prompts above which some models cost more."""
 
 
-def size_class(prompt_tokens: int) -> int:
+def size_class(prompt_tokens: int, sizes: Sequence[int] = SIZES) -> int:
     """A number of tokens that costs as a prompt of this size does, the same for many sizes."""
-    at = bisect_left(SIZES, prompt_tokens)
-    return SIZES[at - 1] + 1 if at else 0
+    at = bisect_left(sizes, prompt_tokens)
+    return sizes[at - 1] + 1 if at else 0
 
 
 class Spending:
@@ -206,7 +206,8 @@ class Spending:
 
     def __init__(self, own: Mapping[str, PriceSettings]) -> None:
         self._own = own
-        self._used: dict[tuple[str, int, str], tuple[int, int, int, int, int]] = {}
+        self._sizes = sorted({*SIZES, *(price.long_from for price in own.values())})
+        self._used: dict[tuple[str, str, int, str], tuple[int, int, int, int, int]] = {}
         self._uncounted = False
         self._requests = self._calls = self._thoughts = 0
 
@@ -221,7 +222,8 @@ class Spending:
         self._thoughts += event.thoughts_tokens
         if not event.input_tokens:
             self._uncounted = True
-        key = event.model, size_class(event.input_tokens), event.service_tier
+        size = size_class(event.input_tokens, self._sizes)
+        key = event.model, event.asked_model, size, event.service_tier
         prompt, cached, output, written, hour = self._used.get(key, (0, 0, 0, 0, 0))
         self._used[key] = (
             prompt + event.input_tokens + event.tool_tokens,
@@ -255,7 +257,8 @@ class Spending:
         from alhena.models.prices import Prices, Tokens
 
         prices, total = Prices(self._own), 0.0
-        for (model, size, tier), (prompt, cached, output, written, hour) in self._used.items():
+        for (model, asked, size, tier), used in self._used.items():
+            prompt, cached, output, written, hour = used
             tokens = Tokens(
                 prompt=prompt,
                 cached=min(cached, prompt),
@@ -264,7 +267,7 @@ class Spending:
                 written=written,
                 written_hour=hour,
             )
-            cost = prices.cost(model, tokens, size=size)
+            cost = prices.cost(model, tokens, size=size, asked=asked)
             if cost is None:
                 return None
             total += cost

@@ -157,11 +157,12 @@ class Ledger:
                     raise error
                 self._limits[limit] += getattr(self._step, limit)
 
-    def charge(self, model: str, usage: UsageMetadata) -> None:
-        """A request took this."""
+    def charge(self, model: str, usage: UsageMetadata, answered: str = "") -> None:
+        """A request to `model` took this; `answered` is the model that the answer names."""
         tokens = tokens_of(usage)
         self.tokens += max(usage.total_token_count, tokens.prompt + tokens.output)
-        self.cost += self._prices.cost(model, tokens, size=usage.prompt_token_count) or 0.0
+        size = usage.prompt_token_count
+        self.cost += self._prices.cost(answered or model, tokens, size=size, asked=model) or 0.0
 
     def count_earlier(self, *, tokens: int, cost: float, seconds: float) -> None:
         """Counts what the run that begins took before it waited."""
@@ -273,8 +274,11 @@ class MeteredGenerator:
         """Returns when a request of about so many tokens may start; its number."""
         raise NotImplementedError
 
-    def _charge(self, number: int, model: str, usage: UsageMetadata | None, /) -> None:
-        """The request took this; None: nothing, the service refused it."""
+    def _charge(
+        self, number: int, model: str, usage: UsageMetadata | None, answered: str = "", /
+    ) -> None:
+        """The request took this; None: nothing, the service refused it. `answered`: the model that
+        the answer names."""
         raise NotImplementedError
 
     def _note_refusal(self, model: str, error: AlhenaError) -> None:
@@ -284,8 +288,10 @@ class MeteredGenerator:
         """The whole answer in one piece. Raises what admitting does, too."""
         number = await self._admit(request.model, lambda: _estimate_tokens(request))
         usage: UsageMetadata | None = None
+        answered = ""
         try:
             response = await self.inner.generate(request)
+            answered = response.model_version or ""
             output = sum(map(part_tokens, response.parts))
             usage = usage_of(request, response.usage_metadata, output)
         except asyncio.CancelledError:
@@ -295,7 +301,7 @@ class MeteredGenerator:
             self._note_refusal(request.model, error)
             raise
         finally:
-            self._charge(number, request.model, usage)
+            self._charge(number, request.model, usage, answered)
         return response
 
     async def stream(
@@ -305,12 +311,14 @@ class MeteredGenerator:
         number = await self._admit(request.model, lambda: _estimate_tokens(request))
         usage: UsageMetadata | None = None
         output = 0.0
+        answered = ""
         taken = whole = False
         stream = self.inner.stream(request)
         try:
             async for chunk in stream:
                 taken = True
                 usage = chunk.usage_metadata or usage
+                answered = chunk.model_version or answered
                 output += sum(map(part_tokens, chunk.parts))
                 yield chunk
             taken = whole = True
@@ -322,7 +330,7 @@ class MeteredGenerator:
             raise
         finally:
             used = usage_of(request, usage, output, whole=whole) if taken else None
-            self._charge(number, request.model, used)
+            self._charge(number, request.model, used, answered)
             if isinstance(stream, AsyncGenerator):
                 await stream.aclose()
 
@@ -361,9 +369,11 @@ class BudgetedGenerator(MeteredGenerator):
         await self._ledger.admit(model)
         return 0
 
-    def _charge(self, _number: int, model: str, usage: UsageMetadata | None, /) -> None:
+    def _charge(
+        self, _number: int, model: str, usage: UsageMetadata | None, answered: str = "", /
+    ) -> None:
         if usage is not None:
-            self._ledger.charge(model, usage)
+            self._ledger.charge(model, usage, answered)
 
 
 def tokens_of(usage: UsageMetadata) -> Tokens:

@@ -243,7 +243,11 @@ class SessionModelList:
 
     def _compare(self, requested: str, answered: str) -> None:
         pair = (requested, answered)
-        if not is_same(requested, answered) and pair not in self._named:
+        if requested == answered or pair in self._named:
+            return
+        from alhena.models.prices import is_same
+
+        if not is_same(requested, answered):
             self._named.add(pair)
             text = f"{answered} answered instead of {requested}; its price counts."
             self._emit(WarningEvent(message=text))
@@ -266,13 +270,6 @@ class SessionModelList:
 def is_gemini(name: str) -> bool:
     """True for the name of a Gemini model."""
     return name.rpartition("/")[2].startswith("gemini-")
-
-
-def is_same(asked: str, answered: str) -> bool:
-    """True if both names mean one model: a version number may follow (gemini-3.8-flash-001)."""
-    bare, other = (name.rpartition("/")[2].lower() for name in (asked, answered))
-    rest = other.removeprefix(bare).removeprefix("-").replace("-", "")
-    return other.startswith(bare) and (not rest or rest.isdigit())
 
 
 def _is_unknown(model: str) -> bool:

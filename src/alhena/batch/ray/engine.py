@@ -152,7 +152,7 @@ class AttemptCalls:
     def _charge(self, charges: tuple[Charge, ...]) -> None:
         """Counts what requests took. The same ones may come twice."""
         for each in charges:
-            self._limiter.charge(each.number, each.token, each.model, each.usage)
+            self._limiter.charge(*msgspec.structs.astuple(each))
             self._spent = True
 
 

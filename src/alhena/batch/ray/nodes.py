@@ -87,6 +87,7 @@ class Charge(msgspec.Struct, frozen=True, array_like=True):
     token: int
     model: str
     usage: UsageMetadata | None
+    answered: str = ""
 
 
 class Successor(msgspec.Struct, frozen=True):
@@ -256,10 +257,18 @@ class SingleTaskQueue:
                 return number
             await asyncio.sleep(pause(wait))
 
-    def charge(self, number: int, token: int, model: str, usage: UsageMetadata | None, /) -> None:
+    def charge(
+        self,
+        number: int,
+        token: int,
+        model: str,
+        usage: UsageMetadata | None,
+        answered: str = "",
+        /,
+    ) -> None:
         """A request took this; None: it was refused. The next call says so, or one that is made
         soon."""
-        self._charges.append(Charge(number, token, model, usage))
+        self._charges.append(Charge(number, token, model, usage, answered))
         if self._timer is None:
             later = asyncio.get_running_loop().call_later
             self._timer = later(_CHARGE_S, lambda: self._ask("charge", self._take_charges()))

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from alhena.errors import ModelError
 from alhena.http.addresses import Endpoint, endpoint_from
 from alhena.models.catalogue import LEAST_OUTPUT, ClaudeInfo, claude_info, foreign_name
 from alhena.models.errors import RequestRejectedError
@@ -263,7 +264,7 @@ class AnthropicApi(WithoutEmbeddings):
         marked = self._mark(request, body)
         try:
             answer = await self._ask(request, marked)
-        except RequestRejectedError as error:
+        except ModelError as error:
             if not self._drop_marks(error, marked, body):
                 raise
             answer = await self._ask(request, body)
@@ -288,7 +289,7 @@ class AnthropicApi(WithoutEmbeddings):
                 async for chunk in chunks:
                     began = True
                     yield chunk
-        except RequestRejectedError as error:
+        except ModelError as error:
             if began or not self._drop_marks(error, marked, body):
                 raise
         else:
@@ -328,16 +329,20 @@ class AnthropicApi(WithoutEmbeddings):
         size = sum(entry.size for entry in request.contents)
         if size < _LEAST_BYTES and len(encode_value(body)) < _LEAST_BYTES:
             return body
-        return anthropic.mark_prefixes(body, self._cache)
+        # What a program puts into the body itself has the form, and the marks, that it gives it.
+        extra = request.config.extra or {}
+        own = {key: value for key, value in body.items() if key not in extra}
+        return body | anthropic.mark_prefixes(own, self._cache)
 
-    def _drop_marks(
-        self, error: RequestRejectedError, marked: dict[str, Any], body: dict[str, Any]
-    ) -> bool:
-        """True when a request may have been refused for its marks: those of a compatible server
-        that does not know them."""
-        if marked is body or error.status not in _REFUSALS:
+    def _drop_marks(self, error: ModelError, marked: dict[str, Any], body: dict[str, Any]) -> bool:
+        """True when a request may have been refused for its marks: the error names them, whatever
+        its status, or it is that of a compatible server that does not know them."""
+        if marked is body:
             return False
-        return "cache_control" in error.message or self.endpoint.host != _OWN_HOST
+        if "cache_control" in error.message:
+            return True
+        refused = isinstance(error, RequestRejectedError) and error.status in _REFUSALS
+        return refused and self.endpoint.host != _OWN_HOST
 
     @property
     def _address(self) -> str:

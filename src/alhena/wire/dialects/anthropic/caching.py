@@ -23,12 +23,11 @@ def mark_prefixes(body: dict[str, Any], time: CacheTime) -> dict[str, Any]:
     for key in ("tools", "system"):
         if body.get(key):
             marked[key] = _mark_last(body[key], control)
-    messages = list(body["messages"])
+    messages = list(body.get("messages", ()))
     for position in _request_ends(messages):
         blocks = _mark_last(messages[position]["content"], control)
         messages[position] = {**messages[position], "content": blocks}
-    marked["messages"] = messages
-    return marked
+    return marked | ({"messages": messages} if messages else {})
 
 
 def _request_ends(messages: list[dict[str, Any]]) -> list[int]:
