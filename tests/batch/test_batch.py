@@ -129,13 +129,35 @@ def test_problems_of_a_task_file_are_told_with_their_lines_before_anything_start
     assert not (project / "r.jsonl.run").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("t.jsonl", b'{"prompt": "x"}\n"a prompt"\n', "t.jsonl:2: expected an object, got str"),
+        ("t.jsonl", b"[" * 100_000 + b"]" * 100_000, "t.jsonl:1: not JSON: maximum recursion"),
+        ("t.csv", b"id,prompt,prompt\na,one,two\n", "t.csv:1: prompt: several columns have"),
+        ("t.csv", b'id,prompt\na,one\nb,"two"x\n', "t.csv:3: not CSV: "),
+        ("t.csv", "id,prompt\na,one\nb,drei für\n".encode("latin-1"), "t.csv:3: not CSV in UTF-8"),
+    ],
+)
+def test_a_line_that_is_no_task_is_told_with_its_number(
+    project: Path, name: str, content: bytes, problem: str
+):
+    (project / name).write_bytes(content)
+    ran = alhena("batch", name, "--out", "r.jsonl")
+    assert (ran.code, ran.err.splitlines()[0][: len(problem)]) == (42, problem)
+    assert not (project / "r.jsonl.run").exists()
+
+
 def test_tasks_come_from_standard_input_csv_folders_and_patterns(project: Path):
-    (project / "t.csv").write_text('id,prompt,limits\na,task one,"{""turns"": 3}"\nb,task two,\n')
+    (project / "t.csv").write_text('id, prompt,limits\na,task one,"{""turns"": 3}"\nb,task two,\n')
+    long = " ".join(map(str, range(25_000)))
+    (project / "long.csv").write_text(f"id,prompt\na,{long}\n")
     (project / "prompts").mkdir()
     (project / "prompts" / "first.md").write_text("task from a file\n")
     sources: list[tuple[tuple[str, ...], bytes, dict[str, str]]] = [
         (("-",), b'{"prompt": "task in"}\n{"prompt": "task in"}\n', {}),
         (("t.csv",), b"", {"a": "answer to task one", "b": "answer to task two"}),
+        (("long.csv",), b"", {"a": f"answer to {long}"}),
         (("prompts",), b"", {"first": "answer to task from a file\n"}),
         (
             ("--each-file", "**/*.md", "--prompt", "task of {path}"),

@@ -125,8 +125,11 @@ def test_a_run_is_paused_changed_cancelled_in_part_and_resumed_by_other_processe
         assert found["waiting"] == 9 - asked - 1
         assert (found["paused"], found["cancelled"], found["process"]) == (True, 2, process.pid)
         assert len(server.asked) == asked, "a paused run starts nothing"
-        again = alhena("batch", "resume", RUN)
+        refused = alhena("batch", "resume", RUN, "--model", "gemini-9")
+        assert (refused.code, "takes only --concurrency" in refused.err) == (2, True)
+        again = alhena("batch", "resume", RUN, "--rpm", "600")
         assert (again.code, "continues" in again.out) == (0, True), again.err
+        assert status()["limits"]["rpm"] == 600
         code, _ = ended(process)
     assert code == 1
     found = {each["id"]: each for each in results(project / "r.jsonl")}
@@ -164,6 +167,30 @@ def test_a_run_that_no_process_carries_out_is_changed_on_the_spot(project: Path)
         assert alhena("batch", "resume", RUN, **keyed(server)).code == 1
     states = {each["id"]: each["status"] for each in results(project / "r.jsonl")}
     assert states == {"t0": "done", "t1": "done", "t2": "cancelled", "t3": "done"}
+
+
+@pytest.mark.parametrize("verb", ["resume", "retry-failed"])
+def test_a_dry_run_of_a_run_that_was_begun_is_refused_and_asks_nothing(project: Path, verb: str):
+    write_tasks(project / "tasks.jsonl", 2)
+    with AnsweringServer(echo) as server:
+        assert alhena("batch", "tasks.jsonl", "--out", "r.jsonl", **keyed(server)).code == 0
+        (project / "r.jsonl").unlink()
+        asked = len(server.asked)
+        ran = alhena("batch", verb, RUN, "--dry-run", **keyed(server))
+        assert (ran.code, "--dry-run is for a new run" in ran.err) == (2, True)
+        assert len(server.asked) == asked
+    assert not (project / "r.jsonl").exists()
+
+
+def test_a_run_directory_whose_lock_cannot_be_opened_is_an_error_with_its_reason(project: Path):
+    write_tasks(project / "tasks.jsonl", 1)
+    with AnsweringServer(echo) as server:
+        assert alhena("batch", "tasks.jsonl", "--out", "r.jsonl", **keyed(server)).code == 0
+        lock = project / RUN / "lock"
+        lock.unlink()
+        lock.symlink_to("lock")  # as on a read-only file system, opening it is an OSError
+        ran = alhena("batch", "retry-failed", RUN, **keyed(server))
+    assert (ran.code, f"{RUN} cannot be used" in ran.err, "defect" in ran.err) == (1, True, False)
 
 
 def test_an_order_that_cannot_be_read_is_refused_and_the_run_continues(project: Path):

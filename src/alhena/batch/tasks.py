@@ -5,7 +5,9 @@ import glob
 import hashlib
 import io
 import os
+import sys
 from array import array
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
@@ -307,24 +309,47 @@ def _json_lines(file: BinaryIO) -> Iterator[Numbered]:
         if not line.strip():
             continue
         try:
-            yield number, msgspec.json.decode(line.removeprefix(b"\xef\xbb\xbf"))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            value = msgspec.json.decode(line.removeprefix(b"\xef\xbb\xbf"))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             yield number, f"not JSON: {error}"
+        else:
+            yield number, "expected an object, got str" if isinstance(value, str) else value
 
 
 def _csv(file: BinaryIO) -> Iterator[Numbered]:
+    csv.field_size_limit(sys.maxsize)  # prompts may be longer than the default of 131,072
     text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
     reader = csv.DictReader(text, strict=True)
     try:
+        names = [name.strip() for name in reader.fieldnames or ()]
+        reader.fieldnames = names
+        twice = [name for name, number in Counter(names).items() if name and number > 1]
+        if twice:
+            yield 1, f"{twice[0]}: several columns have this name"
+            return
         for row in reader:
             if None in row or None in row.values():
                 yield reader.line_num, "another number of columns than the first line has"
                 continue
             yield reader.line_num, _cells(row)
-    except (csv.Error, UnicodeDecodeError) as error:
-        yield reader.line_num, f"not CSV in UTF-8: {error}"
+    except csv.Error as error:
+        yield reader.reader.line_num, f"not CSV: {error}"
+    except UnicodeDecodeError as error:
+        yield _find_undecodable_line(file), f"not CSV in UTF-8: {error.reason}"
     finally:
         text.detach()
+
+
+def _find_undecodable_line(file: BinaryIO) -> int:
+    """The number of the first line of a file that is not UTF-8: its text is decoded in blocks, not
+    in lines."""
+    file.seek(0)
+    for number, line in enumerate(file, 1):
+        try:
+            line.decode()
+        except UnicodeDecodeError:
+            return number
+    return 0
 
 
 def _cells(row: Mapping[str, str]) -> object:
@@ -336,7 +361,7 @@ def _cells(row: Mapping[str, str]) -> object:
         if name in _JSON_COLUMNS:
             try:
                 fields[name] = msgspec.json.decode(value)
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, RecursionError) as error:
                 return f"{name}: not JSON: {error}"
     return fields
 

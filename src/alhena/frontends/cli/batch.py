@@ -206,6 +206,15 @@ def _with_options(config: "RunConfig", found: argparse.Namespace) -> "RunConfig"
     return made
 
 
+def _given(found: argparse.Namespace) -> dict[str, Any]:
+    """The options that are given, by name."""
+    return {
+        name: value
+        for name, value in vars(found).items()
+        if value is not None and name not in ("words", "dry_run", "debug")
+    }
+
+
 def _replace_fields(value: T, given: dict[str, Any]) -> T:
     """A struct with those of the values that are fields of it."""
     names = value.__struct_fields__
@@ -223,8 +232,10 @@ def _again(argv: list[str], *, failed: bool) -> int:
         raise UsageError("the tasks of a run stay the same.", remedy="See alhena batch --help.")
     if found.engine:
         raise UsageError("the engine of a run stays the same.", remedy="Leave out --engine.")
+    if found.dry_run:
+        raise UsageError("--dry-run is for a new run.", remedy="See alhena batch status DIR.")
     directory = directory_of(found.words)
-    if not failed and batch_control.resume_paused(directory):
+    if not failed and batch_control.resume_paused(directory, _given(found)):
         return 0
     with old_run(directory) as queue:
         require_command(queue)
