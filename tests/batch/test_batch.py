@@ -148,6 +148,12 @@ def test_a_line_that_is_no_task_is_told_with_its_number(
     assert not (project / "r.jsonl.run").exists()
 
 
+def test_a_prompt_for_the_tasks_of_a_file_is_refused_with_the_reason(project: Path):
+    (project / "t.csv").write_text("id,text\na,one\n")
+    ran = alhena("batch", "t.csv", "--prompt", "Answer {text}", "--out", "r.jsonl")
+    assert (ran.code, "--prompt is for --each-file" in ran.err) == (2, True)
+
+
 def test_tasks_come_from_standard_input_csv_folders_and_patterns(project: Path):
     (project / "t.csv").write_text('id, prompt,limits\na,task one,"{""turns"": 3}"\nb,task two,\n')
     long = " ".join(map(str, range(25_000)))

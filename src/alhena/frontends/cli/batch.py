@@ -174,7 +174,12 @@ def _tasks(found: argparse.Namespace, cwd: Path) -> "list[QueuedTask]":
                 "--each-file takes a --prompt, and no TASKS.", remedy="See alhena batch --help."
             )
         return each_file(found.each_file, found.prompt, cwd)
-    if len(found.words) != 1 or found.prompt is not None:
+    if found.prompt is not None:
+        raise UsageError(
+            "--prompt is for --each-file: the tasks of a file or folder have prompts of their own.",
+            remedy="See alhena batch --help.",
+        )
+    if len(found.words) != 1:
         raise UsageError("name one source of tasks.", remedy="See alhena batch --help.")
     return read_tasks(found.words[0], sys.stdin.buffer if sys.stdin else None, cwd)
 
