@@ -63,6 +63,8 @@ def test_what_no_task_could_do_without_is_missed_before_a_run_directory_is_made(
             (("-m", "foo:bar"), 42, "foo"),
             (("--policy", "nope.toml"), 52, "nope.toml"),
             (("-m", "anthropic:claude-x"), 41, "ANTHROPIC_API_KEY"),
+            (("-m", "mystery", "--total-cost", "1"), 53, "model.prices"),
+            (("-m", "mystery", "--total-cost", "1", "--dry-run"), 53, "model.prices"),
         ):
             ran = alhena(*command, *options, **keyed(server))
             assert (ran.code, word in ran.err) == (code, True), ran.err

@@ -36,6 +36,16 @@ def pause(wait: float) -> float:
     return min(max(wait, _SHORTEST_S), _LONGEST_S)
 
 
+def require_price(shared: SharedLimits, prices: Prices, model: str) -> None:
+    """Raises SharedLimitError for a model whose cost could not be counted."""
+    if shared.total_cost is not None and prices.of(model) is None:
+        raise SharedLimitError(
+            f"the limit of ${shared.total_cost:g} for all tasks cannot be kept: the price of"
+            f" {model} is not known.",
+            remedy="Give it one under model.prices in settings.json.",
+        )
+
+
 class Limiter:
     """Admits requests of tasks, and counts what they took. `prices` are those of the settings;
     `clock` is a monotonic one of the machine."""
@@ -126,12 +136,7 @@ class Limiter:
 
     def require_price(self, model: str) -> None:
         """Raises SharedLimitError for a model whose cost could not be counted."""
-        if self._shared.total_cost is not None and self._prices.of(model) is None:
-            raise SharedLimitError(
-                f"the limit of ${self._shared.total_cost:g} for all tasks cannot be kept: the price"
-                f" of {model} is not known.",
-                remedy="Give it one under model.prices in settings.json.",
-            )
+        require_price(self._shared, self._prices, model)
 
     def start(self, model: str, tokens: int, number: int | None = None) -> tuple[int | None, float]:
         """The number of a request that may start now, or None and the seconds until one may. A
