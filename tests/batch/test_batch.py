@@ -148,6 +148,17 @@ def test_a_line_that_is_no_task_is_told_with_its_number(
     assert not (project / "r.jsonl.run").exists()
 
 
+@pytest.mark.parametrize(
+    "source", [("prompts",), ("--each-file", "prompts/*", "--prompt", "Read {path}.")]
+)
+def test_a_file_whose_name_is_not_utf8_is_told_of(project: Path, source: tuple[str, ...]):
+    (project / "prompts").mkdir()
+    (project / "prompts" / os.fsdecode(b"caf\xe9.md")).write_text("task")
+    ran = alhena("batch", *source, "--out", "r.jsonl")
+    assert (ran.code, "prompts/caf" in ran.err, "name is not UTF-8" in ran.err) == (42, True, True)
+    assert not (project / "r.jsonl.run").exists()
+
+
 def test_a_prompt_for_the_tasks_of_a_file_is_refused_with_the_reason(project: Path):
     (project / "t.csv").write_text("id,text\na,one\n")
     ran = alhena("batch", "t.csv", "--prompt", "Answer {text}", "--out", "r.jsonl")

@@ -25,6 +25,7 @@ from alhena.values import Limits
 MAX_PROBLEMS = 1_000
 """Most problems that are listed; the rest is counted."""
 _JSON_COLUMNS = ("limits", "output_schema", "env")
+_NAME = "id: the file's name is not UTF-8"
 _OTHER_NAMES = {"serviceTier": "service_tier"}
 
 
@@ -106,7 +107,10 @@ def each_file(pattern: str, template: str, cwd: Path) -> list[QueuedTask]:
     )
     if not names:
         raise TaskFileError(f"no file matches {pattern!r}.", remedy="Check the pattern.")
-    prompts = ({"id": name, "prompt": template.replace("{path}", name)} for name in names)
+    prompts = (
+        {"id": name, "prompt": template.replace("{path}", name)} if _is_utf8(name) else _NAME
+        for name in names
+    )
     return check_tasks(enumerate(prompts), cwd, names.__getitem__)
 
 
@@ -366,8 +370,20 @@ def _cells(row: Mapping[str, str]) -> object:
     return fields
 
 
+def _is_utf8(name: str) -> bool:
+    """False for the name of a file with bytes that are not UTF-8: it cannot be sent or stored."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _prompts(files: Iterable[Path]) -> Iterator[Numbered]:
     for number, file in enumerate(files):
+        if not _is_utf8(file.name):
+            yield number, _NAME
+            continue
         try:
             text = file.read_bytes().decode("utf-8-sig")
         except UnicodeDecodeError as error:
