@@ -81,6 +81,25 @@ async def test_an_error_is_the_outcome_of_its_prompt_alone(project: Path):
     assert outcomes["b"].result
 
 
+@pytest.mark.parametrize("stored", [False, True])
+async def test_a_prompt_with_half_of_a_surrogate_pair_is_sent_without_it(
+    project: Path, stored: bool
+):
+    prompts = ["good", b"caf\xe9".decode(errors="surrogateescape")]
+    run_dir = project / "run" if stored else None
+    for _ in range(2):
+        outcomes = [
+            each
+            async for each in run_many(
+                prompts,
+                agent=lambda: Agent(TestModel(echo), isolated=True, cwd=project),
+                run_dir=run_dir,
+            )
+        ]
+        assert [each.status for each in outcomes] == ["done", "done"]
+        assert {each.result.text for each in outcomes if each.result} == {"good", "caf\ufffd"}
+
+
 async def test_leaving_early_ends_what_runs(project: Path):
     ended: list[str] = []
 

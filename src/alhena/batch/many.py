@@ -26,6 +26,7 @@ from alhena.scheduler.question import Answer
 from alhena.system.workspace import current_directory
 from alhena.tools.value_types import value_from_json, value_to_json
 from alhena.values import Value
+from alhena.wire.json_values import scrub
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -283,7 +284,7 @@ async def _run_in_directory(
 
     cwd = current_directory()
     listed = list(tasks)
-    given = check_given_tasks(map(_fields, listed), cwd)
+    given = check_given_tasks(map(_stored_fields, listed), cwd)
     named = {
         each.id: Work(id=each.id, given=task, task=_as_task(task))
         for each, task in zip(given, listed, strict=True)
@@ -388,6 +389,13 @@ def _fields(task: Any) -> Mapping[str, Any]:
                 remedy=f"Give {', '.join(_FIELDS)}, or a Task.",
             )
     return fields
+
+
+def _stored_fields(task: Any) -> Mapping[str, Any]:
+    """The fields of a task with the prompt as it is sent: without lone surrogates."""
+    fields = _fields(task)
+    prompt = fields.get("prompt")
+    return {**fields, "prompt": scrub(prompt)} if isinstance(prompt, str) else fields
 
 
 def _outcome(queue: "Queue", ended: "EndedTask", work: Work) -> Outcome[Any]:
@@ -497,7 +505,7 @@ def number_tasks(tasks: Iterable[GivenTask]) -> Iterator[Work]:
     known: set[str] = set()
     for given in tasks:
         task = _as_task(given)
-        name = task.id or content_id({"prompt": str(task.prompt)}, known)
+        name = task.id or content_id({"prompt": scrub(str(task.prompt))}, known)
         if task.id is not None and name in known:
             raise TaskFileError(f"two tasks have the id {name!r}.", remedy="Rename one.")
         known.add(name)
