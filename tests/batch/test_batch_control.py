@@ -195,6 +195,21 @@ def test_a_run_directory_whose_lock_cannot_be_opened_is_an_error_with_its_reason
     assert (ran.code, f"{RUN} cannot be used" in ran.err, "defect" in ran.err) == (1, True, False)
 
 
+def test_an_error_of_the_head_gives_back_what_runs_and_is_told_alone(project: Path):
+    write_tasks(project / "tasks.jsonl", 4)
+    with AnsweringServer(echo, held_from=1) as server:
+        process = started(server, "tasks.jsonl", "--out", "r.jsonl")
+        assert server.reached(3, process)
+        (project / RUN / FOLDER).write_text("no folder")
+        code, err = ended(process)
+        assert (code, "Traceback" in err, "unhandled" in err) == (1, False, False), err
+        assert "cannot be used" in err.splitlines()[-1]
+        assert status()["waiting"] == 4
+        (project / RUN / FOLDER).unlink()
+        server.go_on.set()
+        assert alhena("batch", "resume", RUN, **keyed(server)).code == 0
+
+
 def test_an_order_that_cannot_be_read_is_refused_and_the_run_continues(project: Path):
     write_tasks(project / "tasks.jsonl", 3)
     with AnsweringServer(echo, held_from=2) as server:
