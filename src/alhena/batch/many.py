@@ -284,7 +284,7 @@ async def _run_in_directory(
 
     cwd = current_directory()
     listed = list(tasks)
-    given = check_given_tasks(map(_stored_fields, listed), cwd)
+    given = check_given_tasks(map(_fields, listed), cwd)
     named = {
         each.id: Work(id=each.id, given=task, task=_as_task(task))
         for each, task in zip(given, listed, strict=True)
@@ -389,13 +389,6 @@ def _fields(task: Any) -> Mapping[str, Any]:
                 remedy=f"Give {', '.join(_FIELDS)}, or a Task.",
             )
     return fields
-
-
-def _stored_fields(task: Any) -> Mapping[str, Any]:
-    """The fields of a task with the prompt as it is sent: without lone surrogates."""
-    fields = _fields(task)
-    prompt = fields.get("prompt")
-    return {**fields, "prompt": scrub(prompt)} if isinstance(prompt, str) else fields
 
 
 def _outcome(queue: "Queue", ended: "EndedTask", work: Work) -> Outcome[Any]:

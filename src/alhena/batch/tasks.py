@@ -21,6 +21,7 @@ from alhena.errors import InputError
 from alhena.models.catalogue import model_name_problem
 from alhena.tools.params import schema_problem
 from alhena.values import Limits
+from alhena.wire.json_values import scrub
 
 MAX_PROBLEMS = 1_000
 """Most problems that are listed; the rest is counted."""
@@ -116,8 +117,14 @@ def each_file(pattern: str, template: str, cwd: Path) -> list[QueuedTask]:
 
 def check_given_tasks(tasks: Iterable[str | Mapping[str, Any]], cwd: Path) -> list[QueuedTask]:
     """The tasks of a program: prompts, or mappings of fields. Raises TaskFileError."""
-    given = ({"prompt": task} if isinstance(task, str) else task for task in tasks)
-    return check_tasks(enumerate(given), cwd, "tasks[{}]".format)
+    return check_tasks(enumerate(map(_scrub_fields, tasks)), cwd, "tasks[{}]".format)
+
+
+def _scrub_fields(task: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields of a program's task; its prompt as it is sent, without lone surrogates."""
+    fields = {"prompt": task} if isinstance(task, str) else task
+    prompt = fields.get("prompt")
+    return {**fields, "prompt": scrub(prompt)} if isinstance(prompt, str) else fields
 
 
 class _KnownIds:

@@ -211,7 +211,7 @@ def _with_options(config: "RunConfig", found: argparse.Namespace) -> "RunConfig"
     return made
 
 
-def _given(found: argparse.Namespace) -> dict[str, Any]:
+def _options_by_name(found: argparse.Namespace) -> dict[str, Any]:
     """The options that are given, by name."""
     return {
         name: value
@@ -240,7 +240,7 @@ def _again(argv: list[str], *, failed: bool) -> int:
     if found.dry_run:
         raise UsageError("--dry-run is for a new run.", remedy="See alhena batch status DIR.")
     directory = directory_of(found.words)
-    if not failed and batch_control.resume_paused(directory, _given(found)):
+    if not failed and batch_control.resume_paused(directory, _options_by_name(found)):
         return 0
     with old_run(directory) as queue:
         require_command(queue)
