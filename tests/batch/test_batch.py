@@ -483,6 +483,26 @@ def test_ctrl_c_starts_no_more_and_twice_ends_what_runs(project: Path, times: in
     assert [each["id"] for each in results(project / "r.jsonl")] == ["t0"][: 2 - times]
 
 
+@pytest.mark.parametrize("verb", ["resume", "retry-failed"])
+def test_another_results_file_of_a_resume_is_new_or_has_the_run_s_own_lines(
+    project: Path, verb: str
+):
+    write_tasks(project / "tasks.jsonl", 2)
+    with AnsweringServer(echo) as server:
+        for name in ("r", "other"):
+            alhena("batch", "tasks.jsonl", "--out", f"{name}.jsonl", **keyed(server))
+        for taken in ("tasks.jsonl", "other.jsonl"):
+            before = (project / taken).read_bytes()
+            ran = alhena("batch", verb, "r.jsonl.run", "--out", taken, **keyed(server))
+            assert (ran.code, "no results of this run" in ran.err) == (42, True), ran.err
+            assert (project / taken).read_bytes() == before
+        own = (project / "r.jsonl").read_bytes()
+        (project / "moved.jsonl").write_bytes(own[:-9])
+        for out in ("moved.jsonl", "new/r.jsonl"):
+            ran = alhena("batch", verb, "r.jsonl.run", "--out", out, **keyed(server))
+            assert (ran.code, (project / out).read_bytes()) == (0, own), ran.err
+
+
 def test_results_never_take_the_place_of_something_else(project: Path):
     tasks = write_tasks(project / "tasks.jsonl", 1)
     before = tasks.read_bytes()

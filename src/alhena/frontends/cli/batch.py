@@ -249,6 +249,8 @@ def _again(argv: list[str], *, failed: bool) -> int:
         spec = "json_extract(CAST(spec AS TEXT), ?)"
         places = f"SELECT DISTINCT {spec}, {spec}, {spec} FROM tasks"  # noqa: S608
         _require_trust(config, queue.rows(places, "$.repo", "$.cwd", "$.approval_mode"))
+        if config.out != before.out:
+            ResultsFile(Path(config.out), config.form).require_own(queue)
         if config != before:
             queue.note("config", msgspec.json.encode(config))
             write_changes(queue)
