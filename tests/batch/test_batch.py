@@ -269,6 +269,10 @@ def test_a_report_is_a_table_and_a_page_with_links_to_its_sessions(project: Path
         assert data_of(session)["steps"][0]["text"] == f"task {task_id[1:]}"
     again = alhena("batch", "report", "r.jsonl.run", "--html", "page.html")
     assert again.code == 0
+    before = (project / "r.jsonl").read_bytes()
+    refused = alhena("batch", "report", "r.jsonl.run", "--html", "r.jsonl")
+    assert (refused.code, "r.jsonl exists, and is no page" in refused.err) == (42, True)
+    assert (project / "r.jsonl").read_bytes() == before
 
 
 def test_an_output_schema_gives_a_value(project: Path):

@@ -376,9 +376,12 @@ def _report(argv: list[str]) -> int:
 def _write_page(queue: "Queue", found: "RunReport", page: Path) -> None:
     from alhena.batch.reports.page import write_page
     from alhena.frontends.shared.current_settings import place_here
+    from alhena.frontends.shared.files import has_mark
     from alhena.models.prices import Prices
     from alhena.telemetry.records import Redaction
 
+    if page.is_file() and page.stat().st_size and not has_mark(page, b"<!doctype html>"):
+        raise InputError(f"{page} exists, and is no page.", remedy="Name another file.")
     place = place_here(told=False)
     prices = Prices(place.settings.model.prices)
     try:
