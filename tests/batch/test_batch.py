@@ -129,13 +129,52 @@ def test_problems_of_a_task_file_are_told_with_their_lines_before_anything_start
     assert not (project / "r.jsonl.run").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("t.jsonl", b'{"prompt": "x"}\n"a prompt"\n', "t.jsonl:2: expected an object, got str"),
+        ("t.jsonl", b"[" * 100_000 + b"]" * 100_000, "t.jsonl:1: not JSON: maximum recursion"),
+        ("t.csv", b"id,prompt,prompt\na,one,two\n", "t.csv:1: prompt: several columns have"),
+        ("t.csv", b'id,prompt\na,one\nb,"two"x\n', "t.csv:3: not CSV: "),
+        ("t.csv", "id,prompt\na,one\nb,drei für\n".encode("latin-1"), "t.csv:3: not CSV in UTF-8"),
+    ],
+)
+def test_a_line_that_is_no_task_is_told_with_its_number(
+    project: Path, name: str, content: bytes, problem: str
+):
+    (project / name).write_bytes(content)
+    ran = alhena("batch", name, "--out", "r.jsonl")
+    assert (ran.code, ran.err.splitlines()[0][: len(problem)]) == (42, problem)
+    assert not (project / "r.jsonl.run").exists()
+
+
+@pytest.mark.parametrize(
+    "source", [("prompts",), ("--each-file", "prompts/*", "--prompt", "Read {path}.")]
+)
+def test_a_file_whose_name_is_not_utf8_is_told_of(project: Path, source: tuple[str, ...]):
+    (project / "prompts").mkdir()
+    (project / "prompts" / os.fsdecode(b"caf\xe9.md")).write_text("task")
+    ran = alhena("batch", *source, "--out", "r.jsonl")
+    assert (ran.code, "prompts/caf" in ran.err, "name is not UTF-8" in ran.err) == (42, True, True)
+    assert not (project / "r.jsonl.run").exists()
+
+
+def test_a_prompt_for_the_tasks_of_a_file_is_refused_with_the_reason(project: Path):
+    (project / "t.csv").write_text("id,text\na,one\n")
+    ran = alhena("batch", "t.csv", "--prompt", "Answer {text}", "--out", "r.jsonl")
+    assert (ran.code, "--prompt is for --each-file" in ran.err) == (2, True)
+
+
 def test_tasks_come_from_standard_input_csv_folders_and_patterns(project: Path):
-    (project / "t.csv").write_text('id,prompt,limits\na,task one,"{""turns"": 3}"\nb,task two,\n')
+    (project / "t.csv").write_text('id, prompt,limits\na,task one,"{""turns"": 3}"\nb,task two,\n')
+    long = " ".join(map(str, range(25_000)))
+    (project / "long.csv").write_text(f"id,prompt\na,{long}\n")
     (project / "prompts").mkdir()
     (project / "prompts" / "first.md").write_text("task from a file\n")
     sources: list[tuple[tuple[str, ...], bytes, dict[str, str]]] = [
         (("-",), b'{"prompt": "task in"}\n{"prompt": "task in"}\n', {}),
         (("t.csv",), b"", {"a": "answer to task one", "b": "answer to task two"}),
+        (("long.csv",), b"", {"a": f"answer to {long}"}),
         (("prompts",), b"", {"first": "answer to task from a file\n"}),
         (
             ("--each-file", "**/*.md", "--prompt", "task of {path}"),
@@ -230,6 +269,10 @@ def test_a_report_is_a_table_and_a_page_with_links_to_its_sessions(project: Path
         assert data_of(session)["steps"][0]["text"] == f"task {task_id[1:]}"
     again = alhena("batch", "report", "r.jsonl.run", "--html", "page.html")
     assert again.code == 0
+    before = (project / "r.jsonl").read_bytes()
+    refused = alhena("batch", "report", "r.jsonl.run", "--html", "r.jsonl")
+    assert (refused.code, "r.jsonl exists, and is no page" in refused.err) == (42, True)
+    assert (project / "r.jsonl").read_bytes() == before
 
 
 def test_an_output_schema_gives_a_value(project: Path):
@@ -442,6 +485,26 @@ def test_ctrl_c_starts_no_more_and_twice_ends_what_runs(project: Path, times: in
         server.go_on.set()
     assert code == 130, err
     assert [each["id"] for each in results(project / "r.jsonl")] == ["t0"][: 2 - times]
+
+
+@pytest.mark.parametrize("verb", ["resume", "retry-failed"])
+def test_another_results_file_of_a_resume_is_new_or_has_the_run_s_own_lines(
+    project: Path, verb: str
+):
+    write_tasks(project / "tasks.jsonl", 2)
+    with AnsweringServer(echo) as server:
+        for name in ("r", "other"):
+            alhena("batch", "tasks.jsonl", "--out", f"{name}.jsonl", **keyed(server))
+        for taken in ("tasks.jsonl", "other.jsonl"):
+            before = (project / taken).read_bytes()
+            ran = alhena("batch", verb, "r.jsonl.run", "--out", taken, **keyed(server))
+            assert (ran.code, "no results of this run" in ran.err) == (42, True), ran.err
+            assert (project / taken).read_bytes() == before
+        own = (project / "r.jsonl").read_bytes()
+        (project / "moved.jsonl").write_bytes(own[:-9])
+        for out in ("moved.jsonl", "new/r.jsonl"):
+            ran = alhena("batch", verb, "r.jsonl.run", "--out", out, **keyed(server))
+            assert (ran.code, (project / out).read_bytes()) == (0, own), ran.err
 
 
 def test_results_never_take_the_place_of_something_else(project: Path):

@@ -63,6 +63,8 @@ def test_what_no_task_could_do_without_is_missed_before_a_run_directory_is_made(
             (("-m", "foo:bar"), 42, "foo"),
             (("--policy", "nope.toml"), 52, "nope.toml"),
             (("-m", "anthropic:claude-x"), 41, "ANTHROPIC_API_KEY"),
+            (("-m", "mystery", "--total-cost", "1"), 53, "model.prices"),
+            (("-m", "mystery", "--total-cost", "1", "--dry-run"), 53, "model.prices"),
         ):
             ran = alhena(*command, *options, **keyed(server))
             assert (ran.code, word in ran.err) == (code, True), ran.err
@@ -125,8 +127,11 @@ def test_a_run_is_paused_changed_cancelled_in_part_and_resumed_by_other_processe
         assert found["waiting"] == 9 - asked - 1
         assert (found["paused"], found["cancelled"], found["process"]) == (True, 2, process.pid)
         assert len(server.asked) == asked, "a paused run starts nothing"
-        again = alhena("batch", "resume", RUN)
+        refused = alhena("batch", "resume", RUN, "--model", "gemini-9")
+        assert (refused.code, "takes only --concurrency" in refused.err) == (2, True)
+        again = alhena("batch", "resume", RUN, "--rpm", "600")
         assert (again.code, "continues" in again.out) == (0, True), again.err
+        assert status()["limits"]["rpm"] == 600
         code, _ = ended(process)
     assert code == 1
     found = {each["id"]: each for each in results(project / "r.jsonl")}
@@ -164,6 +169,45 @@ def test_a_run_that_no_process_carries_out_is_changed_on_the_spot(project: Path)
         assert alhena("batch", "resume", RUN, **keyed(server)).code == 1
     states = {each["id"]: each["status"] for each in results(project / "r.jsonl")}
     assert states == {"t0": "done", "t1": "done", "t2": "cancelled", "t3": "done"}
+
+
+@pytest.mark.parametrize("verb", ["resume", "retry-failed"])
+def test_a_dry_run_of_a_run_that_was_begun_is_refused_and_asks_nothing(project: Path, verb: str):
+    write_tasks(project / "tasks.jsonl", 2)
+    with AnsweringServer(echo) as server:
+        assert alhena("batch", "tasks.jsonl", "--out", "r.jsonl", **keyed(server)).code == 0
+        (project / "r.jsonl").unlink()
+        asked = len(server.asked)
+        ran = alhena("batch", verb, RUN, "--dry-run", **keyed(server))
+        assert (ran.code, "--dry-run is for a new run" in ran.err) == (2, True)
+        assert len(server.asked) == asked
+    assert not (project / "r.jsonl").exists()
+
+
+def test_a_run_directory_whose_lock_cannot_be_opened_is_an_error_with_its_reason(project: Path):
+    write_tasks(project / "tasks.jsonl", 1)
+    with AnsweringServer(echo) as server:
+        assert alhena("batch", "tasks.jsonl", "--out", "r.jsonl", **keyed(server)).code == 0
+        lock = project / RUN / "lock"
+        lock.unlink()
+        lock.symlink_to("lock")  # as on a read-only file system, opening it is an OSError
+        ran = alhena("batch", "retry-failed", RUN, **keyed(server))
+    assert (ran.code, f"{RUN} cannot be used" in ran.err, "defect" in ran.err) == (1, True, False)
+
+
+def test_an_error_of_the_head_gives_back_what_runs_and_is_told_alone(project: Path):
+    write_tasks(project / "tasks.jsonl", 4)
+    with AnsweringServer(echo, held_from=1) as server:
+        process = started(server, "tasks.jsonl", "--out", "r.jsonl")
+        assert server.reached(3, process)
+        (project / RUN / FOLDER).write_text("no folder")
+        code, err = ended(process)
+        assert (code, "Traceback" in err, "unhandled" in err) == (1, False, False), err
+        assert "cannot be used" in err.splitlines()[-1]
+        assert status()["waiting"] == 4
+        (project / RUN / FOLDER).unlink()
+        server.go_on.set()
+        assert alhena("batch", "resume", RUN, **keyed(server)).code == 0
 
 
 def test_an_order_that_cannot_be_read_is_refused_and_the_run_continues(project: Path):

@@ -289,6 +289,17 @@ def test_unknown_keys_are_kept_and_told_of_once_with_what_was_meant(
     assert place.layers[0].document["mine"] == {"a": {"b": 1}}
 
 
+@pytest.mark.parametrize(
+    "document", [{"budget": {"maxCost": 0.2}}, {"model": {"bugdet": {"maxCost": 0.2}}}]
+)
+def test_a_start_names_a_budget_that_limits_nothing(
+    home: Path, project: Path, document: dict[str, Any]
+) -> None:
+    user(home, document)
+    (warning,) = opened(project).warnings
+    assert "did you mean model.budget?" in warning
+
+
 def test_a_start_says_nothing_of_looks_and_old_keys_and_checking_does(
     home: Path, project: Path, server: ScriptedServer
 ) -> None:

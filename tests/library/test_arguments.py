@@ -189,6 +189,9 @@ def test_rules_made_of_text_are_those_made_of_enums():
     for wrong in ({"priority": 1000}, {"command_prefix": ""}, {"mode": "yolo"}, {"paths": "x"}):
         with pytest.raises(TypeError):
             Rule.deny("x", **wrong)
+    unknown: Any = {"command": "git push"}
+    with pytest.raises(TypeError, match=r"no condition 'command'; it may have command_prefix, "):
+        Rule.deny("run_shell_command", **unknown)
 
 
 @pytest.mark.requirement("LIB-07")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from alhena import Agent, Task, run_many
+from alhena import Agent, LimitError, Task, run_many
 from alhena.errors import AlhenaError, ProgramError
 from alhena.testing import Call, TestModel
 from tests.support.command import alhena
@@ -79,6 +79,35 @@ async def test_an_error_is_the_outcome_of_its_prompt_alone(project: Path):
     assert str(outcomes["bad"].error) == "no"
     assert outcomes["a"].result
     assert outcomes["b"].result
+
+
+@pytest.mark.parametrize("stored", [False, True])
+async def test_a_prompt_with_half_of_a_surrogate_pair_is_sent_without_it(
+    project: Path, stored: bool
+):
+    prompts = ["good", b"caf\xe9".decode(errors="surrogateescape")]
+    run_dir = project / "run" if stored else None
+    for _ in range(2):
+        outcomes = [
+            each
+            async for each in run_many(
+                prompts,
+                agent=lambda: Agent(TestModel(echo), isolated=True, cwd=project),
+                run_dir=run_dir,
+            )
+        ]
+        assert [each.status for each in outcomes] == ["done", "done"]
+        assert {each.result.text for each in outcomes if each.result} == {"good", "caf\ufffd"}
+
+
+async def test_a_total_cost_that_cannot_be_kept_is_raised_by_a_run_with_a_directory(project: Path):
+    def agent() -> Agent:
+        return Agent(TestModel(*[echo] * 2), isolated=True, cwd=project)
+
+    with pytest.raises(LimitError, match="the price of test is not known"):
+        await collect(run_many(["a", "b"], agent=agent, run_dir=project / "run", total_cost=1))
+    outcomes = [each async for each in run_many(["a", "b"], agent=agent, run_dir=project / "run")]
+    assert [each.status for each in outcomes] == ["done", "done"]
 
 
 async def test_leaving_early_ends_what_runs(project: Path):

@@ -46,6 +46,12 @@ class SharedLimitError(LimitError):
     kind = "shared_limit"
 
 
+class UnknownPriceError(SharedLimitError):
+    """A limit of cost shared by all tasks cannot be kept: a model has no known price."""
+
+    kind = "unknown_price"
+
+
 class TaskFailedError(AlhenaError):
     """The error of a task, read from its result; `task_kind` is its kind."""
 

@@ -9,7 +9,7 @@ import msgspec
 
 from alhena.agent.limits.budget import MeteredGenerator, tokens_of
 from alhena.batch.engine import Admission, LiveLimits, SharedLimits
-from alhena.batch.errors import SharedLimitError
+from alhena.batch.errors import SharedLimitError, UnknownPriceError
 from alhena.batch.queue import Queue, boot_id
 from alhena.display_text import money
 from alhena.errors import AlhenaError
@@ -34,6 +34,16 @@ _ROOM_FOR_TOKENS = (
 def pause(wait: float) -> float:
     """Seconds to wait before the next look, where there may be room after `wait`."""
     return min(max(wait, _SHORTEST_S), _LONGEST_S)
+
+
+def require_price(shared: SharedLimits, prices: Prices, model: str) -> None:
+    """Raises UnknownPriceError for a model whose cost could not be counted."""
+    if shared.total_cost is not None and prices.of(model) is None:
+        raise UnknownPriceError(
+            f"the limit of ${shared.total_cost:g} for all tasks cannot be kept: the price of"
+            f" {model} is not known.",
+            remedy="Give it one under model.prices in settings.json.",
+        )
 
 
 class Limiter:
@@ -133,13 +143,8 @@ class Limiter:
         return f"reached the limit of {limit:g} seconds for all tasks."
 
     def require_price(self, model: str) -> None:
-        """Raises SharedLimitError for a model whose cost could not be counted."""
-        if self._shared.total_cost is not None and self._prices.of(model) is None:
-            raise SharedLimitError(
-                f"the limit of ${self._shared.total_cost:g} for all tasks cannot be kept: the price"
-                f" of {model} is not known.",
-                remedy="Give it one under model.prices in settings.json.",
-            )
+        """Raises UnknownPriceError for a model whose cost could not be counted."""
+        require_price(self._shared, self._prices, model)
 
     def start(self, model: str, tokens: int, number: int | None = None) -> tuple[int | None, float]:
         """The number of a request that may start now, or None and the seconds until one may. A

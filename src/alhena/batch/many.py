@@ -26,6 +26,7 @@ from alhena.scheduler.question import Answer
 from alhena.system.workspace import current_directory
 from alhena.tools.value_types import value_from_json, value_to_json
 from alhena.values import Value
+from alhena.wire.json_values import scrub
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -497,7 +498,7 @@ def number_tasks(tasks: Iterable[GivenTask]) -> Iterator[Work]:
     known: set[str] = set()
     for given in tasks:
         task = _as_task(given)
-        name = task.id or content_id({"prompt": str(task.prompt)}, known)
+        name = task.id or content_id({"prompt": scrub(str(task.prompt))}, known)
         if task.id is not None and name in known:
             raise TaskFileError(f"two tasks have the id {name!r}.", remedy="Rename one.")
         known.add(name)

@@ -14,6 +14,7 @@ from alhena.agent.toolset.model_list import describe_end
 from alhena.agent.toolset.options import RecordOptions, SessionSpec
 from alhena.batch.engine import RunConfig
 from alhena.batch.errors import TaskFileError
+from alhena.batch.limits import require_price
 from alhena.batch.tasks import QueuedTask
 from alhena.batch.worker import agent_of
 from alhena.chat.estimates import config_tokens, content_tokens, text_tokens
@@ -56,24 +57,26 @@ Kind = tuple[str | None, str | None, str | None, str]
 
 async def require_usable(config: RunConfig, tasks: Iterable[QueuedTask]) -> None:
     """Opens a session for each model, tier and mode of the tasks. Raises what would keep tasks from
-    running: ConfigError, CredentialsError, InputError."""
+    running: ConfigError, CredentialsError, InputError, SharedLimitError."""
     problem = None if config.model is None else model_name_problem(config.model)
     if problem is not None:
         raise TaskFileError(f"--model: {problem}.", remedy="Nothing was started.")
     if config.engine == "ray":
         return  # keys and policies are on the nodes
+    prices = _prices(config)
     opened: set[tuple[str | None, ...]] = set()
     for task in tasks:
         kind = _kind(task, config)
         if kind[:3] not in opened:
             opened.add(kind[:3])
-            await _open_session(config, task)
+            first = await _open_session(config, task)
+            require_price(config.shared, prices, first.model)
 
 
 async def plan_tasks(config: RunConfig, tasks: Sequence[QueuedTask]) -> list[PlannedTask]:
     """The tasks with estimates. Where a cluster has the key, and this machine has none, the
     instructions and tools are not counted. Raises as `require_usable`."""
-    prices = Prices(open_place(Path(config.cwd), os.environ).settings.model.prices)
+    prices = _prices(config)
     known: dict[Kind, FirstRequest] = {}
     planned: list[PlannedTask] = []
     for task in tasks:
@@ -83,6 +86,7 @@ async def plan_tasks(config: RunConfig, tasks: Sequence[QueuedTask]) -> list[Pla
             full = near is not None and len(known) >= MOST_OPENED
             known[kind] = near if full and near else await _open_session(config, task)
         first = known[kind]
+        require_price(config.shared, prices, first.model)
         tokens = first.tokens + round(text_tokens(task.prompt))
         limits = config.limits if task.limits is None else task.limits.fill(config.limits)
         tier = task.service_tier or config.service_tier or ""
@@ -140,6 +144,10 @@ def _bounds(planned: Sequence[PlannedTask], config: RunConfig) -> list[str]:
     if not bounds:
         return ["No limit bounds the cost: --total-cost for all, --max-cost for each task."]
     return [f"The limits stop the run at {money(min(bounds))}."]
+
+
+def _prices(config: RunConfig) -> Prices:
+    return Prices(open_place(Path(config.cwd), os.environ).settings.model.prices)
 
 
 def _kind(task: QueuedTask, config: RunConfig) -> Kind:

@@ -119,7 +119,8 @@ class Queue:
         for name in (made, directory / f"{FILE}.new-wal", directory / f"{FILE}.new-shm"):
             name.unlink(missing_ok=True)
         encode = msgspec.json.Encoder().encode
-        with _translate_errors(directory):
+        remedy = "Nothing was started. When that is mended, give the same command again."
+        with _translate_errors(directory, remedy):
             db = sqlite3.connect(made, isolation_level=None)
             try:
                 db.executescript(_SCHEMA)
@@ -289,13 +290,13 @@ def _add_indices(db: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def _translate_errors(place: Place) -> Generator[None]:
+def _translate_errors(place: Place, remedy: str | None = None) -> Generator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
         raise QueueError(
             f"the queue in {place} cannot be used: {error}.",
-            remedy=f"When that is mended: alhena batch resume {place}.",
+            remedy=remedy or f"When that is mended: alhena batch resume {place}.",
         ) from error
 
 

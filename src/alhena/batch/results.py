@@ -113,6 +113,19 @@ class ResultsFile:
             self._place = self._agree(queue)
             self._file = self.path.open("ab")
 
+    def require_own(self, queue: Queue) -> None:
+        """Raises RunDirectoryError where the file has other lines than the first results of the
+        queue."""
+        if not self.path.is_file():
+            return require_new_file(self.path)
+        known = (self._line(ended.result) for ended in all_results(queue))
+        with self._writing(), self.path.open("rb") as file:
+            for line in file:
+                own = next(known, b"")
+                if line != own and (line.endswith(b"\n") or not own.startswith(line)):
+                    require_new_file(self.path)
+        return None
+
     @property
     def place(self) -> int:
         """The number of results in it."""
@@ -147,6 +160,7 @@ class ResultsFile:
             self._replace(all_results(queue))
 
     def _replace(self, ended: Iterable[EndedTask]) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         made = path_within(self.path.parent, f"{self.path.name}.new")
         with made.open("wb") as file:
             file.writelines(self._line(each.result) for each in ended)

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager, suppress
+from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -206,12 +206,13 @@ class RunDriver:
         limiter = Limiter(self._queue, self._config.shared, Prices({}))
         try:
             self._engine.resume()
-            async for found in self._engine.events(results.place):
-                results.append(found)
-                self._orders.take()
-                self._note_time()
-                self._keep_limits(limiter)
-                self._tell(self._tally.count(), found)
+            async with aclosing(self._engine.events(results.place)) as events:
+                async for found in events:
+                    results.append(found)
+                    self._orders.take()
+                    self._note_time()
+                    self._keep_limits(limiter)
+                    self._tell(self._tally.count(), found)
         finally:
             results.close()
         return self._end(limiter.describe_reached_limit())

@@ -52,10 +52,12 @@ def newest(store: "Store", folder: str) -> bytes | None:
 @contextmanager
 def held_lock(path: Path, *, patience_s: float = 0.0) -> Generator[None]:
     """Holds a lock file for a block; it is released with the process. Raises RunDirectoryError
-    when another process holds it for longer than `patience_s`."""
+    when another process holds it for longer than `patience_s`, QueueError when it cannot be
+    opened."""
     import fcntl
 
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with usable(path.parent):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     end = time.monotonic() + patience_s
     try:
         while True:

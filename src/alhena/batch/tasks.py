@@ -5,7 +5,9 @@ import glob
 import hashlib
 import io
 import os
+import sys
 from array import array
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -19,10 +21,12 @@ from alhena.models.catalogue import model_name_problem
 from alhena.near_names import near_name
 from alhena.tools.params import schema_problem
 from alhena.values import Limits
+from alhena.wire.json_values import scrub
 
 MAX_PROBLEMS = 1_000
 """Most problems that are listed; the rest is counted."""
 _JSON_COLUMNS = ("limits", "output_schema", "env")
+_NAME = "id: the file's name is not UTF-8"
 _OTHER_NAMES = {"serviceTier": "service_tier"}
 
 
@@ -104,14 +108,23 @@ def each_file(pattern: str, template: str, cwd: Path) -> list[QueuedTask]:
     )
     if not names:
         raise TaskFileError(f"no file matches {pattern!r}.", remedy="Check the pattern.")
-    prompts = ({"id": name, "prompt": template.replace("{path}", name)} for name in names)
+    prompts = (
+        {"id": name, "prompt": template.replace("{path}", name)} if _is_utf8(name) else _NAME
+        for name in names
+    )
     return check_tasks(enumerate(prompts), cwd, names.__getitem__)
 
 
 def check_given_tasks(tasks: Iterable[str | Mapping[str, Any]], cwd: Path) -> list[QueuedTask]:
     """The tasks of a program: prompts, or mappings of fields. Raises TaskFileError."""
-    given = ({"prompt": task} if isinstance(task, str) else task for task in tasks)
-    return check_tasks(enumerate(given), cwd, "tasks[{}]".format)
+    return check_tasks(enumerate(map(_scrub_fields, tasks)), cwd, "tasks[{}]".format)
+
+
+def _scrub_fields(task: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields of a program's task; its prompt as it is sent, without lone surrogates."""
+    fields = {"prompt": task} if isinstance(task, str) else task
+    prompt = fields.get("prompt")
+    return {**fields, "prompt": scrub(prompt)} if isinstance(prompt, str) else fields
 
 
 class _KnownIds:
@@ -307,24 +320,47 @@ def _json_lines(file: BinaryIO) -> Iterator[Numbered]:
         if not line.strip():
             continue
         try:
-            yield number, msgspec.json.decode(line.removeprefix(b"\xef\xbb\xbf"))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            value = msgspec.json.decode(line.removeprefix(b"\xef\xbb\xbf"))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             yield number, f"not JSON: {error}"
+        else:
+            yield number, "expected an object, got str" if isinstance(value, str) else value
 
 
 def _csv(file: BinaryIO) -> Iterator[Numbered]:
+    csv.field_size_limit(sys.maxsize)  # prompts may be longer than the default of 131,072
     text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
     reader = csv.DictReader(text, strict=True)
     try:
+        names = [name.strip() for name in reader.fieldnames or ()]
+        reader.fieldnames = names
+        twice = [name for name, number in Counter(names).items() if name and number > 1]
+        if twice:
+            yield 1, f"{twice[0]}: several columns have this name"
+            return
         for row in reader:
             if None in row or None in row.values():
                 yield reader.line_num, "another number of columns than the first line has"
                 continue
             yield reader.line_num, _cells(row)
-    except (csv.Error, UnicodeDecodeError) as error:
-        yield reader.line_num, f"not CSV in UTF-8: {error}"
+    except csv.Error as error:
+        yield reader.reader.line_num, f"not CSV: {error}"
+    except UnicodeDecodeError as error:
+        yield _find_undecodable_line(file), f"not CSV in UTF-8: {error.reason}"
     finally:
         text.detach()
+
+
+def _find_undecodable_line(file: BinaryIO) -> int:
+    """The number of the first line of a file that is not UTF-8: its text is decoded in blocks, not
+    in lines."""
+    file.seek(0)
+    for number, line in enumerate(file, 1):
+        try:
+            line.decode()
+        except UnicodeDecodeError:
+            return number
+    return 0
 
 
 def _cells(row: Mapping[str, str]) -> object:
@@ -336,13 +372,25 @@ def _cells(row: Mapping[str, str]) -> object:
         if name in _JSON_COLUMNS:
             try:
                 fields[name] = msgspec.json.decode(value)
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, RecursionError) as error:
                 return f"{name}: not JSON: {error}"
     return fields
 
 
+def _is_utf8(name: str) -> bool:
+    """False for the name of a file with bytes that are not UTF-8: it cannot be sent or stored."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _prompts(files: Iterable[Path]) -> Iterator[Numbered]:
     for number, file in enumerate(files):
+        if not _is_utf8(file.name):
+            yield number, _NAME
+            continue
         try:
             text = file.read_bytes().decode("utf-8-sig")
         except UnicodeDecodeError as error:

@@ -25,7 +25,7 @@ import msgspec
 from alhena.agent.limits.budget import Spent
 from alhena.agent.toolset.options import RecordOptions, SessionSpec
 from alhena.batch.engine import Admission, LiveLimits, RunConfig, SharedLimits, TaskQueue
-from alhena.batch.errors import LostLeaseError, QueueError, SharedLimitError
+from alhena.batch.errors import LostLeaseError, QueueError, SharedLimitError, UnknownPriceError
 from alhena.batch.limits import GatedGenerator, Limiter
 from alhena.batch.overview import usage_of_task
 from alhena.batch.queue import Claim, Queue
@@ -134,16 +134,19 @@ class Worker:
         self._limiter = limiter
         self._running: dict[asyncio.Task[None], Lease] = {}
         self._stopping = False
+        self._unpriced: UnknownPriceError | None = None
         self._renewed = time.monotonic()
 
     async def work(self, shared: Callable[[], SharedLimits], workers: int = 1) -> None:
         """Runs its part of the tasks, as one of so many `workers`, until all have a result or
-        `stop` was called. Raises CredentialsError, QueueError, and what a program's agent
-        raises."""
+        `stop` was called. Raises CredentialsError, QueueError, UnknownPriceError when the others
+        have ended, and what a program's agent raises."""
         try:
             while True:
                 self._claim(shared(), workers)
                 if not self._running and (self._stopping or self._queue.is_over()):
+                    if self._unpriced is not None:
+                        raise self._unpriced
                     return
                 if not self._running:
                     await asyncio.sleep(POLL_S)
@@ -224,6 +227,7 @@ class Worker:
             result, calls = await self._attempt(lease)
         except SharedLimitError as error:
             limit, self._stopping = error.message, True
+            self._unpriced = error if isinstance(error, UnknownPriceError) else None
         except (CredentialsError, QueueError):
             queue.release(token)
             raise

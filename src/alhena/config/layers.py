@@ -42,6 +42,7 @@ _MATTERING = (
     *("security.blockGitExtensions", "security.auth.enforcedType", "advanced.excludedEnvVars"),
     *("general.defaultApprovalMode", "general.checkpointing.enabled", "model.maxSessionTurns"),
     *("model.budget.maxTokens", "model.budget.maxSeconds", "model.budget.maxCost"),
+    "model.budget",
 )
 """Keys and sections that restrict; a misspelt one restricts nothing."""
 _UNSUPPORTED = ("security.toolSandboxing", "security.enableConseca")

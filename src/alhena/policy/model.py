@@ -302,6 +302,10 @@ class Rule(Value, frozen=True, kw_only=True):
 
     @classmethod
     def _make(cls, decision: PolicyOutcome, tool: str, conditions: RuleConditions) -> Self:
+        for name in conditions:
+            if name not in RuleConditions.__annotations__:
+                known = ", ".join(RuleConditions.__annotations__)
+                raise TypeError(f"a rule has no condition {name!r}; it may have {known}")
         fields: dict[str, Any] = {"priority": 500, "source": "the program", **conditions}
         prefix = fields.pop("command_prefix", ())
         return cls(

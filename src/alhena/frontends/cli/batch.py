@@ -174,7 +174,12 @@ def _tasks(found: argparse.Namespace, cwd: Path) -> "list[QueuedTask]":
                 "--each-file takes a --prompt, and no TASKS.", remedy="See alhena batch --help."
             )
         return each_file(found.each_file, found.prompt, cwd)
-    if len(found.words) != 1 or found.prompt is not None:
+    if found.prompt is not None:
+        raise UsageError(
+            "--prompt is for --each-file: the tasks of a file or folder have prompts of their own.",
+            remedy="See alhena batch --help.",
+        )
+    if len(found.words) != 1:
         raise UsageError("name one source of tasks.", remedy="See alhena batch --help.")
     return read_tasks(found.words[0], sys.stdin.buffer if sys.stdin else None, cwd)
 
@@ -206,6 +211,15 @@ def _with_options(config: "RunConfig", found: argparse.Namespace) -> "RunConfig"
     return made
 
 
+def _options_by_name(found: argparse.Namespace) -> dict[str, Any]:
+    """The options that are given, by name."""
+    return {
+        name: value
+        for name, value in vars(found).items()
+        if value is not None and name not in ("words", "dry_run", "debug")
+    }
+
+
 def _replace_fields(value: T, given: dict[str, Any]) -> T:
     """A struct with those of the values that are fields of it."""
     names = value.__struct_fields__
@@ -223,8 +237,10 @@ def _again(argv: list[str], *, failed: bool) -> int:
         raise UsageError("the tasks of a run stay the same.", remedy="See alhena batch --help.")
     if found.engine:
         raise UsageError("the engine of a run stays the same.", remedy="Leave out --engine.")
+    if found.dry_run:
+        raise UsageError("--dry-run is for a new run.", remedy="See alhena batch status DIR.")
     directory = directory_of(found.words)
-    if not failed and batch_control.resume_paused(directory):
+    if not failed and batch_control.resume_paused(directory, _options_by_name(found)):
         return 0
     with old_run(directory) as queue:
         require_command(queue)
@@ -233,6 +249,8 @@ def _again(argv: list[str], *, failed: bool) -> int:
         spec = "json_extract(CAST(spec AS TEXT), ?)"
         places = f"SELECT DISTINCT {spec}, {spec}, {spec} FROM tasks"  # noqa: S608
         _require_trust(config, queue.rows(places, "$.repo", "$.cwd", "$.approval_mode"))
+        if config.out != before.out:
+            ResultsFile(Path(config.out), config.form).require_own(queue)
         if config != before:
             queue.note("config", msgspec.json.encode(config))
             write_changes(queue)
@@ -358,9 +376,12 @@ def _report(argv: list[str]) -> int:
 def _write_page(queue: "Queue", found: "RunReport", page: Path) -> None:
     from alhena.batch.reports.page import write_page
     from alhena.frontends.shared.current_settings import place_here
+    from alhena.frontends.shared.files import has_mark
     from alhena.models.prices import Prices
     from alhena.telemetry.records import Redaction
 
+    if page.is_file() and page.stat().st_size and not has_mark(page, b"<!doctype html>"):
+        raise InputError(f"{page} exists, and is no page.", remedy="Name another file.")
     place = place_here(told=False)
     prices = Prices(place.settings.model.prices)
     try:

@@ -211,8 +211,10 @@ def pause(argv: list[str]) -> int:
     return 0
 
 
-def resume_paused(directory: "Place") -> bool:
-    """Continues a run that another process carries out and that is paused; False for any other."""
+def resume_paused(directory: "Place", given: dict[str, Any]) -> bool:
+    """Continues a run that another process carries out and that is paused; False for any other.
+    The options `given` change its shared limits. Raises UsageError for one that a process takes
+    only when it starts."""
     from alhena.batch.control import Order
     from alhena.batch.run import config_of, has_run
     from alhena.batch.store import lock_holder
@@ -224,13 +226,20 @@ def resume_paused(directory: "Place") -> bool:
     with open_for_reading(directory) as queue:
         if not config_of(queue).shared.paused:
             return False
+    names = [name.replace("-", "_") for name, _ in _LIMITS]
+    if isinstance(directory, Path) and not given.keys() <= set(names):
+        raise UsageError(
+            f"a run at work takes only {', '.join(f'--{name}' for name, _ in _LIMITS)}.",
+            remedy="Leave out the other options, or interrupt its process first.",
+        )
+    shared = {name: given[name] for name in names if name in given}
     started = False
 
     def leave_it() -> None:
         nonlocal started
         started = True
 
-    _send(directory, Order(limits={"paused": False}), leave_it)
+    _send(directory, Order(limits={**shared, "paused": False}), leave_it)
     if not started:
         write_stdout("Resumed; the process that was paused continues.\n")
     return not started

@@ -82,7 +82,7 @@ def write_document(path: str | Path, document: bytes, *, replaces: bytes | None 
     has the mark `replaces` at its beginning gives way. Raises InputError, also where there is
     another."""
     try:
-        if replaces is not None and _has_mark(path, replaces):
+        if replaces is not None and has_mark(path, replaces):
             os.unlink(path)
         with open(path, "xb", opener=_private) as file:
             file.write(document)
@@ -94,7 +94,7 @@ def write_document(path: str | Path, document: bytes, *, replaces: bytes | None 
         ) from error
 
 
-def _has_mark(path: str | Path, mark: bytes) -> bool:
+def has_mark(path: str | Path, mark: bytes) -> bool:
     """True for a regular file with the mark in its first kilobyte."""
     if not os.path.isfile(path):
         return False
