@@ -230,10 +230,13 @@ class Agent(OpensInThread, PromptEntry[DepsT], ResumesRuns[DepsT], BranchesOff[D
                 from tempfile import TemporaryDirectory
 
                 self._home = TemporaryDirectory(prefix="alhena-")
+            self._stored = None
             fresh = bool(self._given.history)
             self._stored = await self._place.open(fresh=fresh)
             await self._open()
         except BaseException:
+            if self._stored is not None:
+                self._stored.release()
             self._leave_home()
             self._turn.release()
             raise

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Coroutine, Generator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 if TYPE_CHECKING:
@@ -32,23 +32,36 @@ class Steps(Protocol[T_co]):
         ...
 
 
+_ITERATED: set[ExitStack] = set()
+"""What closes the iterations at work: garbage collection takes none of it apart."""
+
+
 def iterate(
     open_loop: Callable[[], AbstractContextManager[LoopCaller]], steps: Steps[T]
 ) -> Generator[T]:
     """The items of an asynchronous iteration, one by one; leaving early closes it."""
+    home: AbstractEventLoop | None = None
 
     async def step() -> T | None:
+        nonlocal home
+        home = running_loop()
         try:
             return await steps.__anext__()
         except StopAsyncIteration:
             return None
 
-    with open_loop() as call:
+    with ExitStack() as ending:
+        call = ending.enter_context(open_loop())
+        ending.callback(call, steps.aclose)
+        _ITERATED.add(ending)
+        ending.callback(_ITERATED.discard, ending)
         try:
             while (item := call(step)) is not None:
                 yield item
         finally:
-            call(steps.aclose)
+            if home is not None and home is running_loop():
+                # Collected as garbage in its own loop, which cannot wait for itself.
+                threading.Thread(target=ending.pop_all().close, daemon=True).start()
 
 
 class LoopThread:

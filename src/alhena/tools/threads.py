@@ -80,6 +80,14 @@ def one_line(error: BaseException) -> str:
     return f"{name}: {shown}" if shown else name
 
 
+def is_cancelled() -> bool:
+    """True when a CancelledError here is for the current task, not from one that it awaited."""
+    import asyncio
+
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 async def in_daemon_thread(function: Callable[[], T]) -> T:
     """Returns or raises what `function` does, run in a daemon thread. Cancelling stops the waiting,
     not the thread.
