@@ -1,10 +1,13 @@
 """Functions of a program that raise: seen in the log, in the result, in spans, by on_tool_error."""
 
+import asyncio
 import inspect
 import logging
 import pickle
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -134,6 +137,58 @@ async def test_on_tool_error_says_what_the_model_reads_or_ends_the_run():
 
 def broken_hook(_given: dict[str, Any]) -> None:
     raise LookupError("no table")
+
+
+async def wait_for_cancelled() -> str:
+    """Waits for work that another part of the program cancelled."""
+    work = asyncio.ensure_future(asyncio.Event().wait())
+    work.cancel()
+    await work
+    return "never"
+
+
+async def test_a_tool_whose_work_is_cancelled_by_others_is_a_failed_call():
+    model = TestModel(Call("wait_for_cancelled"), "Sorry.")
+    result = await agent(model, tools=[wait_for_cancelled]).run("Go.")
+    (failed,) = result.failed
+    assert (failed.name, result.output) == ("wait_for_cancelled", "Sorry.")
+    assert "something it awaited was cancelled" in answers(model)[0]["error"]
+
+
+@pytest.mark.parametrize("event", ["BeforeTool", "BeforeModel"])
+async def test_a_hook_whose_work_is_cancelled_by_others_blocks_and_is_seen(event: str):
+    async def hook(_given: dict[str, Any]) -> None:
+        await wait_for_cancelled()
+
+    model = TestModel(Call("find", number=1), "Sorry.")
+    result = await agent(model, tools=[find], hooks={event: hook}).run("Go.")
+    assert ["cancelled" in str(each.exception) for each in result.failed] == [True]
+    assert "something it awaited was cancelled" in result.warnings[0]
+    assert result.stop_reason == ("done" if event == "BeforeTool" else "blocked")
+
+
+async def test_a_hook_that_hangs_takes_no_thread_from_the_loop_and_no_exit_ends_it():
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    release = threading.Event()
+
+    def hang(_given: dict[str, Any]) -> None:
+        release.wait(PATIENCE_S)
+
+    def leave(_given: dict[str, Any]) -> None:
+        sys.exit(3)
+
+    asked = asyncio.create_task(agent(TestModel("one"), hooks={"BeforeAgent": hang}).ask("Go."))
+    try:
+        async with asyncio.timeout(PATIENCE_S / 2):
+            while not any(each.name == "alhena-function" for each in threading.enumerate()):
+                await asyncio.sleep(0.01)
+            await asyncio.to_thread(int)
+            result = await agent(TestModel("one"), hooks={"BeforeAgent": leave}).run("Go.")
+    finally:
+        release.set()
+    assert await asked == "one"
+    assert result.stop_reason == "blocked"
+    assert "SystemExit" in result.warnings[0]
 
 
 @pytest.mark.parametrize(

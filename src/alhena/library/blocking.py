@@ -5,11 +5,15 @@ from collections.abc import Callable, Coroutine, Generator
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
+from alhena.agent.limits import BusyError
+
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+LOOK_S = 1.0
+"""Seconds between two looks at whether a loop that is waited for has been closed."""
 
 
 class LoopCaller(Protocol):
@@ -139,10 +143,16 @@ def wait_for(loop: "AbstractEventLoop", work: Callable[[], Coroutine[Any, Any, T
 
     loop.call_soon_threadsafe(start)
     try:
-        ended.wait()
+        while not ended.wait(LOOK_S):
+            if loop.is_closed():
+                raise BusyError(
+                    "the event loop that this agent was opened in has been closed.",
+                    remedy="Keep it running until the call has ended.",
+                )
     except BaseException:
-        loop.call_soon_threadsafe(cancel)
-        ended.wait()
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(cancel)
+            ended.wait()
         raise
     return tasks[0].result()
 

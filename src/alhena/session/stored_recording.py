@@ -23,6 +23,7 @@ from alhena.session.records import (
 )
 from alhena.session.replay import JournalRecorder, Replay
 from alhena.session.stored import StoredConversation, ask_store
+from alhena.tools.threads import wait_until_done
 from alhena.version import __version__
 from alhena.wire.content import Content, EncodedContent
 
@@ -86,21 +87,31 @@ class StoreRecording(Recording):
         async with self._turn:
             if not (self._prompted and self._entries):
                 return
-            entries, self._entries = self._entries, []
-            head = () if self._headed else (encode_json(self._header()),)
-            try:
-                await ask_store(self._stored.store, "append", self._stored.id, (*head, *entries))
-            except BaseException as error:
-                self._entries = entries + self._entries
-                self._failed = self._told = True
-                if isinstance(error, AlhenaError) or not isinstance(error, Exception):
-                    raise
-                kind = type(error).__name__
-                raise JournalError(
-                    f"the conversation {self._stored.id!r} cannot be stored: {kind}: {error}"
-                ) from error
-            self._failed = self._told = False
-            self._headed = True
+            writing = asyncio.ensure_future(self._append())
+            try:  # an append that is cancelled may be in the store or not
+                await wait_until_done(writing)
+            except asyncio.CancelledError:
+                if not writing.cancelled():
+                    writing.exception()
+                raise
+            writing.result()
+
+    async def _append(self) -> None:
+        entries, self._entries = self._entries, []
+        head = () if self._headed else (encode_json(self._header()),)
+        try:
+            await ask_store(self._stored.store, "append", self._stored.id, (*head, *entries))
+        except BaseException as error:
+            self._entries = entries + self._entries
+            self._failed = self._told = True
+            if isinstance(error, AlhenaError) or not isinstance(error, Exception):
+                raise
+            kind = type(error).__name__
+            raise JournalError(
+                f"the conversation {self._stored.id!r} cannot be stored: {kind}: {error}"
+            ) from error
+        self._failed = self._told = False
+        self._headed = True
 
     async def step(self) -> None:
         """As `settle`."""

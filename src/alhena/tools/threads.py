@@ -9,9 +9,12 @@ import contextvars
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from alhena.display_text import escaped
+
+if TYPE_CHECKING:
+    import asyncio
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -78,6 +81,24 @@ def one_line(error: BaseException) -> str:
         return f"{name} (its message cannot be read: {type(nested.failure).__name__})"
     shown = text if len(text) <= MAX_MESSAGE else text[:MAX_MESSAGE] + "…"
     return f"{name}: {shown}" if shown else name
+
+
+async def wait_until_done(task: "asyncio.Future[Any]") -> None:
+    """Returns when `task` is done; its outcome is not looked at.
+
+    Cancellations that come meanwhile are not passed on and do not shorten the wait: they are
+    raised, as one, when the task is done. For tasks that are known to end soon.
+    """
+    import asyncio
+
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
 
 
 def is_cancelled() -> bool:
