@@ -316,9 +316,11 @@ async def test_leaving_partial_or_stream_text_ends_the_run():
     assert model.closed_early > closed
 
 
-async def test_a_run_that_is_left_and_forgotten_logs_no_error(caplog: pytest.LogCaptureFixture):
+async def test_a_run_that_is_left_and_forgotten_logs_no_error(
+    project: Path, caplog: pytest.LogCaptureFixture
+):
     async def leave() -> None:
-        async for _event in agent(TestModel("one")).run("Go."):
+        async for _event in Agent(TestModel("one"), cwd=project).run("Go."):
             break
 
     await leave()
