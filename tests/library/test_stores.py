@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +234,40 @@ async def test_what_cannot_be_stored_ends_the_run_before_anything_changes(projec
     with pytest.raises(AlhenaError, match="'ada' cannot be stored: OSError: no room"):
         await agent.ask("go")
     assert done == []
+
+
+class Losing(Memory):
+    """Its connection is lost at the append of this number, after the commit or before it."""
+
+    def __init__(self, at: int, *, committed: bool) -> None:
+        super().__init__()
+        self.at, self.committed = at, committed
+
+    async def append(self, id: str, entries: Sequence[bytes], /) -> None:
+        self.at -= 1
+        if self.at or self.committed:
+            await super().append(id, entries)
+        if not self.at:
+            raise ConnectionError("lost")
+
+
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize("at", [1, 2, 3, 4])
+async def test_what_a_store_kept_although_it_failed_is_not_stored_twice(at: int, *, committed: bool):
+    def pay(n: int) -> str:
+        """Pays."""
+        return f"paid {n}"
+
+    given: dict[str, Any] = {"tools": [pay], "store": Losing(at, committed=committed)}
+    given |= {"conversation": "ada"} | ALONE
+    agent = Agent(TestModel(Call("pay", n=1), Call("pay", n=2), "done"), **given)
+    with pytest.raises(AlhenaError, match="lost") if at % 2 == 0 else nullcontext():
+        result = await agent.run("go")
+        assert "cannot be stored" in result.warnings[0]
+    other = Agent(TestModel("hello"), **given)
+    assert await other.ask("and?") == "hello"
+    kinds = [json.loads(entry)["type"] for entry in given["store"].kept["ada"]]
+    assert [kinds.count(kind) for kind in ("session", "prompt")] == [1, 2]
 
 
 class Slow(Memory):
