@@ -7,9 +7,10 @@ import pickle
 import subprocess
 import sys
 import threading
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 import pytest
 
@@ -51,6 +52,14 @@ def find(number: int) -> str:
 def pay(number: int) -> str:
     """Pays an order."""
     return "paid"
+
+
+class Never:
+    """Awaited, it is False."""
+
+    def __await__(self) -> Generator[Any, None, bool]:
+        yield from ()
+        return False
 
 
 def agent(model: TestModel, **given: Any) -> Agent[Any]:
@@ -201,12 +210,17 @@ async def test_a_hook_that_hangs_takes_no_thread_from_the_loop_and_no_exit_ends_
             KeyError,
         ),
         (
+            {"tools": [pay], "policy": [Rule.allow("pay", when=cast("Any", lambda _args: Never()))]},
+            Call("pay", number=1),
+            TypeError,
+        ),
+        (
             {"tools": [pay], "hooks": {"BeforeTool": broken_hook}},
             Call("pay", number=1),
             LookupError,
         ),
     ],
-    ids=["confirm", "when", "hook"],
+    ids=["confirm", "when", "async when", "hook"],
 )
 async def test_a_predicate_or_a_hook_that_raises_runs_nothing_and_is_seen(
     given: dict[str, Any], call: Call, kind: type[Exception], caplog: pytest.LogCaptureFixture
