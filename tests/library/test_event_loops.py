@@ -271,9 +271,13 @@ def test_events_that_are_collected_in_the_loop_of_their_agent_do_not_stop_it(
     model = TestModel(Call("collect"), *["done"] * 3)
     gc.disable()
     try:
-        with nullcontext() if not opened else Agent(
-            model, tools=[collect], isolated=True, builtin_tools=(), cwd=project
-        ) as agent:
+        with (
+            nullcontext()
+            if not opened
+            else Agent(
+                model, tools=[collect], isolated=True, builtin_tools=(), cwd=project
+            ) as agent
+        ):
             leave(agent or Agent(model, tools=[collect], isolated=True, cwd=project))
             left.set()
             assert collected.wait(PATIENCE_S)

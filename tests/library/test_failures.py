@@ -210,7 +210,10 @@ async def test_a_hook_that_hangs_takes_no_thread_from_the_loop_and_no_exit_ends_
             KeyError,
         ),
         (
-            {"tools": [pay], "policy": [Rule.allow("pay", when=cast("Any", lambda _args: Never()))]},
+            {
+                "tools": [pay],
+                "policy": [Rule.allow("pay", when=cast("Any", lambda _args: Never()))],
+            },
             Call("pay", number=1),
             TypeError,
         ),

@@ -253,7 +253,9 @@ class Losing(Memory):
 
 @pytest.mark.parametrize("committed", [True, False])
 @pytest.mark.parametrize("at", [1, 2, 3, 4])
-async def test_what_a_store_kept_although_it_failed_is_not_stored_twice(at: int, *, committed: bool):
+async def test_what_a_store_kept_although_it_failed_is_not_stored_twice(
+    at: int, *, committed: bool
+):
     def pay(n: int) -> str:
         """Pays."""
         return f"paid {n}"
@@ -301,9 +303,7 @@ async def test_a_run_that_is_cancelled_while_it_is_stored_is_stored_once():
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "files"])
-async def test_a_cancelled_append_has_ended_when_its_caller_knows(
-    kind: str, project: Path
-):
+async def test_a_cancelled_append_has_ended_when_its_caller_knows(kind: str, project: Path):
     store = open_store(kind, project)
     await store.create("ada")
     appended = asyncio.create_task(store.append("ada", [b"{}"]))

@@ -17,8 +17,8 @@ from alhena.chat.turn import AnswerCollector, ChantingError
 from alhena.config.settings import Settings
 from alhena.events import ContentEvent, Event, ToolCallResponseEvent
 from alhena.models.providers.select import ChosenGenerator
+from alhena.threads import wait_until_done
 from alhena.tools.contract import ToolErrorType
-from alhena.tools.threads import wait_until_done
 from alhena.values import Value
 from alhena.wire.content import MODEL, Part, ToolCallRequestInfo, text_content
 

@@ -13,7 +13,7 @@ from alhena.events import (
     ModelFallbackEvent,
     RetryEvent,
 )
-from alhena.tools.threads import wait_until_done
+from alhena.threads import wait_until_done
 
 if TYPE_CHECKING:
     import asyncio  # a program that makes an agent needs no event loop yet

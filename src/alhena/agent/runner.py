@@ -37,7 +37,7 @@ from alhena.events import (
     WarningEvent,
 )
 from alhena.models.catalogue import is_foreign_model
-from alhena.tools.threads import wait_until_done
+from alhena.threads import wait_until_done
 from alhena.wire.content import USER, Content, Part, ToolCallRequestInfo
 from alhena.wire.json_values import scrub
 

@@ -21,7 +21,7 @@ from alhena.events import Event, ToolCallResponseEvent, ToolCallUpdateEvent
 from alhena.models.providers.select import ChosenGenerator
 from alhena.session.recording import Beginning, Recording
 from alhena.system.processes import ProcessGroups
-from alhena.tools.threads import wait_until_done
+from alhena.threads import wait_until_done
 from alhena.values import Value
 from alhena.wire.content import ToolCallRequestInfo
 

@@ -25,7 +25,7 @@ from alhena.telemetry.telemetry import (
     Sink,
     Telemetry,
 )
-from alhena.tools.threads import wait_until_done
+from alhena.threads import wait_until_done
 from alhena.version import __version__
 
 OTLP_CLOSE_S = 1.0

@@ -24,7 +24,7 @@ from alhena.models.generator import ContentGenerator
 from alhena.models.retry import wrap_attempts
 from alhena.scheduler.question import Answer
 from alhena.system.workspace import current_directory
-from alhena.tools.threads import is_cancelled
+from alhena.threads import is_cancelled
 from alhena.tools.value_types import value_from_json, value_to_json
 from alhena.values import Value
 

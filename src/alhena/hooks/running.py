@@ -49,7 +49,7 @@ from alhena.system.processes import (
     run_process,
     shell_path,
 )
-from alhena.tools.threads import in_daemon_thread, is_cancelled
+from alhena.threads import in_daemon_thread, is_cancelled
 from alhena.values import FailedCall
 from alhena.wire.content import Content, EncodedContent, encode_value, mend
 from alhena.wire.errors import EncodeError

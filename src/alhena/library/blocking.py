@@ -37,7 +37,7 @@ class Steps(Protocol[T_co]):
 
 
 _ITERATED: set[ExitStack] = set()
-"""What closes the iterations at work: garbage collection takes none of it apart."""
+"""Closes the iterations at work: garbage collection takes none of it apart."""
 
 
 def iterate(

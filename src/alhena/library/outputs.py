@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Union, cast
 
 from alhena.errors import ProgramError, ToolError
 from alhena.library.options import function_of
+from alhena.threads import in_daemon_thread
 from alhena.tools.contract import ExecutionContext, ToolFailure
 from alhena.tools.function import FunctionTool, ToolContext
-from alhena.tools.threads import in_daemon_thread
 from alhena.tools.value_types import schema_of, value_from_json
 
 if TYPE_CHECKING:

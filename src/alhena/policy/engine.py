@@ -62,8 +62,8 @@ def decide_among(call: PolicyCall, active: ActiveRules, context: PolicyContext) 
 
 
 def _holds(when: Callable[[dict[str, Any]], bool], call: PolicyCall) -> bool:
-    """What a predicate says of a call. Raises TypeError for one that is async: what it returns is
-    true whatever it says."""
+    """The answer of a predicate about a call. Raises TypeError for one that is async: its result
+    is true whatever it says."""
     said = when(call.args)
     if hasattr(said, "__await__"):
         raise TypeError(f"Rule.when returned {type(said).__name__}, it has to be no async function")

@@ -23,7 +23,7 @@ from alhena.session.records import (
 )
 from alhena.session.replay import JournalRecorder, Replay
 from alhena.session.stored import StoredConversation, ask_store, load_entries
-from alhena.tools.threads import wait_until_done
+from alhena.threads import wait_until_done
 from alhena.version import __version__
 from alhena.wire.content import Content, EncodedContent
 
@@ -116,7 +116,9 @@ class StoreRecording(Recording):
             if isinstance(error, AlhenaError) or not isinstance(error, Exception):
                 raise
             kind = type(error).__name__
-            raise JournalError(f"the conversation {name!r} cannot be stored: {kind}: {error}") from error
+            raise JournalError(
+                f"the conversation {name!r} cannot be stored: {kind}: {error}"
+            ) from error
         self._failed = self._told = False
         self._stored_count += len(entries)
 

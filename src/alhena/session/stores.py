@@ -17,7 +17,7 @@ from alhena.errors import AlhenaError, ConfigError
 from alhena.session.stored import MARK, held_error
 from alhena.system.errors import FileError, WriteFailureError, from_os_error
 from alhena.system.files import alone_on, synchronise, synchronise_directory
-from alhena.tools.threads import wait_until_done
+from alhena.threads import wait_until_done
 
 T = TypeVar("T")
 _SUFFIX = ".jsonl"
@@ -238,7 +238,7 @@ class FileStore:
 
 
 async def _run_to_end(work: Callable[[], T]) -> T:
-    """What `work` does in a thread. Cancellation waits for its end: a caller that was told of it
+    """Does `work` in a thread. Cancellation waits for its end: a caller that was told of it
     too early would do it twice, or let another agent in meanwhile."""
     running = asyncio.get_running_loop().run_in_executor(None, work)
     try:
