@@ -2,6 +2,7 @@
 media, partial outputs, events for synchronous code."""
 
 import asyncio
+import gc
 import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -313,6 +314,21 @@ async def test_leaving_partial_or_stream_text_ends_the_run():
         assert await anext(texts) == "Hello "
         await texts.aclose()  # type: ignore[attr-defined]
     assert model.closed_early > closed
+
+
+async def test_a_run_that_is_left_and_forgotten_logs_no_error(
+    project: Path, caplog: pytest.LogCaptureFixture
+):
+    async def leave() -> None:
+        async for _event in Agent(TestModel("one"), cwd=project).run("Go."):
+            break
+
+    await leave()
+    while len(asyncio.all_tasks()) > 1:
+        gc.collect()
+        await asyncio.sleep(0)
+    gc.collect()
+    assert [each for each in caplog.records if each.name == "asyncio"] == []
 
 
 def test_synchronous_code_gets_the_events():

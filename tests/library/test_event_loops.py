@@ -1,6 +1,7 @@
 """Agents and models in event loops of other makes, in several threads, and after a fork."""
 
 import asyncio
+import gc
 import multiprocessing
 import socket
 import sys
@@ -16,6 +17,7 @@ from alhena import Agent, Rule, StdioServer
 from alhena.agent.limits import BusyError
 from alhena.errors import InterruptedRunError
 from alhena.http import connect
+from alhena.library.blocking import wait_for
 from alhena.models import Gemini
 from alhena.testing import Call, TestModel
 from tests.gateway.kit import client, gateway
@@ -184,6 +186,112 @@ def test_an_agent_in_two_threads_is_busy(project: Path):
     release.set()
     first.join()
     assert answers == ["done"]
+
+
+def test_threads_that_share_an_agent_get_an_answer_or_are_busy(project: Path):
+    async def rest() -> str:
+        """Lets other threads run."""
+        await asyncio.sleep(0.003)
+        return "rested"
+
+    given = [Call("rest"), "done"] * 61
+    agent = Agent(TestModel(*given), tools=[rest], isolated=True, builtin_tools=(), cwd=project)
+    answers: list[str] = []
+
+    def work() -> None:
+        for _ in range(10):
+            try:
+                answers.append(agent.ask_sync("go"))
+            except BusyError:
+                answers.append("busy")
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert len(answers) == 60
+    assert "done" in answers
+    assert set(answers) <= {"done", "busy"}
+    assert agent.ask_sync("and now?") == "done"
+
+
+def test_a_loop_that_is_closed_ends_the_waiting_of_other_threads():
+    loop = asyncio.new_event_loop()
+    serving = threading.Thread(target=loop.run_forever)
+    serving.start()
+    begun = threading.Event()
+    raised: list[BusyError] = []
+
+    async def wait() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    def work() -> None:
+        try:
+            wait_for(loop, wait)
+        except BusyError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    assert begun.wait(PATIENCE_S)
+    loop.call_soon_threadsafe(loop.stop)
+    serving.join(PATIENCE_S)
+    loop.close()
+    thread.join(PATIENCE_S)
+    assert "has been closed" in str(raised[0])
+
+
+class Frame:
+    """Refers to itself, as the frames of a traceback that is kept do."""
+
+    def __init__(self, events: Any) -> None:
+        self.events = events
+        self.me = self
+
+
+@pytest.mark.parametrize("opened", [True, False])
+def test_events_that_are_collected_in_the_loop_of_their_agent_do_not_stop_it(
+    project: Path, *, opened: bool
+):
+    left, collected = threading.Event(), threading.Event()
+
+    async def collect() -> str:
+        """Collects garbage in this loop."""
+        await asyncio.to_thread(left.wait, PATIENCE_S)
+        gc.collect()
+        collected.set()
+        return "done"
+
+    def leave(agent: Agent) -> None:
+        frame = Frame(agent.stream_sync("go"))
+        next(frame.events)
+
+    model = TestModel(Call("collect"), *["done"] * 3)
+    gc.disable()
+    try:
+        with (
+            nullcontext()
+            if not opened
+            else Agent(
+                model, tools=[collect], isolated=True, builtin_tools=(), cwd=project
+            ) as agent
+        ):
+            leave(agent or Agent(model, tools=[collect], isolated=True, cwd=project))
+            left.set()
+            assert collected.wait(PATIENCE_S)
+            if agent is not None:
+                asked = threading.Thread(target=lambda: agent.ask_sync("and?"), daemon=True)
+                asked.start()
+                asked.join(PATIENCE_S)
+                assert not asked.is_alive()
+    finally:
+        gc.enable()
+    for thread in threading.enumerate():
+        if thread.name == "alhena":
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive()
 
 
 def test_interrupt_from_another_thread_ends_a_run_that_waits(project: Path):

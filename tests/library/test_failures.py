@@ -1,12 +1,16 @@
 """Functions of a program that raise: seen in the log, in the result, in spans, by on_tool_error."""
 
+import asyncio
 import inspect
 import logging
 import pickle
 import subprocess
 import sys
+import threading
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 import pytest
 
@@ -48,6 +52,14 @@ def find(number: int) -> str:
 def pay(number: int) -> str:
     """Pays an order."""
     return "paid"
+
+
+class Never:
+    """Awaited, it is False."""
+
+    def __await__(self) -> Generator[Any, None, bool]:
+        yield from ()
+        return False
 
 
 def agent(model: TestModel, **given: Any) -> Agent[Any]:
@@ -136,6 +148,58 @@ def broken_hook(_given: dict[str, Any]) -> None:
     raise LookupError("no table")
 
 
+async def wait_for_cancelled() -> str:
+    """Waits for work that another part of the program cancelled."""
+    work = asyncio.ensure_future(asyncio.Event().wait())
+    work.cancel()
+    await work
+    return "never"
+
+
+async def test_a_tool_whose_work_is_cancelled_by_others_is_a_failed_call():
+    model = TestModel(Call("wait_for_cancelled"), "Sorry.")
+    result = await agent(model, tools=[wait_for_cancelled]).run("Go.")
+    (failed,) = result.failed
+    assert (failed.name, result.output) == ("wait_for_cancelled", "Sorry.")
+    assert "something it awaited was cancelled" in answers(model)[0]["error"]
+
+
+@pytest.mark.parametrize("event", ["BeforeTool", "BeforeModel"])
+async def test_a_hook_whose_work_is_cancelled_by_others_blocks_and_is_seen(event: str):
+    async def hook(_given: dict[str, Any]) -> None:
+        await wait_for_cancelled()
+
+    model = TestModel(Call("find", number=1), "Sorry.")
+    result = await agent(model, tools=[find], hooks={event: hook}).run("Go.")
+    assert ["cancelled" in str(each.exception) for each in result.failed] == [True]
+    assert "something it awaited was cancelled" in result.warnings[0]
+    assert result.stop_reason == ("done" if event == "BeforeTool" else "blocked")
+
+
+async def test_a_hook_that_hangs_takes_no_thread_from_the_loop_and_no_exit_ends_it():
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    release = threading.Event()
+
+    def hang(_given: dict[str, Any]) -> None:
+        release.wait(PATIENCE_S)
+
+    def leave(_given: dict[str, Any]) -> None:
+        sys.exit(3)
+
+    asked = asyncio.create_task(agent(TestModel("one"), hooks={"BeforeAgent": hang}).ask("Go."))
+    try:
+        async with asyncio.timeout(PATIENCE_S / 2):
+            while not any(each.name == "alhena-function" for each in threading.enumerate()):
+                await asyncio.sleep(0.01)
+            await asyncio.to_thread(int)
+            result = await agent(TestModel("one"), hooks={"BeforeAgent": leave}).run("Go.")
+    finally:
+        release.set()
+    assert await asked == "one"
+    assert result.stop_reason == "blocked"
+    assert "SystemExit" in result.warnings[0]
+
+
 @pytest.mark.parametrize(
     ("given", "call", "kind"),
     [
@@ -146,12 +210,20 @@ def broken_hook(_given: dict[str, Any]) -> None:
             KeyError,
         ),
         (
+            {
+                "tools": [pay],
+                "policy": [Rule.allow("pay", when=cast("Any", lambda _args: Never()))],
+            },
+            Call("pay", number=1),
+            TypeError,
+        ),
+        (
             {"tools": [pay], "hooks": {"BeforeTool": broken_hook}},
             Call("pay", number=1),
             LookupError,
         ),
     ],
-    ids=["confirm", "when", "hook"],
+    ids=["confirm", "when", "async when", "hook"],
 )
 async def test_a_predicate_or_a_hook_that_raises_runs_nothing_and_is_seen(
     given: dict[str, Any], call: Call, kind: type[Exception], caplog: pytest.LogCaptureFixture

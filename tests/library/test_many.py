@@ -270,3 +270,36 @@ async def test_what_the_agent_decides_is_no_field_of_a_task(project: Path):
     tasks = [{"prompt": "x", "model": "m"}]
     with pytest.raises(AlhenaError, match="a task has no 'model'"):
         await anext(run_many(tasks, agent=lambda: Agent("demo"), run_dir=project / "run"))
+
+
+@pytest.mark.parametrize("kept", [True, False])
+async def test_a_task_that_is_interrupted_fails_once(project: Path, *, kept: bool):
+    made: list[Agent] = []
+
+    async def stop() -> str:
+        """Ends the run."""
+        made[-1].interrupt()
+        await asyncio.Event().wait()
+        return "never"
+
+    def agent() -> Agent:
+        model = TestModel(Call("stop"), "done")
+        made.append(Agent(model, tools=[stop], isolated=True, builtin_tools=(), cwd=project))
+        return made[-1]
+
+    run_dir = project / "run" if kept else None
+    (outcome,) = await collect(run_many(["a"], agent=agent, run_dir=run_dir))
+    assert outcome.status == "failed"
+    assert "the run was interrupted" in str(outcome.error)
+    assert len(made) == 1
+
+
+async def test_a_factory_that_raises_a_cancellation_of_its_own_fails_its_task_alone(project: Path):
+    def agent(task: Task[Any]) -> Agent:
+        if task.prompt == "a":
+            raise asyncio.CancelledError
+        return Agent(TestModel("done"), isolated=True, cwd=project)
+
+    outcomes = await collect(run_many(["a", "b"], agent=agent, concurrency=1))
+    assert [each.status for each in outcomes] == ["failed", "done"]
+    assert isinstance(outcomes[0].error, ProgramError)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +234,93 @@ async def test_what_cannot_be_stored_ends_the_run_before_anything_changes(projec
     with pytest.raises(AlhenaError, match="'ada' cannot be stored: OSError: no room"):
         await agent.ask("go")
     assert done == []
+
+
+class Losing(Memory):
+    """Its connection is lost at the append of this number, after the commit or before it."""
+
+    def __init__(self, at: int, *, committed: bool) -> None:
+        super().__init__()
+        self.at, self.committed = at, committed
+
+    async def append(self, id: str, entries: Sequence[bytes], /) -> None:
+        self.at -= 1
+        if self.at or self.committed:
+            await super().append(id, entries)
+        if not self.at:
+            raise ConnectionError("lost")
+
+
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize("at", [1, 2, 3, 4])
+async def test_what_a_store_kept_although_it_failed_is_not_stored_twice(
+    at: int, *, committed: bool
+):
+    def pay(n: int) -> str:
+        """Pays."""
+        return f"paid {n}"
+
+    given: dict[str, Any] = {"tools": [pay], "store": Losing(at, committed=committed)}
+    given |= {"conversation": "ada"} | ALONE
+    agent = Agent(TestModel(Call("pay", n=1), Call("pay", n=2), "done"), **given)
+    with pytest.raises(AlhenaError, match="lost") if at % 2 == 0 else nullcontext():
+        result = await agent.run("go")
+        assert "cannot be stored" in result.warnings[0]
+    other = Agent(TestModel("hello"), **given)
+    assert await other.ask("and?") == "hello"
+    kinds = [json.loads(entry)["type"] for entry in given["store"].kept["ada"]]
+    assert [kinds.count(kind) for kind in ("session", "prompt")] == [1, 2]
+
+
+class Slow(Memory):
+    """Its first append ends when `go` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at_work, self.go = asyncio.Event(), asyncio.Event()
+
+    async def append(self, id: str, entries: Sequence[bytes], /) -> None:
+        self.at_work.set()
+        await self.go.wait()
+        await super().append(id, entries)
+
+
+async def test_a_run_that_is_cancelled_while_it_is_stored_is_stored_once():
+    store = Slow()
+    agent = Agent(TestModel("one", "two"), store=store, conversation="ada", **ALONE)
+    asked = asyncio.create_task(agent.ask("go"))
+    await store.at_work.wait()
+    asked.cancel()
+    await asyncio.sleep(0)
+    asked.cancel()
+    store.go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    kinds = [json.loads(entry)["type"] for entry in store.kept["ada"]]
+    assert [kinds.count(kind) for kind in ("session", "prompt")] == [1, 1]
+    other = Agent(TestModel("two"), store=store, conversation="ada", **ALONE)
+    assert await other.ask("and?") == "two"
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "files"])
+async def test_a_cancelled_append_has_ended_when_its_caller_knows(kind: str, project: Path):
+    store = open_store(kind, project)
+    await store.create("ada")
+    appended = asyncio.create_task(store.append("ada", [b"{}"]))
+    await asyncio.sleep(0)
+    appended.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await appended
+    assert await store.load("ada") == (b"{}",)
+
+
+async def test_an_agent_that_cannot_be_opened_lets_its_conversation_go(project: Path):
+    store = Memory()
+    wrong = Agent(TestModel(), store=store, conversation="ada", cwd=project / "gone", **ALONE)
+    with pytest.raises(InputError, match="gone does not exist"):
+        await wrong.ask("go")
+    agent = Agent(TestModel("one"), store=store, conversation="ada", **ALONE)
+    assert await agent.ask("go") == "one"
 
 
 class Blocking(Memory):

@@ -43,6 +43,11 @@ def no_words(number: int) -> int:
     return number
 
 
+async def never(_given: Any) -> Any:
+    """Awaited, it is False."""
+    return False
+
+
 class Counter:
     """Counts."""
 
@@ -137,6 +142,7 @@ USES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: Rule.allow("x", command_regex="("), TypeError, "is not a regular expression"),
     (lambda: Rule.allow("x", modes=["nope"]), TypeError, "Rule.modes cannot be"),
     (lambda: Rule.deny("x", when=5), TypeError, "Rule.when has to be a function"),
+    (lambda: Rule.allow("x", when=never), TypeError, "Rule.when has to be a function that is not"),
     (lambda: Rule.deny("x", message=5), TypeError, "Rule.deny_message cannot be 5"),
     (lambda: StdioServer(" "), ConfigError, "StdioServer.command is empty"),
     (lambda: StdioServer("x", "y"), TypeError, "StdioServer.args cannot be 'y'"),
@@ -164,6 +170,7 @@ USES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (run("x", output=5), TypeError, "output cannot be 5"),
     (run("x", output=complex), TypeError, "output cannot be"),
     (run("x", output=int, check=5), TypeError, "check has to be a function, not 5"),
+    (run("x", output=int, check=never), TypeError, "check has to be a function that is not async"),
     (run("x", check=len), TypeError, "check needs output="),
     (run("x", output=int, corrections=-1), TypeError, "corrections has to be a number from 0"),
     (run("x", out=int), TypeError, "unexpected keyword argument 'out'"),

@@ -60,8 +60,8 @@ from alhena.session.checkpoints.saved import read_files, store, sync_files
 from alhena.session.recording import Recording
 from alhena.session.replay import Replay, conversation_at
 from alhena.system.errors import printable
+from alhena.threads import in_daemon_thread
 from alhena.tools.contract import ToolLocation
-from alhena.tools.threads import in_daemon_thread
 from alhena.wire.content import Content, EncodedContent, ToolCallRequestInfo
 from alhena.wire.json_values import scrub
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from alhena.agent.limits import read_limits, wants_more
-from alhena.agent.run import wait_until_done
 from alhena.agent.toolset.options import SessionSpec
 from alhena.agent.toolset.toolset import SessionLinks, at_once
 from alhena.chat.chat import Chat
@@ -18,6 +17,7 @@ from alhena.chat.turn import AnswerCollector, ChantingError
 from alhena.config.settings import Settings
 from alhena.events import ContentEvent, Event, ToolCallResponseEvent
 from alhena.models.providers.select import ChosenGenerator
+from alhena.threads import wait_until_done
 from alhena.tools.contract import ToolErrorType
 from alhena.values import Value
 from alhena.wire.content import MODEL, Part, ToolCallRequestInfo, text_content

@@ -13,6 +13,7 @@ from alhena.events import (
     ModelFallbackEvent,
     RetryEvent,
 )
+from alhena.threads import wait_until_done
 
 if TYPE_CHECKING:
     import asyncio  # a program that makes an agent needs no event loop yet
@@ -81,24 +82,6 @@ class EventChannel:
             await self._changed.wait()
 
 
-async def wait_until_done(task: "asyncio.Future[Any]") -> None:
-    """Returns when `task` is done; its outcome is not looked at.
-
-    Cancellations that come meanwhile are not passed on and do not shorten the wait: they are
-    raised, as one, when the task is done. For tasks that are known to end soon.
-    """
-    import asyncio
-
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
-
-
 Work = Callable[..., Coroutine[Any, Any, None]]
 """The work of a run, called with the session and the channel that its events go out over."""
 
@@ -152,7 +135,13 @@ class EventStream(AsyncIterator[Event]):
             return
         loop = driver.get_loop()
         if not loop.is_closed():
-            loop.call_soon_threadsafe(driver.cancel)
+            loop.call_soon_threadsafe(_abandon, driver)
+
+
+def _abandon(driver: "asyncio.Task[None]") -> None:
+    """Cancels a driver whose error nothing reads."""
+    driver.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+    driver.cancel()
 
 
 class ToolRun(EventStream):

@@ -18,7 +18,6 @@ from alhena.agent.run import (
     ToolRun,
     Work,
     cancel_driver,
-    wait_until_done,
 )
 from alhena.agent.session import Session
 from alhena.agent.session_factory import open_session
@@ -38,6 +37,7 @@ from alhena.events import (
     WarningEvent,
 )
 from alhena.models.catalogue import is_foreign_model
+from alhena.threads import wait_until_done
 from alhena.wire.content import USER, Content, Part, ToolCallRequestInfo
 from alhena.wire.json_values import scrub
 

@@ -13,7 +13,6 @@ import msgspec
 
 from alhena.agent.limits import TurnLimits
 from alhena.agent.loop import TurnGuard
-from alhena.agent.run import wait_until_done
 from alhena.agent.toolset.toolset import Toolset
 from alhena.chat.chat import Chat
 from alhena.config.effective_settings import Place
@@ -22,6 +21,7 @@ from alhena.events import Event, ToolCallResponseEvent, ToolCallUpdateEvent
 from alhena.models.providers.select import ChosenGenerator
 from alhena.session.recording import Beginning, Recording
 from alhena.system.processes import ProcessGroups
+from alhena.threads import wait_until_done
 from alhena.values import Value
 from alhena.wire.content import ToolCallRequestInfo
 

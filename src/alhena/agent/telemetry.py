@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from alhena.agent.run import EventChannel, wait_until_done
+from alhena.agent.run import EventChannel
 from alhena.agent.toolset.authority import SessionMode
 from alhena.agent.toolset.toolset import Toolset
 from alhena.config.home import installation_id_path
@@ -25,6 +25,7 @@ from alhena.telemetry.telemetry import (
     Sink,
     Telemetry,
 )
+from alhena.threads import wait_until_done
 from alhena.version import __version__
 
 OTLP_CLOSE_S = 1.0

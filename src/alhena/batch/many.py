@@ -24,6 +24,7 @@ from alhena.models.generator import ContentGenerator
 from alhena.models.retry import wrap_attempts
 from alhena.scheduler.question import Answer
 from alhena.system.workspace import current_directory
+from alhena.threads import is_cancelled
 from alhena.tools.value_types import value_from_json, value_to_json
 from alhena.values import Value
 from alhena.wire.json_values import scrub
@@ -337,7 +338,9 @@ def fail_task_alone(task_id: str) -> Generator[None]:
         yield
     except AlhenaError:
         raise
-    except Exception as error:
+    except (Exception, asyncio.CancelledError) as error:
+        if isinstance(error, asyncio.CancelledError) and is_cancelled():
+            raise
         told = f"the task {task_id!r} raised {type(error).__name__}: {error}"
         find_logger("alhena.tasks").warning("%s", told, exc_info=error)
         raise ProgramError(told) from error

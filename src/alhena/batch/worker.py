@@ -35,7 +35,7 @@ from alhena.batch.worktree import TaskTree, find_earlier_tree, open_tree, remove
 from alhena.config.effective_settings import open_place
 from alhena.config.environment import without_repository
 from alhena.config.home import BATCH_TASK, PROJECT_TEMP
-from alhena.errors import AlhenaError, InputError, InterruptedRunError
+from alhena.errors import AlhenaError, InputError
 from alhena.library.agent import Agent
 from alhena.library.options import AgentOptions
 from alhena.library.result import Result
@@ -263,7 +263,7 @@ class Worker:
         except (SharedLimitError, CredentialsError, LostLeaseError, QueueError):
             raise
         except AlhenaError as error:
-            if lease.is_over or isinstance(error, InterruptedRunError):
+            if lease.is_over:
                 raise asyncio.CancelledError from error
             if isinstance(error, JournalError):
                 directory = self._queue.directory

@@ -49,6 +49,7 @@ from alhena.system.processes import (
     run_process,
     shell_path,
 )
+from alhena.threads import in_daemon_thread, is_cancelled
 from alhena.values import FailedCall
 from alhena.wire.content import Content, EncodedContent, encode_value, mend
 from alhena.wire.errors import EncodeError
@@ -190,7 +191,7 @@ async def call_hook(
             if iscoroutinefunction(function):
                 said = await function(given)
             else:
-                said = await asyncio.to_thread(function, given)
+                said = await in_daemon_thread(lambda: function(given))
                 said = await said if isawaitable(said) else said
         if kind is not None:
             from alhena.hooks import functions
@@ -202,6 +203,11 @@ async def call_hook(
             output = msgspec.json.encode(said)
         elif said is not None:
             problem = f"it returned {type(said).__name__} instead of a dict or None"
+    except asyncio.CancelledError:
+        if is_cancelled():
+            raise
+        raised = RuntimeError("something it awaited was cancelled")
+        problem = f"it failed: {raised}"
     except Exception as error:  # noqa: BLE001  a function of the program may raise anything
         problem, raised = f"it raised {type(error).__name__}: {error}", error
     return HookRun(

@@ -217,6 +217,11 @@ class Agent(OpensInThread, PromptEntry[DepsT], ResumesRuns[DepsT], BranchesOff[D
 
     async def __aenter__(self) -> Self:
         """Reads settings and policies, chooses the model, declares the tools."""
+        await self._enter(passing=False)
+        return self
+
+    async def _enter(self, *, passing: bool) -> None:
+        """Opens the agent; `passing`: for one run."""
         loop = running_loop()
         if loop is None:
             raise BusyError(
@@ -225,21 +230,24 @@ class Agent(OpensInThread, PromptEntry[DepsT], ResumesRuns[DepsT], BranchesOff[D
             )
         if not self._turn.acquire(blocking=False):
             raise BusyError("this agent is open already.", remedy="Use a second Agent.")
+        self._passing = passing
         try:
             if self._given.isolated:
                 from tempfile import TemporaryDirectory
 
                 self._home = TemporaryDirectory(prefix="alhena-")
+            self._stored = None
             fresh = bool(self._given.history)
             self._stored = await self._place.open(fresh=fresh)
             await self._open()
         except BaseException:
+            if self._stored is not None:
+                self._stored.release()
             self._leave_home()
             self._turn.release()
             raise
         self._loop = loop
         self._session_id, self._model = self._runner.session_id, self._runner.model
-        return self
 
     async def __aexit__(self, *_exc: object) -> None:
         """Stops what still runs and closes connections and files."""
@@ -411,7 +419,7 @@ class Agent(OpensInThread, PromptEntry[DepsT], ResumesRuns[DepsT], BranchesOff[D
 
     async def _hold(self) -> Release | None:
         if self._loop is None:
-            await self.__aenter__()
+            await self._enter(passing=True)
             return partial(self.__aexit__, None, None, None)
         if self._loop is not running_loop():
             raise BusyError(

@@ -2,14 +2,18 @@
 
 import threading
 from collections.abc import Callable, Coroutine, Generator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+
+from alhena.agent.limits import BusyError
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+LOOK_S = 1.0
+"""Seconds between two looks at whether a loop that is waited for has been closed."""
 
 
 class LoopCaller(Protocol):
@@ -32,23 +36,36 @@ class Steps(Protocol[T_co]):
         ...
 
 
+_ITERATED: set[ExitStack] = set()
+"""Closes the iterations at work: garbage collection takes none of it apart."""
+
+
 def iterate(
     open_loop: Callable[[], AbstractContextManager[LoopCaller]], steps: Steps[T]
 ) -> Generator[T]:
     """The items of an asynchronous iteration, one by one; leaving early closes it."""
+    home: AbstractEventLoop | None = None
 
     async def step() -> T | None:
+        nonlocal home
+        home = running_loop()
         try:
             return await steps.__anext__()
         except StopAsyncIteration:
             return None
 
-    with open_loop() as call:
+    with ExitStack() as ending:
+        call = ending.enter_context(open_loop())
+        ending.callback(call, steps.aclose)
+        _ITERATED.add(ending)
+        ending.callback(_ITERATED.discard, ending)
         try:
             while (item := call(step)) is not None:
                 yield item
         finally:
-            call(steps.aclose)
+            if home is not None and home is running_loop():
+                # Collected as garbage in its own loop, which cannot wait for itself.
+                threading.Thread(target=ending.pop_all().close, daemon=True).start()
 
 
 class LoopThread:
@@ -126,10 +143,16 @@ def wait_for(loop: "AbstractEventLoop", work: Callable[[], Coroutine[Any, Any, T
 
     loop.call_soon_threadsafe(start)
     try:
-        ended.wait()
+        while not ended.wait(LOOK_S):
+            if loop.is_closed():
+                raise BusyError(
+                    "the event loop that this agent was opened in has been closed.",
+                    remedy="Keep it running until the call has ended.",
+                )
     except BaseException:
-        loop.call_soon_threadsafe(cancel)
-        ended.wait()
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(cancel)
+            ended.wait()
         raise
     return tasks[0].result()
 

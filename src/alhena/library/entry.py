@@ -31,6 +31,7 @@ class PromptEntry(ABC, Generic[DepsT]):
     """The calls that carry a prompt to its answer."""
 
     _thread: LoopThread | None = None
+    _passing = False
     if TYPE_CHECKING:  # asyncio is loaded when an agent is opened
         _loop: AbstractEventLoop | None = None
     else:
@@ -240,26 +241,32 @@ class PromptEntry(ABC, Generic[DepsT]):
     def _work_loop(self) -> Generator[LoopCaller]:
         """Gives the function that runs work in the loop of this agent, from outside of it. Raises
         BusyError."""
-        if self._thread is not None:
-            yield self._thread.call
-        elif self._loop is None:
+        opened, loop = self._thread, self._loop
+        if opened is not None:
+            yield opened.call
+        elif loop is None:
             thread = LoopThread()
             try:
                 yield thread.call
             finally:
                 thread.close()
-        elif running_loop() is self._loop:
+        elif running_loop() is loop:
             raise BusyError(
                 "this would block the event loop that this agent was opened in.",
                 remedy="Use `await agent.run(…)`.",
             )
-        elif not self._loop.is_running():
+        elif self._passing:
+            raise BusyError(
+                "this agent is still at work on another prompt.",
+                remedy="Wait for it, or use a second Agent.",
+            )
+        elif not loop.is_running():
             raise BusyError(
                 "the event loop that this agent was opened in does not run.",
                 remedy="Use `with agent:`, or call this while that loop runs.",
             )
         else:
-            yield partial(wait_for, self._loop)
+            yield partial(wait_for, loop)
 
     if TYPE_CHECKING:
 

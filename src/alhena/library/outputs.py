@@ -8,9 +8,10 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Union, cast
 
 from alhena.errors import ProgramError, ToolError
+from alhena.library.options import function_of
+from alhena.threads import in_daemon_thread
 from alhena.tools.contract import ExecutionContext, ToolFailure
 from alhena.tools.function import FunctionTool, ToolContext
-from alhena.tools.threads import in_daemon_thread
 from alhena.tools.value_types import schema_of, value_from_json
 
 if TYPE_CHECKING:
@@ -31,8 +32,7 @@ def final_answer(
         return None
     if not isinstance(corrections, int) or isinstance(corrections, bool) or corrections < 0:
         raise TypeError(f"corrections has to be a number from 0, not {corrections!r:.60}")
-    if check is not None and not callable(check):
-        raise TypeError(f"check has to be a function, not {check!r:.60}")
+    function_of("check", check)
     from alhena.agent.final_answer import FINAL, FinalAnswer
 
     if not isinstance(output, list | tuple):

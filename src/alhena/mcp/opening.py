@@ -98,7 +98,7 @@ def opener(around: ServerEnvironment) -> Open:
 
 async def _import_sdk() -> None:
     """Imports the SDK in a thread: it takes most of a second."""
-    from alhena.tools.threads import in_daemon_thread
+    from alhena.threads import in_daemon_thread
 
     await in_daemon_thread(_import_client)
 
@@ -138,7 +138,7 @@ async def _require_accepted(name: str, why_held: WhyHeld | None) -> None:
     """Raises McpConnectError for a server that differs from the accepted one."""
     if why_held is None:
         return
-    from alhena.tools.threads import in_daemon_thread
+    from alhena.threads import in_daemon_thread
 
     why = await in_daemon_thread(lambda: why_held(name))
     if why:

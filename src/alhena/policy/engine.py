@@ -1,7 +1,8 @@
 """Decides calls by the rules of a session; filters can make a decision stricter, never laxer."""
 
 from bisect import insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -49,7 +50,7 @@ def decide_among(call: PolicyCall, active: ActiveRules, context: PolicyContext) 
     """The decision, given the rules for this tool (`rules_for`), the strongest first."""
     if active.with_predicates:
         active = ActiveRules(
-            [rule for rule in active.rules if rule.when is None or rule.when(call.args)]
+            [rule for rule in active.rules if rule.when is None or _holds(rule.when, call)]
         )
     if call.is_shell:
         from alhena.policy.command_line import decide_command
@@ -58,6 +59,15 @@ def decide_among(call: PolicyCall, active: ActiveRules, context: PolicyContext) 
     else:
         decision = _decide_tool(call, active.rules, context)
     return denied_if_unattended(decision, context)
+
+
+def _holds(when: Callable[[dict[str, Any]], bool], call: PolicyCall) -> bool:
+    """The answer of a predicate about a call. Raises TypeError for one that is async: its result
+    is true whatever it says."""
+    said = when(call.args)
+    if hasattr(said, "__await__"):
+        raise TypeError(f"Rule.when returned {type(said).__name__}, it has to be no async function")
+    return bool(said)
 
 
 UNATTENDED = "denied, since a non-interactive run cannot ask"

@@ -270,6 +270,13 @@ class Rule(Value, frozen=True, kw_only=True):
         texts = (*self.tool_names, self.mcp_name, *self.command_prefixes, *patterns)
         if self.when is not None and not callable(self.when):
             raise FieldError(f"Rule.when has to be a function, not {self.when!r:.60}.")
+        if self.when is not None:
+            from inspect import iscoroutinefunction
+
+            if iscoroutinefunction(self.when):  # what it returns would be true whatever it says
+                raise FieldError(
+                    f"Rule.when has to be a function that is not async, not {self.when!r:.60}."
+                )
         if not all(text is None or text.strip() for text in texts):
             raise FieldError("a name, prefix or pattern of Rule is empty: leave it out.")
         for name in self.tool_names:

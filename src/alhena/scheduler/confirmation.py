@@ -22,6 +22,7 @@ from alhena.scheduler.question import (
 )
 from alhena.scheduler.states import ConfirmationError, NoListenerError, plain
 from alhena.scheduler.tracked_call import TrackedCall
+from alhena.threads import in_daemon_thread
 from alhena.tools.contract import (
     AskUserConfirmation,
     ConfirmationDetails,
@@ -38,7 +39,7 @@ from alhena.tools.contract import (
 )
 from alhena.tools.edit.proposal import EditInvocation
 from alhena.tools.registry import RegisteredTool
-from alhena.tools.threads import Boundary, in_daemon_thread, one_line
+from alhena.tools.threads import Boundary, one_line
 from alhena.wire.json_values import scrub
 
 Outcome = ToolConfirmationOutcome

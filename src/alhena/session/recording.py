@@ -141,7 +141,7 @@ class Recording:
         journal = self._journal
         if journal is None or journal.settled:
             return
-        from alhena.tools.threads import in_daemon_thread
+        from alhena.threads import in_daemon_thread
 
         try:
             journal.write()
@@ -183,7 +183,7 @@ class Recording:
         journal, self._journal, self._recorder, self._waiting = self._journal, None, None, None
         if journal is None:
             return
-        from alhena.tools.threads import in_daemon_thread
+        from alhena.threads import in_daemon_thread
 
         try:
             await in_daemon_thread(journal.close)

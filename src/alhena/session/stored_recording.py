@@ -22,7 +22,8 @@ from alhena.session.records import (
     now,
 )
 from alhena.session.replay import JournalRecorder, Replay
-from alhena.session.stored import StoredConversation, ask_store
+from alhena.session.stored import StoredConversation, ask_store, load_entries
+from alhena.threads import wait_until_done
 from alhena.version import __version__
 from alhena.wire.content import Content, EncodedContent
 
@@ -41,6 +42,7 @@ class StoreRecording(Recording):
         self._stored = stored
         self._entries: list[bytes] = []
         self._headed = bool(stored.entries)
+        self._stored_count = len(stored.entries)
         self._turn = asyncio.Lock()
         self._writes = JournalRecorder(self._add)
 
@@ -86,21 +88,39 @@ class StoreRecording(Recording):
         async with self._turn:
             if not (self._prompted and self._entries):
                 return
-            entries, self._entries = self._entries, []
-            head = () if self._headed else (encode_json(self._header()),)
-            try:
-                await ask_store(self._stored.store, "append", self._stored.id, (*head, *entries))
-            except BaseException as error:
-                self._entries = entries + self._entries
-                self._failed = self._told = True
-                if isinstance(error, AlhenaError) or not isinstance(error, Exception):
-                    raise
-                kind = type(error).__name__
-                raise JournalError(
-                    f"the conversation {self._stored.id!r} cannot be stored: {kind}: {error}"
-                ) from error
-            self._failed = self._told = False
+            writing = asyncio.ensure_future(self._append())
+            try:  # an append that is cancelled may be in the store or not
+                await wait_until_done(writing)
+            except asyncio.CancelledError:
+                if not writing.cancelled():
+                    writing.exception()
+                raise
+            writing.result()
+
+    async def _append(self) -> None:
+        if not self._headed:
+            self._entries.insert(0, encode_json(self._header()))
             self._headed = True
+        entries, self._entries = self._entries, []
+        store, name = self._stored.store, self._stored.id
+        try:
+            if self._failed:  # the store may have what it failed with, as after a lost connection
+                stored = max(len(await load_entries(store, name)) - self._stored_count, 0)
+                self._stored_count += stored
+                entries = entries[stored:]
+            if entries:
+                await ask_store(store, "append", name, tuple(entries))
+        except BaseException as error:
+            self._entries = entries + self._entries
+            self._failed = self._told = True
+            if isinstance(error, AlhenaError) or not isinstance(error, Exception):
+                raise
+            kind = type(error).__name__
+            raise JournalError(
+                f"the conversation {name!r} cannot be stored: {kind}: {error}"
+            ) from error
+        self._failed = self._told = False
+        self._stored_count += len(entries)
 
     async def step(self) -> None:
         """As `settle`."""

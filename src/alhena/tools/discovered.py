@@ -351,7 +351,7 @@ class DiscoveredInvocation(BaseInvocation):
         why_held = self._tool.call.why_held
         if why_held is None:
             return ""
-        from alhena.tools.threads import in_daemon_thread
+        from alhena.threads import in_daemon_thread
 
         why = await in_daemon_thread(why_held)
         return f"{self._tool.own_name} is not run: tools.callCommand is {why}" if why else ""

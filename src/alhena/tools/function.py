@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, cast, overload
 import msgspec
 
 from alhena.errors import ProgramError, ToolError
+from alhena.threads import in_daemon_thread, is_cancelled
 from alhena.tools.base import declaration_of
 from alhena.tools.contract import (
     ConfirmationDetails,
@@ -33,7 +34,7 @@ from alhena.tools.media import Medium
 from alhena.tools.params import convert_spellings, validate
 from alhena.tools.registry import is_declarable
 from alhena.tools.schema_errors import excerpt
-from alhena.tools.threads import Boundary, in_daemon_thread, one_line
+from alhena.tools.threads import Boundary, one_line
 from alhena.tools.value_types import SUPPORTED, Field, Types, default_of, value_to_json
 from alhena.values import FailedCall
 from alhena.wire.content import Part
@@ -380,6 +381,8 @@ class FunctionInvocation:
     async def execute(self, context: ExecutionContext) -> ToolResult:
         """Runs the function; its exceptions become the failure of this call. A result that cannot
         be put to a model ends the run: the program is wrong, not the call."""
+        from asyncio import CancelledError
+
         boundary = Boundary()
         returned: object = None
         try:
@@ -389,6 +392,10 @@ class FunctionInvocation:
         except SystemExit:
             # sys.exit() in a tool must not end the host program.
             raised = RuntimeError("it called sys.exit()")
+        except CancelledError:
+            if is_cancelled():
+                raise
+            raised = RuntimeError("something it awaited was cancelled")
         if isinstance(raised, Deferred):
             return ToolResult.from_failure(raised.reason, ToolErrorType.DEFERRED)
         if isinstance(raised, ToolError):

@@ -1,11 +1,6 @@
-"""Runs code that may block or fail: in a thread, in a boundary that turns failures into values.
+"""Runs a tool's code that may block or fail: in a thread, in a boundary that turns failures into
+values."""
 
-Such a function may hang and ignores cancellation. The loop's own executor would wait for it at
-exit; these threads are daemons, one for each call, and may be left behind.
-"""
-
-import contextlib
-import contextvars
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -78,44 +73,3 @@ def one_line(error: BaseException) -> str:
         return f"{name} (its message cannot be read: {type(nested.failure).__name__})"
     shown = text if len(text) <= MAX_MESSAGE else text[:MAX_MESSAGE] + "…"
     return f"{name}: {shown}" if shown else name
-
-
-async def in_daemon_thread(function: Callable[[], T]) -> T:
-    """Returns or raises what `function` does, run in a daemon thread. Cancelling stops the waiting,
-    not the thread.
-
-    A `sys.exit` in the function becomes a RuntimeError.
-    """
-    import asyncio
-
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[T] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def settle(result: list[T], failure: Exception) -> None:
-        if answer.done():
-            return
-        if result:
-            answer.set_result(result[0])
-        elif isinstance(failure, StopIteration):
-            answer.set_exception(RuntimeError("the function raised StopIteration"))
-        else:
-            answer.set_exception(failure)
-
-    def work() -> None:
-        result: list[T] = []
-        boundary = Boundary()
-        failure: Exception = RuntimeError("the function ended its thread without a result")
-        try:
-            with boundary:
-                result.append(context.run(function))
-            failure = boundary.failure or failure
-        except (SystemExit, asyncio.CancelledError) as stop:
-            failure = RuntimeError(f"the function raised {type(stop).__name__}")
-        finally:
-            # A closed loop raises: nobody waits any more.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(settle, result, failure)
-
-    threading.Thread(target=work, name="alhena-function", daemon=True).start()
-    return await answer

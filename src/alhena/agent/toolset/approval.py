@@ -24,9 +24,9 @@ from alhena.policy.parse import RulePlace, parse_rule, rule_fields
 from alhena.scheduler.confirmation import Confirmations, call_approver, ends_turn, to_answer
 from alhena.scheduler.messages import AppliedUpdate, LastingRule, UpdatePolicy
 from alhena.scheduler.question import Answer, Approver, ConfirmationRequest, Edit, Verdict
+from alhena.threads import in_daemon_thread
 from alhena.tools.contract import AskUserConfirmation, ToolConfirmationOutcome
 from alhena.tools.contract import ToolConfirmationOutcome as Outcome
-from alhena.tools.threads import in_daemon_thread
 
 if TYPE_CHECKING:
     from alhena.scheduler.bus import MessageBus

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from alhena.config.environment import own_environment
 from alhena.system.environment import child_environment
+from alhena.threads import in_daemon_thread
 from alhena.tools.discovered import CallCommand, DiscoveredTool, arguments, discover
 from alhena.tools.registry import ToolOrigin
-from alhena.tools.threads import in_daemon_thread
 
 if TYPE_CHECKING:
     from alhena.agent.toolset.toolset import Toolset

@@ -13,7 +13,7 @@ from alhena.errors import AlhenaError
 from alhena.events import Event, RunStartedEvent, ToolCallResponseEvent
 from alhena.session.checkpoints.records import CheckpointError, NoGitError, SnapshotLimitError
 from alhena.session.checkpoints.repository import Snapshot
-from alhena.tools.threads import in_daemon_thread
+from alhena.threads import in_daemon_thread
 
 
 class BackgroundSnapshot:
