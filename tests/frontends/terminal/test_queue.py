@@ -178,3 +178,17 @@ def test_at_a_plain_terminal_a_number_says_what_becomes_of_the_queue(server: Scr
         terminal.send("\x04")
         assert terminal.ended() == 0
     assert asked(server) == ["slow", "three"]
+
+
+def test_discarding_queued_prompts_keeps_one_sent_at_the_question(server: ScriptedServer):
+    server.reply(slow(), sse(text("Sent.")))
+    with at(server) as terminal:
+        queued(terminal, server, "one", "two")
+        terminal.send(ESC)
+        terminal.until("Interrupted with 2 prompts queued.")
+        terminal.send("three" + ENTER)
+        terminal.until("queued: three")
+        answer(terminal, "d" + ENTER)
+        terminal.until("Sent.")
+        leave(terminal)
+    assert asked(server) == ["slow", "three"]

@@ -381,6 +381,7 @@ class Conversation(ShownSession):
     async def clear(self) -> None:
         """Begins another session."""
         await self.agent.clear()
+        self.pages.changes.clear()
         self._notes.clear()
         self.ide.forget()
         self._begin()
