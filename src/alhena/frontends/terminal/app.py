@@ -139,6 +139,7 @@ class TerminalScreen:
         self._defects: deque[float] = deque(maxlen=MAX_DEFECTS + 1)
         self._timer: asyncio.TimerHandle | None = None
         self._entry = Entry(history, completer, prepare)
+        self._entry.buffer.warn = lambda text: self._loop.call_soon_threadsafe(self.warn, text)
         self.complete_path = self._entry.complete_path
         self._panel = Panel(
             self._panel_changed,

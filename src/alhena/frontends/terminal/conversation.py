@@ -31,7 +31,7 @@ from alhena.frontends.shared.current_settings import SessionFolder
 from alhena.frontends.shared.listings import mode_word
 from alhena.frontends.shared.mentions import PromptCommands, attach_mentions, shell_note
 from alhena.frontends.terminal import commands
-from alhena.frontends.terminal.console import ConsoleFactory, Use, editor_command
+from alhena.frontends.terminal.console import NO_EDITOR, ConsoleFactory, Use, editor_command
 from alhena.frontends.terminal.dialogs.approval import ApprovalDialog, may_be_asked_about
 from alhena.frontends.terminal.drawing.call_result import ASK, PagerBlocks
 from alhena.frontends.terminal.drawing.lines import Block, Line, line, warning_line
@@ -449,7 +449,7 @@ class Conversation(ShownSession):
         preferred = self.folder.place.settings.general.preferred_editor
         command = editor_command(os.environ, preferred)
         if command is None:
-            return ToolFailure("No editor found: set VISUAL or EDITOR.")
+            return ToolFailure(NO_EDITOR)
         async with self.screen.suspend():
             return await edit_externally(contents, command, os.environ)
 
