@@ -181,3 +181,27 @@ def test_a_session_can_be_put_aside_and_taken_up_again(server: ScriptedServer):
         terminal.until("\n$", times=2)
         terminal.send("exit" + ENTER)
         assert terminal.ended() == 0
+
+
+def test_the_question_of_leaving_stays_when_a_call_asks_meanwhile(
+    server: ScriptedServer, project: Path
+):
+    behind = {"command": "sleep 60", "is_background": True}
+    server.reply(calling("run_shell_command", behind), sse(text("Started it.")))
+    server.reply(calling("run_shell_command", {"command": "touch new"}), sse(text("Made it.")))
+    with at(server, "--skip-trust") as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("go" + ENTER)
+        terminal.until("Started it.")
+        terminal.until(PLACEHOLDER)
+        terminal.send(CTRL_D)
+        terminal.until("End 1 command and leave?")
+        terminal.send("make it" + ENTER)
+        terminal.until("Allow this?", gone="End 1 command")
+        answer(terminal, "y" + ENTER)
+        terminal.until("Made it.")
+        terminal.until("End 1 command and leave?", gone="Allow this?")
+        answer(terminal, "y" + ENTER)
+        assert terminal.ended() == 0
+        assert_restored(terminal)
+    assert (project / "new").exists()
