@@ -53,6 +53,8 @@ def test_only_the_last_ones_are_shown_and_fit():
     assert plain(queue_lines(("a",), 60, soon=True, asking=True)) == (
         "queued: a  (goes in after the current calls)"
     )
+    narrow = plain(queue_lines(("say what it is",), 40, soon=True))
+    assert narrow == "queued: say what it is  (Up edits)"  # the prompt before the hint
 
 
 def test_a_prompt_queued_at_a_question_is_seen_beside_it(server: ScriptedServer):
