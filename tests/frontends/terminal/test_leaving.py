@@ -205,3 +205,41 @@ def test_the_question_of_leaving_stays_when_a_call_asks_meanwhile(
         assert terminal.ended() == 0
         assert_restored(terminal)
     assert (project / "new").exists()
+
+
+def test_commands_in_the_background_are_not_ended_unasked_by_another_session(
+    server: ScriptedServer, project: Path
+):
+    behind = {"command": "sleep 60", "is_background": True}
+    server.reply(sse(text("Hello.")), calling("run_shell_command", behind), sse(text("Started it.")))
+    with at(server, "--skip-trust", rows=40) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("hello" + ENTER)
+        terminal.until("Hello.")
+        terminal.send("/chat save a" + ENTER)
+        terminal.until("Saved as")
+        terminal.send("go" + ENTER)
+        terminal.until("Started it.")
+        terminal.send("/chat resume a" + ENTER)
+        terminal.until("End 1 command and resume that conversation?")
+        answer(terminal, "n" + ENTER)
+        terminal.until("Nothing changed.")
+        terminal.send("/rewind" + ENTER)
+        terminal.until("2 of 2")
+        terminal.send(ENTER)
+        terminal.until("Conversation and files")
+        terminal.send(ENTER)
+        terminal.until("End 1 command and rewind?")
+        answer(terminal, "n" + ENTER)
+        terminal.until("Nothing changed.", times=2)
+        terminal.send("/clear" + ENTER)
+        terminal.until("End 1 command and start a new session?")
+        answer(terminal, "n" + ENTER)
+        terminal.until("Nothing changed.", times=3)
+        terminal.send("/tasks" + ENTER)
+        terminal.until("1 running; /tasks show")
+        terminal.send("/clear" + ENTER)
+        terminal.until("? Still running: sleep 60", times=4)
+        answer(terminal, "y" + ENTER)
+        terminal.until("Started a new conversation.")
+        leave(terminal)

@@ -49,7 +49,7 @@ from alhena.frontends.terminal.drawing.view import (
 from alhena.frontends.terminal.ide import EditorLink
 from alhena.frontends.terminal.looks.footer import FooterFacts, FooterRequest, shown_items
 from alhena.frontends.terminal.prompt_queue import PromptQueue
-from alhena.frontends.terminal.work_commands import asks_to_leave, running_commands
+from alhena.frontends.terminal.work_commands import asks_to_end, running_commands
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.question import ConfirmationRequest, Verdict
 from alhena.scheduler.states import CompletedToolCall
@@ -375,7 +375,7 @@ class Conversation(ShownSession):
         return True
 
     async def _ask_to_leave(self) -> None:
-        if await asks_to_leave(self):
+        if await asks_to_end(self):
             self._leave("")
 
     async def clear(self) -> None:

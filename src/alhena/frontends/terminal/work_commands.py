@@ -173,17 +173,18 @@ async def _show(context: "Conversation", command: "BackgroundCommand") -> list[L
     return [*head, *(line(f"  {each}") for each in rows[-TASK_ROWS:] or ["No output yet."])]
 
 
-async def asks_to_leave(context: "Conversation") -> bool:
-    """Asks whether running commands are to be ended; True when nothing keeps the person."""
+async def asks_to_end(context: "Conversation", what: str = "leave") -> bool:
+    """Asks whether running commands are to be ended, as `what` does; True when nothing keeps the
+    person."""
     found = running_commands(context)
     if not found:
         return True
     names = ", ".join(one_line(each.command, 60) for each in found)
     context.print([line(f"? Still running: {names}", "bold")])
     options = (
-        MenuOption(label="Yes, end them and leave", key="y"),
+        MenuOption(label=f"Yes, end them and {what}", key="y"),
         MenuOption(label="No, stay", key="n"),
     )
-    title = f"End {count_noun(len(found), 'command')} and leave?"
+    title = f"End {count_noun(len(found), 'command')} and {what}?"
     picked = await context.screen.choose(Menu(title=title, options=options, escape="stay"))
     return bool(picked) and 0 in picked
