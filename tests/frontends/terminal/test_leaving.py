@@ -211,7 +211,9 @@ def test_commands_in_the_background_are_not_ended_unasked_by_another_session(
     server: ScriptedServer, project: Path
 ):
     behind = {"command": "sleep 60", "is_background": True}
-    server.reply(sse(text("Hello.")), calling("run_shell_command", behind), sse(text("Started it.")))
+    server.reply(
+        sse(text("Hello.")), calling("run_shell_command", behind), sse(text("Started it."))
+    )
     with at(server, "--skip-trust", rows=40) as terminal:
         terminal.until(PLACEHOLDER)
         terminal.send("hello" + ENTER)

@@ -161,12 +161,16 @@ class Entry:
         return text.startswith("/") or "@" in text.split("\n")[-1].split(" ")[-1]
 
 
+def _drop_words(_: str) -> None:
+    """Takes words that nobody reads."""
+
+
 class EditedBuffer(Buffer):
     """An input line that opens in the person's editor; the cursor passes flags and joined emoji as
     one sign. `preferred` gives the editor of the settings, `warn` takes problems with it."""
 
     preferred: Callable[[], str | None] = staticmethod(lambda: None)
-    warn: Callable[[str], None] = staticmethod(lambda _: None)
+    warn: Callable[[str], None] = staticmethod(_drop_words)
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -205,16 +209,23 @@ class EditedBuffer(Buffer):
         return get_app().create_background_task(self._edit())
 
     async def _edit(self) -> None:
+        text = await run_in_terminal(partial(self._edit_text, self.text), in_executor=True)
+        if text is not None:
+            self.document = Document(text, len(text))
+
+    def _edit_text(self, text: str) -> str | None:
+        """The text as it comes out of the editor; None where it stays."""
         descriptor, name = tempfile.mkstemp(suffix=".md")
         try:
             with open(descriptor, "wb") as file:
-                file.write(self.text.encode("utf-8", "surrogateescape"))
-            if await run_in_terminal(partial(self._open_file_in_editor, name), in_executor=True):
-                text = Path(name).read_bytes().decode("utf-8", "surrogateescape")
-                text = text.replace("\r\n", "\n").removesuffix("\n")
-                self.document = Document(text, len(text))
+                file.write(text.encode("utf-8", "surrogateescape"))
+            if not self._open_file_in_editor(name):
+                return None
+            edited = Path(name).read_bytes().decode("utf-8", "surrogateescape")
+            return edited.replace("\r\n", "\n").removesuffix("\n")
         except OSError as error:
             self.warn(f"The prompt was not edited: {error}")
+            return None
         finally:
             with suppress(OSError):
                 os.unlink(name)

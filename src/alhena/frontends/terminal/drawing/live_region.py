@@ -34,7 +34,7 @@ PHRASE_S = 15
 """Seconds that a phrase is shown."""
 DONE = ("completed", "cancelled")
 QUEUE_ROWS = 3
-QUEUE_TEXT = 14
+QUEUE_TEXT = 24
 """Columns of the last queued prompt that its hint leaves to it."""
 PAUSE_S = 0.1
 SHARE = 5
