@@ -161,8 +161,8 @@ class Entry:
         return text.startswith("/") or "@" in text.split("\n")[-1].split(" ")[-1]
 
 
-def _drop_words(_: str) -> None:
-    """Takes words that nobody reads."""
+def _ignore_message(_: str) -> None:
+    """Ignores a message."""
 
 
 class EditedBuffer(Buffer):
@@ -170,7 +170,7 @@ class EditedBuffer(Buffer):
     one sign. `preferred` gives the editor of the settings, `warn` takes problems with it."""
 
     preferred: Callable[[], str | None] = staticmethod(lambda: None)
-    warn: Callable[[str], None] = staticmethod(_drop_words)
+    warn: Callable[[str], None] = staticmethod(_ignore_message)
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
