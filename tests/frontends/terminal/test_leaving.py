@@ -181,3 +181,67 @@ def test_a_session_can_be_put_aside_and_taken_up_again(server: ScriptedServer):
         terminal.until("\n$", times=2)
         terminal.send("exit" + ENTER)
         assert terminal.ended() == 0
+
+
+def test_the_question_of_leaving_stays_when_a_call_asks_meanwhile(
+    server: ScriptedServer, project: Path
+):
+    behind = {"command": "sleep 60", "is_background": True}
+    server.reply(calling("run_shell_command", behind), sse(text("Started it.")))
+    server.reply(calling("run_shell_command", {"command": "touch new"}), sse(text("Made it.")))
+    with at(server, "--skip-trust") as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("go" + ENTER)
+        terminal.until("Started it.")
+        terminal.until(PLACEHOLDER)
+        terminal.send(CTRL_D)
+        terminal.until("End 1 command and leave?")
+        terminal.send("make it" + ENTER)
+        terminal.until("Allow this?", gone="End 1 command")
+        answer(terminal, "y" + ENTER)
+        terminal.until("Made it.")
+        terminal.until("End 1 command and leave?", gone="Allow this?")
+        answer(terminal, "y" + ENTER)
+        assert terminal.ended() == 0
+        assert_restored(terminal)
+    assert (project / "new").exists()
+
+
+def test_commands_in_the_background_are_not_ended_unasked_by_another_session(
+    server: ScriptedServer, project: Path
+):
+    behind = {"command": "sleep 60", "is_background": True}
+    server.reply(
+        sse(text("Hello.")), calling("run_shell_command", behind), sse(text("Started it."))
+    )
+    with at(server, "--skip-trust", rows=40) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("hello" + ENTER)
+        terminal.until("Hello.")
+        terminal.send("/chat save a" + ENTER)
+        terminal.until("Saved as")
+        terminal.send("go" + ENTER)
+        terminal.until("Started it.")
+        terminal.send("/chat resume a" + ENTER)
+        terminal.until("End 1 command and resume that conversation?")
+        answer(terminal, "n" + ENTER)
+        terminal.until("Nothing changed.")
+        terminal.send("/rewind" + ENTER)
+        terminal.until("2 of 2")
+        terminal.send(ENTER)
+        terminal.until("Conversation and files")
+        terminal.send(ENTER)
+        terminal.until("End 1 command and rewind?")
+        answer(terminal, "n" + ENTER)
+        terminal.until("Nothing changed.", times=2)
+        terminal.send("/clear" + ENTER)
+        terminal.until("End 1 command and start a new session?")
+        answer(terminal, "n" + ENTER)
+        terminal.until("Nothing changed.", times=3)
+        terminal.send("/tasks" + ENTER)
+        terminal.until("1 running; /tasks show")
+        terminal.send("/clear" + ENTER)
+        terminal.until("? Still running: sleep 60", times=4)
+        answer(terminal, "y" + ENTER)
+        terminal.until("Started a new conversation.")
+        leave(terminal)

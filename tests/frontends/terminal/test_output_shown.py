@@ -26,6 +26,9 @@ from alhena.frontends.terminal.drawing.view import View, advance
 from alhena.system.screen_text import ScreenText
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.run_shell_command import RunShellCommand
+from tests.frontends.terminal.kit import ListScreen
+from tests.frontends.terminal.test_conversation import finished, sitting
+from tests.support.scripted import ScriptedGenerator
 from tests.tools.files import call
 
 HIDDEN = re.compile(r"  … (?:at least )?([\d,]+) (?:more )?lines?(?: above)? · Ctrl-O$")
@@ -230,3 +233,14 @@ def test_a_page_says_what_it_leaves_out(project: Path):
     for number in range(MAX_PAGES + 3):
         pages.call(ended("text", call_id=str(number)), "")
     assert (len(pages.items), pages.dropped) == (MAX_PAGES, 3)
+
+
+async def test_show_takes_the_numbers_of_the_rows_also_when_older_blocks_are_dropped():
+    screen = ListScreen()
+    async with sitting(ScriptedGenerator(), screen) as conversation:
+        for number in range(1, MAX_PAGES + 4):
+            assert conversation.pages.call(ended(f"text {number}"), "") == number
+        shown = await finished(conversation, screen, "/show 203", "/show 3", "/show")
+    assert "> /show 203\n\ntext 203\n" in shown
+    assert "There is no block 3. /show lists them." in shown
+    assert "\n  4 t\n" in shown

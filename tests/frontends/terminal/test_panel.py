@@ -306,3 +306,40 @@ async def test_a_line_is_written_or_dismissed():
         act()
         assert await written == answer
         assert panel.label is None
+
+
+LEAVE = Menu(title="Leave?", options=(MenuOption(label="yes", key="y"),))
+
+
+async def test_a_question_that_comes_meanwhile_is_answered_first_and_the_earlier_one_comes_back():
+    asked = Asked()
+    await asked.looked()
+    meanwhile = asyncio.ensure_future(asked.panel.choose(LEAVE))
+    await asyncio.sleep(0)
+    assert asked.panel.menu == LEAVE
+    await asked.looked()
+    await asked.keys("y\r")
+    assert await meanwhile == {0}
+    written = asyncio.ensure_future(asked.panel.write("Name:", ""))
+    await asyncio.sleep(0)
+    assert (asked.panel.menu, asked.panel.label) == (None, "Name:")
+    asked.panel.accept("Bob")
+    assert await written == "Bob"
+    assert asked.panel.menu == MENU
+    await asked.looked()
+    await asked.keys("n\r")
+    assert await asked.answer == {2}
+    assert not asked.panel.open
+
+
+async def test_the_end_of_an_earlier_question_leaves_the_later_one():
+    asked = Asked()
+    await asked.looked()
+    meanwhile = asyncio.ensure_future(asked.panel.choose(LEAVE))
+    await asyncio.sleep(0)
+    asked.answer.cancel()
+    await asyncio.sleep(0)
+    assert asked.panel.menu == LEAVE
+    assert asked.panel.dismiss()
+    assert await meanwhile is None
+    assert not asked.panel.open

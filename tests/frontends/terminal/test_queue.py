@@ -53,6 +53,8 @@ def test_only_the_last_ones_are_shown_and_fit():
     assert plain(queue_lines(("a",), 60, soon=True, asking=True)) == (
         "queued: a  (goes in after the current calls)"
     )
+    narrow = plain(queue_lines(("say what it is",), 40, soon=True))
+    assert narrow == "queued: say what it is  (Up edits)"  # the prompt before the hint
 
 
 def test_a_prompt_queued_at_a_question_is_seen_beside_it(server: ScriptedServer):
@@ -177,4 +179,18 @@ def test_at_a_plain_terminal_a_number_says_what_becomes_of_the_queue(server: Scr
         terminal.send("/resume" + ENTER)
         terminal.send("\x04")
         assert terminal.ended() == 0
+    assert asked(server) == ["slow", "three"]
+
+
+def test_discarding_queued_prompts_keeps_one_sent_at_the_question(server: ScriptedServer):
+    server.reply(slow(), sse(text("Sent.")))
+    with at(server) as terminal:
+        queued(terminal, server, "one", "two")
+        terminal.send(ESC)
+        terminal.until("Interrupted with 2 prompts queued.")
+        terminal.send("three" + ENTER)
+        terminal.until("queued: three")
+        answer(terminal, "d" + ENTER)
+        terminal.until("Sent.")
+        leave(terminal)
     assert asked(server) == ["slow", "three"]

@@ -166,3 +166,13 @@ def test_calls_of_a_resumed_session_stand_there_as_they_were_shown(
     assert first.startswith("\n✗ Shell echo so; exit 3")
     assert " · exit 3\n  so\n✓ Write a.txt (+1 -0)\n" in first
     assert "+ new\n✗ Read gone.txt" in first
+
+
+def test_of_a_resumed_paste_the_lines_around_it_are_shown():
+    pasted = "\n".join(["explain this:", *(f"row {n}" for n in range(30)), "", "in one line"])
+    told = shown([text_content(USER, pasted), text_content(MODEL, "Good.")], pasted)
+    assert told == (
+        "┃ > explain this:\n┃   row 0\n┃   … 29 more lines … · Ctrl-O\n┃   \n┃   in one line\n\n|Good.|"
+    )
+    long = shown([text_content(USER, "x" * 5_000)], "x" * 5_000)
+    assert long == f"┃ > {'x' * 295}…"

@@ -60,3 +60,49 @@ def test_keys_that_a_low_window_has_no_room_for_are_counted(server: ScriptedServ
         terminal.send("\x7f")
         terminal.until(PLACEHOLDER, gone="more keys")
         leave(terminal)
+
+
+def test_undone_changes_and_those_of_other_sessions_are_not_listed(
+    server: ScriptedServer, project: Path
+):
+    none = "No changes by this session. Edits it makes are listed here."
+    server.reply(several(write("kept", "1\n")), sse(text("Kept.")))
+    server.reply(several(write("kept", "2\n"), write("new", "one\n")), sse(text("Done.")))
+    with at(server, "--yolo", "--skip-trust", rows=60) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("go" + ENTER)
+        terminal.until("Kept.")
+        terminal.send("again" + ENTER)
+        terminal.until("Done.")
+        terminal.send("/undo" + ENTER)
+        terminal.until("The edits of the last turn are undone.")
+        terminal.send("/diff" + ENTER)
+        terminal.until("> /diff\n\nkept  +1 -0  new file\n       1 + 1\n\n> ")
+        (project / "kept").write_text("mine\n", encoding="utf-8")
+        terminal.send("/diff" + ENTER)
+        terminal.until("kept  +1 -0  new file  changed since\n")
+        terminal.send("/clear" + ENTER)
+        terminal.until("Started a new conversation.")
+        terminal.send("/diff" + ENTER)
+        terminal.until(none)
+        leave(terminal)
+
+
+def test_a_resumed_session_lists_its_changes(server: ScriptedServer, project: Path):
+    server.reply(several(write("a", "1\n"), write("b", "1\n")), sse(text("Done.")))
+    with at(server, "--yolo", "--skip-trust") as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("go" + ENTER)
+        terminal.until("Done.")
+        leave(terminal)
+    (project / "b").unlink()
+    server.reply(several(write("a", "1\n2\n")), sse(text("More.")))
+    with at(server, "--yolo", "--skip-trust", "--continue", rows=60) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("/diff" + ENTER)
+        terminal.until("> /diff\n\na  +1 -0\n       1 + 1\nb  +1 -0  no such file now\n")
+        terminal.send("again" + ENTER)
+        terminal.until("More.")
+        terminal.send("/diff" + ENTER)
+        terminal.until("> /diff\n\na  +2 -0\n       1 + 1\n       1   1\n       2 + 2\nb  +1 -0")
+        leave(terminal)

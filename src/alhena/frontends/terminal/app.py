@@ -139,6 +139,7 @@ class TerminalScreen:
         self._defects: deque[float] = deque(maxlen=MAX_DEFECTS + 1)
         self._timer: asyncio.TimerHandle | None = None
         self._entry = Entry(history, completer, prepare)
+        self._entry.buffer.warn = self._warn_soon
         self.complete_path = self._entry.complete_path
         self._panel = Panel(
             self._panel_changed,
@@ -259,6 +260,10 @@ class TerminalScreen:
         """Prints a warning of the screen's own."""
         last = self._queue[-1][0] if self._queue else self._view
         self.update(last, (Lines((warning_line(one_line(message)),), fold=True),))
+
+    def _warn_soon(self, message: str) -> None:
+        """As `warn`, from any thread."""
+        self._loop.call_soon_threadsafe(self.warn, message)
 
     async def choose(self, menu: Menu) -> frozenset[int] | None:
         """As `Screen.choose`, once all is written that it is about. A draft in the input line

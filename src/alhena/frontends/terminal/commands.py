@@ -120,6 +120,8 @@ async def _stats(context: "Conversation", _rest: str) -> list[Line]:
 
 
 async def _clear(context: "Conversation", _rest: str) -> list[Line]:
+    if not await work_commands.asks_to_end(context, "start a new session"):
+        return [line(NOTHING_CHANGED)]
     await context.clear()
     return [line("Started a new conversation.", "dim")]
 

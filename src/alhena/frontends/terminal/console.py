@@ -160,6 +160,17 @@ def editor_command(
     return command
 
 
+NO_EDITOR = "No editor found: set VISUAL or EDITOR."
+
+
+def waiting_words(environ: Mapping[str, str], preferred: str | None = None) -> list[str]:
+    """As `editor_words`, with the options by which an editor that has windows of its own waits."""
+    words = editor_words(environ, preferred)
+    name = Path(words[0]).name.removesuffix(".exe") if words else ""
+    options = (each for each in _WAITING.get(name, ()) if each not in (*words, "--diff"))
+    return [*words, *options]
+
+
 def editor_words(environ: Mapping[str, str], preferred: str | None = None) -> list[str]:
     """The editor's command: that of the settings, VISUAL or EDITOR, else the first one that is
     there; empty when none is."""

@@ -31,7 +31,7 @@ from alhena.frontends.shared.current_settings import SessionFolder
 from alhena.frontends.shared.listings import mode_word
 from alhena.frontends.shared.mentions import PromptCommands, attach_mentions, shell_note
 from alhena.frontends.terminal import commands
-from alhena.frontends.terminal.console import ConsoleFactory, Use, editor_command
+from alhena.frontends.terminal.console import NO_EDITOR, ConsoleFactory, Use, editor_command
 from alhena.frontends.terminal.dialogs.approval import ApprovalDialog, may_be_asked_about
 from alhena.frontends.terminal.drawing.call_result import ASK, PagerBlocks
 from alhena.frontends.terminal.drawing.lines import Block, Line, line, warning_line
@@ -49,7 +49,7 @@ from alhena.frontends.terminal.drawing.view import (
 from alhena.frontends.terminal.ide import EditorLink
 from alhena.frontends.terminal.looks.footer import FooterFacts, FooterRequest, shown_items
 from alhena.frontends.terminal.prompt_queue import PromptQueue
-from alhena.frontends.terminal.work_commands import asks_to_leave, running_commands
+from alhena.frontends.terminal.work_commands import asks_to_end, running_commands
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.question import ConfirmationRequest, Verdict
 from alhena.scheduler.states import CompletedToolCall
@@ -375,12 +375,13 @@ class Conversation(ShownSession):
         return True
 
     async def _ask_to_leave(self) -> None:
-        if await asks_to_leave(self):
+        if await asks_to_end(self):
             self._leave("")
 
     async def clear(self) -> None:
         """Begins another session."""
         await self.agent.clear()
+        self.pages.changes.clear()
         self._notes.clear()
         self.ide.forget()
         self._begin()
@@ -448,7 +449,7 @@ class Conversation(ShownSession):
         preferred = self.folder.place.settings.general.preferred_editor
         command = editor_command(os.environ, preferred)
         if command is None:
-            return ToolFailure("No editor found: set VISUAL or EDITOR.")
+            return ToolFailure(NO_EDITOR)
         async with self.screen.suspend():
             return await edit_externally(contents, command, os.environ)
 

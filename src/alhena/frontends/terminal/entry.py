@@ -4,15 +4,18 @@ import asyncio
 import os
 import re
 import subprocess
+import tempfile
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import msgspec
-from prompt_toolkit.application import get_app
+from prompt_toolkit.application import get_app, run_in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer, ThreadedCompleter
 from prompt_toolkit.document import Document
@@ -23,9 +26,11 @@ from prompt_toolkit.lexers import Lexer
 
 from alhena.config.documents import NotReadableError, TooLargeError, read_limited
 from alhena.config.home import IMAGE_FOLDER, PROMPT_HISTORY, claimed_project_temp, project_temp
+from alhena.display_text import one_line
 from alhena.errors import AlhenaError
 from alhena.frontends.shared.mentions import quoted_path
 from alhena.frontends.terminal.drawing.lines import signs
+from alhena.system.encoding import safe_text
 from alhena.system.files import open_regular
 
 MAX_TYPED = 20
@@ -66,7 +71,6 @@ class Entry:
             history=_FoldedHistory(history, self._recall, self._whole),
             completer=ThreadedCompleter(completer),
             complete_while_typing=Condition(self._completes),
-            tempfile_suffix=".md",
         )
 
     def paste(self, text: str) -> None:
@@ -157,11 +161,16 @@ class Entry:
         return text.startswith("/") or "@" in text.split("\n")[-1].split(" ")[-1]
 
 
+def _ignore_message(_: str) -> None:
+    """Ignores a message."""
+
+
 class EditedBuffer(Buffer):
     """An input line that opens in the person's editor; the cursor passes flags and joined emoji as
-    one sign. `preferred` gives the editor of the settings."""
+    one sign. `preferred` gives the editor of the settings, `warn` takes problems with it."""
 
     preferred: Callable[[], str | None] = staticmethod(lambda: None)
+    warn: Callable[[str], None] = staticmethod(_ignore_message)
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -194,14 +203,42 @@ class EditedBuffer(Buffer):
                 return
             start = end
 
+    def open_in_editor(self, validate_and_handle: bool = False) -> asyncio.Task[None]:
+        """As `Buffer`, for a text that is not all UTF-8, too."""
+        del validate_and_handle
+        return get_app().create_background_task(self._edit())
+
+    async def _edit(self) -> None:
+        text = await run_in_terminal(partial(self._edit_text, self.text), in_executor=True)
+        if text is not None:
+            self.document = Document(text, len(text))
+
+    def _edit_text(self, text: str) -> str | None:
+        """The text as it comes out of the editor; None where it stays."""
+        descriptor, name = tempfile.mkstemp(suffix=".md")
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(text.encode("utf-8", "surrogateescape"))
+            if not self._open_file_in_editor(name):
+                return None
+            edited = Path(name).read_bytes().decode("utf-8", "surrogateescape")
+            return edited.replace("\r\n", "\n").removesuffix("\n")
+        except OSError as error:
+            self.warn(f"The prompt was not edited: {error}")
+            return None
+        finally:
+            with suppress(OSError):
+                os.unlink(name)
+
     def _open_file_in_editor(self, filename: str) -> bool:
-        from alhena.frontends.terminal.console import editor_words
+        from alhena.frontends.terminal.console import NO_EDITOR, waiting_words
         from alhena.system.environment import shield_memory
         from alhena.system.own_programs import find_program
 
-        words = editor_words(os.environ, self.preferred())
+        words = waiting_words(os.environ, self.preferred())
         program = find_program(words[0], os.environ, (Path.cwd(),)) if words else None
         if program is None:
+            self.warn(f"{one_line(words[0], 60)} was not found." if words else NO_EDITOR)
             return False
         shield_memory()
         return subprocess.run([program, *words[1:], filename], check=False).returncode == 0
@@ -316,7 +353,7 @@ class PromptHistory(History):
             return
         try:
             folder = claimed_project_temp(self._environ, self._cwd)
-            _append(folder / NAME, msgspec.json.encode(string) + b"\n")
+            _append(folder / NAME, msgspec.json.encode(safe_text(string)) + b"\n")
         except (OSError, AlhenaError, UnicodeEncodeError) as error:
             self._give_up("written", error)
 

@@ -99,7 +99,8 @@ class PromptQueue:
     async def ask(self, choose: Choose, hint: str) -> None:
         """Asks whether to send, keep or discard them; `hint`: what may be done with kept ones."""
         self.to_ask = False
-        count = count_noun(len(self._texts), "prompt")
+        asked = list(self._texts)
+        count = count_noun(len(asked), "prompt")
         options = (
             MenuOption(label=_send_words(self.texts), key="y"),
             MenuOption(label="Keep", detail=hint, key="k"),
@@ -108,8 +109,9 @@ class PromptQueue:
         title = f"Interrupted with {count} queued."
         picked = await choose(Menu(title=title, options=options, escape="keep"))
         if picked and 2 in picked:
-            self._texts.clear()
-        self._keep(kept=not picked or 0 not in picked)
+            for text in asked:  # not what was sent while the question was open
+                self._texts.remove(text)
+        self._keep(kept=not picked or 1 in picked)
 
     def _keep(self, *, kept: bool) -> None:
         self.kept = kept and bool(self._texts)

@@ -11,6 +11,7 @@ from alhena.frontends.shared.listings import count_noun
 from alhena.frontends.terminal.drawing.lines import Line, line
 from alhena.frontends.terminal.drawing.menu import NOTHING_CHANGED, Menu, MenuOption
 from alhena.frontends.terminal.session_commands import go_on
+from alhena.frontends.terminal.work_commands import asks_to_end
 from alhena.session.tags import EarlierPrompt
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ async def rewind(context: "Conversation", _rest: str) -> list[Line]:
     if how is None:
         return [line(NOTHING_CHANGED)]
     conversation, files = how
+    if conversation and not await asks_to_end(context, "rewind"):
+        return [line(NOTHING_CHANGED)]
     lines: list[Line] = []
     if files:
         lines += await _undo(context, prompts[at:], tell=not conversation)

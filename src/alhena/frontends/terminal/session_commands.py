@@ -17,6 +17,7 @@ from alhena.frontends.shared.listings import count_noun, session_rows
 from alhena.frontends.shared.session_lists import OpenSession, list_servers
 from alhena.frontends.terminal.drawing.lines import Line, line, list_lines
 from alhena.frontends.terminal.drawing.menu import NOTHING_CHANGED, Menu, MenuOption
+from alhena.frontends.terminal.work_commands import asks_to_end
 
 if TYPE_CHECKING:
     from alhena.agent.restoring import Restored
@@ -77,6 +78,8 @@ async def _save(saved: "SavedConversations", said: str) -> list[Line]:
 async def _resume(context: "Conversation", saved: "SavedConversations", name: str) -> list[Line]:
     before, _ = context.identity
     recorded = saved.recorded
+    if not await asks_to_end(context, "resume that conversation"):
+        return [line(NOTHING_CHANGED)]
     session_id = await saved.begin(name)
     await go_on(context, saved, session_id)
     lines = [line(f"{_quoted(name)} continues as a new session. Files stay as they are.")]
@@ -356,6 +359,8 @@ async def resume(context: "Conversation", rest: str) -> list[Line]:
         session_id = sessions[min(picked)].session_id
     if session_id == now:
         return [line("That is this session.")]
+    if not await asks_to_end(context, "resume that session"):
+        return [line(NOTHING_CHANGED)]
     await context.go_on(session_id)
     return [line(f"Resumed session {one_line(session_id)}.", "dim")]
 

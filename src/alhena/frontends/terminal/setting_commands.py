@@ -162,14 +162,14 @@ async def todos(context: "Conversation", _rest: str) -> list[Line]:
 
 async def show(context: "Conversation", rest: str) -> list[Line]:
     """/show: a list of the blocks that the pager opens, or the whole text of one."""
-    pages, number = context.pages.items, rest.strip()
-    if number.isdecimal() and 0 < int(number) <= len(pages):
-        return [line(each) for each in pages[int(number) - 1].whole.split("\n")]
+    pages, number = dict(context.pages.number_blocks()), rest.strip()
+    if number.isdecimal() and int(number) in pages:
+        return [line(each) for each in pages[int(number)].whole.split("\n")]
     if number:
         return [line(f"There is no block {one_line(number, 20)}. /show lists them.", "error")]
     if not pages:
         return [line("Nothing to show yet.")]
-    rows = [line(f"  {at} {one_line(each.title, 200)}") for at, each in enumerate(pages, 1)]
+    rows = [line(f"  {at} {one_line(each.title, 200)}") for at, each in pages.items()]
     gone = context.pages.dropped
     older = f", without {gone:,} older ones" if gone else ""
     return [line(f"{len(pages)} blocks{older}; /show NUMBER prints one", "bold"), *rows]

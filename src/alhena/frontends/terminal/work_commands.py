@@ -10,7 +10,9 @@ from alhena.frontends.shared.listings import count_noun
 from alhena.frontends.terminal.drawing.call_result import (
     DIFF_ROWS,
     SEE_ALL,
+    FileChange,
     PagerBlock,
+    content_hash,
 )
 from alhena.frontends.terminal.drawing.diff import diff_lines
 from alhena.frontends.terminal.drawing.lines import Line, line, plain
@@ -25,23 +27,20 @@ _USAGE = "Usage: /tasks, /tasks show NUMBER, or /tasks stop NUMBER"
 
 
 async def diff(context: "Conversation", _rest: str) -> list[Line]:
-    """/diff: all that this session has written, by file. Every file is named; of the changes the
-    first lines are printed."""
-    from alhena.tools.edit.splicing import unified_diff
-
-    changed = context.pages.changes
+    """/diff: all that this session has written and that was not undone, by file. Every file is
+    named; of the changes the first lines are printed."""
     lines: list[Line] = []
     shown: list[Line] = []
     room = DIFF_ROWS
-    for path, (before, now) in changed.items():
-        if before == now:
+    for path, each in [*context.pages.changes.items()]:
+        diffs, note = await asyncio.to_thread(_diffs, path, each)
+        if not diffs:
             continue
         name = _relative(path, context.toolset.workspace.cwd)
-        text, stat = unified_diff(before or "", now, Path(path).name)
-        counts = f"+{stat.ai_added_lines} -{stat.ai_removed_lines}"
-        new = "  new file" if before is None else ""
-        head = (*line(name, "bold"), ("dim", f"  {counts}{new}"))
-        change = [(("", "  "), *each) for each in diff_lines(text, Path(path).name)]
+        added, removed = (sum(counts) for counts in zip(*(each[1:] for each in diffs), strict=True))
+        head = (*line(name, "bold"), ("dim", f"  +{added} -{removed}{note}"))
+        rows = (row for text, *_ in diffs for row in diff_lines(text, Path(path).name))
+        change = [(("", "  "), *row) for row in rows]
         lines += [head, *change]
         shown += [head, *change[:room]]
         if more := len(change[room:]):
@@ -51,6 +50,35 @@ async def diff(context: "Conversation", _rest: str) -> list[Line]:
         return [line("No changes by this session. Edits it makes are listed here.")]
     context.pages.add(PagerBlock("Changes of this session", plain(lines)))
     return shown
+
+
+def _diffs(path: str, change: FileChange) -> tuple[list[tuple[str, int, int]], str]:
+    """The diffs of a file with their added and removed lines, and a note for its line. Changes that
+    were undone are left out. Takes its time."""
+    from alhena.system.encoding import decode_text
+    from alhena.system.errors import FileError
+    from alhena.system.files import read_content
+    from alhena.tools.edit.proposal import EDIT_LIMIT
+    from alhena.tools.edit.splicing import unified_diff
+
+    now: str | None = change.now
+    gone = not os.path.lexists(path)
+    try:
+        now = None if gone else decode_text(read_content(Path(path), EDIT_LIMIT, follows=True)).raw
+    except FileError:
+        note = "  cannot be read now"
+    else:
+        note = "  no such file now" if gone else ""
+    diffs = list(change.earlier)
+    if not change.states:
+        return diffs, note
+    if content_hash(now) not in change.states:
+        now, note = change.now, note or "  changed since"
+    new = "  new file" if change.before is None and not diffs else ""
+    if now != change.before:
+        text, stat = unified_diff(change.before or "", now or "", Path(path).name)
+        diffs.append((text, stat.ai_added_lines, stat.ai_removed_lines))
+    return diffs, f"{new}{note}"
 
 
 def _relative(path: str, cwd: Path) -> str:
@@ -145,17 +173,18 @@ async def _show(context: "Conversation", command: "BackgroundCommand") -> list[L
     return [*head, *(line(f"  {each}") for each in rows[-TASK_ROWS:] or ["No output yet."])]
 
 
-async def asks_to_leave(context: "Conversation") -> bool:
-    """Asks whether running commands are to be ended; True when nothing keeps the person."""
+async def asks_to_end(context: "Conversation", what: str = "leave") -> bool:
+    """Asks whether running commands are to be ended, as `what` does; True when nothing keeps the
+    person."""
     found = running_commands(context)
     if not found:
         return True
     names = ", ".join(one_line(each.command, 60) for each in found)
     context.print([line(f"? Still running: {names}", "bold")])
     options = (
-        MenuOption(label="Yes, end them and leave", key="y"),
+        MenuOption(label=f"Yes, end them and {what}", key="y"),
         MenuOption(label="No, stay", key="n"),
     )
-    title = f"End {count_noun(len(found), 'command')} and leave?"
+    title = f"End {count_noun(len(found), 'command')} and {what}?"
     picked = await context.screen.choose(Menu(title=title, options=options, escape="stay"))
     return bool(picked) and 0 in picked

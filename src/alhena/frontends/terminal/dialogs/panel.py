@@ -16,7 +16,8 @@ MOVES = {"up": "up", "down": "down", "tab": "down", "s-tab": "up"}
 
 
 class Panel:
-    """One question at a time, above the input line, which stays in use. `changed` is called
+    """One question at a time, above the input line, which stays in use. Another one that comes
+    meanwhile is shown first; then the earlier one is there again. `changed` is called
     whenever another question is shown, or none, or keys begin to count; `later` calls a function
     after some seconds. `typed` gets what was no answer; `has_draft` says that the input line holds
     text; `begun` is a letter or number that may be an answer; `aimed`: an arrow was pressed.
@@ -54,6 +55,7 @@ class Panel:
         self._wait = LOOK
         self._waiting: asyncio.TimerHandle | None = None
         self._picked: asyncio.Future[frozenset[int] | None] | None = None
+        self._earlier: list[tuple[Menu, asyncio.Future[frozenset[int] | None]]] = []
         self._written: asyncio.Future[str | None] | None = None
 
     @property
@@ -68,18 +70,36 @@ class Panel:
 
     async def choose(self, menu: Menu) -> frozenset[int] | None:
         """Waits for the choice; None when the menu is dismissed."""
-        self._picked = asyncio.get_running_loop().create_future()
+        self._set_aside()
+        self._forget()
+        self._picked = picked = asyncio.get_running_loop().create_future()
         self.menu, self.note = menu, ""
         self.aimed = self._seen = False
         self._rest(LOOK)
         self._changed()
         try:
-            return await self._picked
+            return await picked
         finally:
+            self._earlier = [each for each in self._earlier if each[1] is not picked]
+            if self._picked is picked:
+                self._show_earlier()
+
+    def _set_aside(self) -> None:
+        """Keeps the menu that is shown for later."""
+        if self.menu is not None and self._picked is not None:
+            self._earlier.append((self.menu, self._picked))
             self.menu = self._picked = None
-            self._forget()
-            self._rest(LOOK)
-            self._changed()
+
+    def _show_earlier(self) -> None:
+        """Shows the menu that was set aside last, or none."""
+        self.menu = self._picked = None
+        if self._earlier and self.label is None:
+            self.menu, self._picked = self._earlier.pop()
+        self.note = ""
+        self.aimed = self._seen = False
+        self._forget()
+        self._rest(LOOK)
+        self._changed()
 
     def note_drawn(self) -> None:
         """Notes that the menu is on the screen."""
@@ -99,6 +119,7 @@ class Panel:
 
     async def write(self, label: str, placeholder: str, *, secret: bool = False) -> str | None:
         """Waits for a line of text, not echoed if `secret`; None when dismissed."""
+        self._set_aside()
         self._written = asyncio.get_running_loop().create_future()
         self.label, self.placeholder, self.secret = label, placeholder, secret
         self._changed()
@@ -106,7 +127,8 @@ class Panel:
             return await self._written
         finally:
             self.label = self._written = None
-            self._changed()
+            if self.menu is None:
+                self._show_earlier()
 
     def key(self, name: str) -> None:
         """Takes a key: one that `press` knows, or "tab" and "s-tab", which move. Enter is only to
@@ -160,8 +182,9 @@ class Panel:
             self._written.set_result(text.strip())
 
     def dismiss(self) -> bool:
-        """Ends the question without an answer; False when none waits."""
-        waiting = [each for each in (self._picked, self._written) if each and not each.done()]
+        """Ends all questions without an answer; False when none waits."""
+        asked = (self._picked, self._written, *(picked for _, picked in self._earlier))
+        waiting = [each for each in asked if each and not each.done()]
         for each in waiting:
             each.set_result(None)
         return bool(waiting)

@@ -355,21 +355,27 @@ def _cut(text: str) -> tuple[str, Line]:
 
 def _change_counts(event: ToolCallResponseEvent) -> str:
     """`+3 -1` for a change of a file."""
+    counts = _changed_lines(event)
+    return "" if counts is None else f"+{counts[0]} -{counts[1]}"
+
+
+def _changed_lines(event: ToolCallResponseEvent) -> tuple[int, int] | None:
+    """The numbers of added and removed lines of a file; None for what is no change of one."""
     if event.status != "success" or not isinstance(event.display, dict):
-        return ""
+        return None
     stat = event.display.get("diffStat")
     if not isinstance(stat, dict):
-        return ""
+        return None
     counts = cast("dict[str, int]", stat)
     if any(count for name, count in counts.items() if name.startswith("user_")):
         # The model's counts and the person's are of two steps, the diff is of both together.
         rows = diff_lines(str(cast("object", event.display.get("fileDiff", ""))))
         styles = [{style for style, _ in row} for row in rows]
         added, removed = (sum(each in row for row in styles) for each in ("added", "removed"))
-        return f"+{added} -{removed}"
+        return added, removed
     added = sum(count for name, count in counts.items() if name.endswith("added_lines"))
     removed = sum(count for name, count in counts.items() if name.endswith("removed_lines"))
-    return f"+{added} -{removed}"
+    return added, removed
 
 
 MAX_PAGES = 200
@@ -377,6 +383,11 @@ MAX_CHARACTERS = 2_000_000
 """Characters of a page that are shown: its end."""
 LONG_PROMPT, LONG_ROW = 10, 1_000
 """Line breaks, and characters, of a prompt from which on it is a block: it was pasted."""
+
+
+def is_long(prompt: str) -> bool:
+    """True for a prompt that was pasted."""
+    return prompt.count("\n") >= LONG_PROMPT or len(prompt) > LONG_ROW
 
 
 class PagerBlock(msgspec.Struct, frozen=True):
@@ -401,20 +412,30 @@ class PagerBlock(msgspec.Struct, frozen=True):
         return f"… {more:,} characters above{where}\n{shown}" if more > 0 else shown
 
 
+class FileChange(msgspec.Struct):
+    """A file as a session has changed it: its contents before (None: no file) and after, and the
+    hashes of all that it had. `earlier` are diffs from before the session was resumed, with their
+    added and removed lines; of these no contents are known."""
+
+    earlier: list[tuple[str, int, int]] = []
+    before: str | None = None
+    now: str = ""
+    states: set[int] = set()
+
+
 class PagerBlocks:
-    """Collects the newest blocks of a session from its events, and its `changes`: path -> content
-    before the first (None: no file) and after the last."""
+    """Collects the newest blocks of a session from its events, and its `changes` by path."""
 
     def __init__(self) -> None:
         self.items: deque[PagerBlock] = deque(maxlen=MAX_PAGES)
         self.dropped = 0
-        self.changes: dict[str, tuple[str | None, str]] = {}
+        self.changes: dict[str, FileChange] = {}
         self._thoughts: list[str] = []
         self._described: dict[str, str] = {}
 
     def prompt(self, text: str) -> None:
         """Takes a prompt; only a long one is a block."""
-        if text.count("\n") >= LONG_PROMPT or len(text) > LONG_ROW:
+        if is_long(text):
             self.add(PagerBlock("Prompt", text))
 
     def feed(self, event: Event) -> int:
@@ -451,7 +472,7 @@ class PagerBlocks:
             made = str(display.get("fileDiff") or display.get("text") or "")
             whole_error = event.status == "error" and text
             text = f"{text}\n\n{made}" if whole_error and made else made or text
-            self._note_change(event, display)
+            self.note_change(event)
         elif event.status == "success":
             text = _answer_text(event) or display or ""
         if not text.strip() and not event.output_file:
@@ -463,12 +484,27 @@ class PagerBlocks:
         self.add(PagerBlock(f"{title} {described}".strip(), text, event.output_file or ""))
         return self.dropped + len(self.items)
 
-    def _note_change(self, event: ToolCallResponseEvent, display: dict[str, Any]) -> None:
-        path, now = display.get("filePath"), display.get("newContent")
-        if event.status != "success" or not isinstance(path, str) or not isinstance(now, str):
+    def note_change(self, event: ToolCallResponseEvent) -> None:
+        """Takes the change of a file that a call has made, if it has."""
+        display, counts = event.display, _changed_lines(event)
+        if counts is None or not isinstance(display, dict):
             return
-        before: str | None = display.get("originalContent")
-        self.changes[path] = (self.changes[path][0] if path in self.changes else before, now)
+        path, now, diff = (display.get(key) for key in ("filePath", "newContent", "fileDiff"))
+        if not isinstance(path, str):
+            return
+        change = self.changes.setdefault(path, FileChange())
+        if isinstance(now, str):
+            if not change.states:
+                change.before = display.get("originalContent")
+            change.now = now
+            change.states |= {content_hash(change.before), content_hash(now)}
+        elif isinstance(diff, str):
+            change.earlier.append((diff, *counts))
+
+
+def content_hash(content: str | None) -> int:
+    """A hash of a file's text, whatever its line endings."""
+    return hash(content and content.replace("\r\n", "\n"))
 
 
 def _answer_text(event: ToolCallResponseEvent) -> str:

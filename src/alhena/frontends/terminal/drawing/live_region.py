@@ -34,6 +34,8 @@ PHRASE_S = 15
 """Seconds that a phrase is shown."""
 DONE = ("completed", "cancelled")
 QUEUE_ROWS = 3
+QUEUE_TEXT = 24
+"""Columns of the last queued prompt that its hint leaves to it."""
 PAUSE_S = 0.1
 SHARE = 5
 """Pauses between two drawings take at least so many times as long as a drawing."""
@@ -191,6 +193,8 @@ def queue_lines(
     if shown:
         what = ["goes in after the current calls"] if soon else []
         what += [] if asking else ["Enter sends, Up edits" if kept else "Up edits"]
+        while what and columns - len("; ".join(what)) - len("  ()") < QUEUE_TEXT:
+            del what[0]  # the prompt is worth more
         hint = f"  ({'; '.join(what)})" if what else ""
         shown[-1] = (*clip_line(shown[-1], max(columns - len(hint), 1)), ("dim", hint))
     return [clip_line(each, columns) for each in shown]

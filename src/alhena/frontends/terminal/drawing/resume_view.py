@@ -14,8 +14,8 @@ from alhena.agent.runner import SessionRunner
 from alhena.display_text import one_line, without_controls
 from alhena.events import ToolCallResponseEvent, ToolCallUpdateEvent
 from alhena.frontends.shared.listings import count_noun
-from alhena.frontends.terminal.drawing.call_result import PagerBlocks, describe_arguments
-from alhena.frontends.terminal.drawing.lines import Block, Line, Markdown, line
+from alhena.frontends.terminal.drawing.call_result import PagerBlocks, describe_arguments, is_long
+from alhena.frontends.terminal.drawing.lines import Block, Line, Markdown, clip_line, line
 from alhena.frontends.terminal.drawing.markdown_pieces import split
 from alhena.frontends.terminal.drawing.view import (
     Step,
@@ -35,6 +35,8 @@ from alhena.wire.content import MODEL, Content, FunctionCall, FunctionResponse, 
 MAX_CONTENTS = 300
 """Messages of a long conversation that are shown: the last ones."""
 MAX_ARGUMENTS = 300
+PASTE_ROWS = 2
+"""First and last lines of a prompt with a paste that are shown."""
 
 _PROMPT = b'{"type":"prompt",'
 _EVENT = b'{"type":"event",'
@@ -52,12 +54,13 @@ class EarlierCall(msgspec.Struct, frozen=True):
 
 class EarlierMessages(msgspec.Struct, frozen=True):
     """Messages of a resumed session; `prompts` are the person's texts among them, `calls` the ended
-    calls by the number of the message that answers them, and their id. `tokens`: size of the
-    conversation as the service counted it last."""
+    calls by the number of the message that answers them, and their id, `edits` all that changed
+    files. `tokens`: size of the conversation as the service counted it last."""
 
     contents: tuple[Content, ...]
     prompts: frozenset[str]
     calls: Mapping[tuple[int, str], EarlierCall] = {}
+    edits: tuple[ToolCallResponseEvent, ...] = ()
     tokens: int = 0
 
 
@@ -87,13 +90,15 @@ def read_earlier(path: Path) -> EarlierMessages:
     opening = 0 if replay.header is None else replay.header.opening
     contents = tuple(entry.content for entry in replay.contents[opening:])
     tokens = 0 if replay.counted is None else replay.counted[1]
-    return EarlierMessages(contents, frozenset(prompts), calls.of(contents), tokens)
+    edits = tuple(calls.edits)
+    return EarlierMessages(contents, frozenset(prompts), calls.of(contents), edits, tokens)
 
 
 class _Calls:
-    """Collects ended calls from the events of a journal."""
+    """Collects ended calls from the events of a journal, and `edits`: those that changed a file."""
 
     def __init__(self) -> None:
+        self.edits: list[ToolCallResponseEvent] = []
         self._descriptions: dict[str, str] = {}
         self._nested: defaultdict[str, list[EarlierCall]] = defaultdict(list)
         self._ended: defaultdict[str, list[EarlierCall]] = defaultdict(list)
@@ -109,6 +114,8 @@ class _Calls:
         if isinstance(event, ToolCallUpdateEvent):
             self._descriptions[event.call_id] = event.description
             return
+        if isinstance(event.display, dict) and "fileDiff" in event.display:
+            self.edits.append(event)
         nested = tuple(self._nested.pop(event.call_id, ()))
         ended = EarlierCall(event, self._descriptions.pop(event.call_id, ""), nested)
         if event.parent_call_id is None:
@@ -173,6 +180,9 @@ def show_earlier(
                 else:
                     row = _call_line(response, call, view.titles)
                     view, blocks = _onto(blocks, print_lines(view, "calls", [row], clip=True))
+    pages.changes.clear()
+    for each in earlier.edits:
+        pages.note_change(each)
     return view, tuple(blocks)
 
 
@@ -219,9 +229,9 @@ def _user_message(
     beside = 0
     for part in content.parts:
         if part.text and part.text.startswith(MEANWHILE):
-            lines += prompt_lines(part.text.removeprefix(MEANWHILE))
+            lines += _prompt_rows(part.text.removeprefix(MEANWHILE))
         elif part.text and part.text in prompts:
-            lines += prompt_lines(part.text)
+            lines += _prompt_rows(part.text)
             pages.prompt(part.text)
         else:
             beside += len(part.text or "")
@@ -232,6 +242,14 @@ def _user_message(
     media = [part.inline_data.mime_type for part in content.parts if part.inline_data]
     lines += (line(f"  and a file ({one_line(kind, 60)})", "dim") for kind in media)
     return print_lines(view, "user", lines, fold=True)
+
+
+def _prompt_rows(text: str) -> list[Line]:
+    """A person's words. Of a paste, which was shown as a mark, the lines that may have been written
+    around it."""
+    if not is_long(text):
+        return prompt_lines(text)
+    return [clip_line(row, MAX_ARGUMENTS) for row in prompt_lines(text, PASTE_ROWS, PASTE_ROWS)]
 
 
 def _show_call(view: View, ended: EarlierCall, pages: PagerBlocks) -> Step:

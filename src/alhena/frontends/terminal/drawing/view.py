@@ -260,14 +260,15 @@ def _room_event(view: View, event: CompressedEvent | OutputsMaskedEvent, _now: f
     return _after_text(view, "notice", _room_lines(event))
 
 
-def prompt_lines(text: str) -> list[Line]:
-    """A person's message, as it stays in the scrollback."""
+def prompt_lines(text: str, head: int = PROMPT_ROWS, end: int = PROMPT_END) -> list[Line]:
+    """A person's message, as it stays in the scrollback; of a long one so many first and last
+    lines."""
     first, *rest = [(("user", safe(each)),) for each in text.split("\n")]
     lines: list[Line] = [(("accent", "> "), *first), *((("", "  "), *each) for each in rest)]
-    if len(lines) > PROMPT_ROWS + PROMPT_END:
-        left = len(lines) - PROMPT_ROWS - PROMPT_END
+    if len(lines) > head + end:
+        left = len(lines) - head - end
         told = f"  … {count_noun(left, 'more line')} …{SEE_ALL}"
-        lines[PROMPT_ROWS:-PROMPT_END] = [line(told, "dim")]
+        lines[head:-end] = [line(told, "dim")]
     return [(BAR, *each) for each in lines]
 
 
