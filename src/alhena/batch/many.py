@@ -336,10 +336,9 @@ def fail_task_alone(task_id: str) -> Generator[None]:
     raises."""
     try:
         yield
-    except AlhenaError:
-        raise
     except (Exception, asyncio.CancelledError) as error:
-        if isinstance(error, asyncio.CancelledError) and is_cancelled():
+        cancelled = isinstance(error, asyncio.CancelledError) and is_cancelled()
+        if cancelled or isinstance(error, AlhenaError):
             raise
         told = f"the task {task_id!r} raised {type(error).__name__}: {error}"
         find_logger("alhena.tasks").warning("%s", told, exc_info=error)
