@@ -90,7 +90,7 @@ class Limiter:
         model that the answer names."""
         taken = usage or UsageMetadata()
         tokens = tokens_of(taken)
-        cost = self._prices.cost(answered or model, tokens, asked=model)
+        cost = self._prices.count_cost(model, answered, tokens)
         with self._queue.transaction() as db:
             reserved = "SELECT cost FROM requests WHERE n = ? AND open"
             found = db.execute(reserved, (number,)).fetchone()

@@ -76,7 +76,7 @@ class Prices:
 
     def of(self, model: str, asked: str = "") -> PriceSettings | None:
         """The price of a model today; None if unknown. `asked`: the name in the request, if the
-        answer has another: its price counts if it means the same model, or there is no other."""
+        answer has another: its price counts if it means the same model."""
         key = model, asked, today()
         if key not in self._found:
             self._found[key] = self._search(*key)
@@ -89,7 +89,6 @@ class Prices:
             self._find_own(model)
             or (self._find_own(asked) if asked and means_same else None)
             or _find_in_table(model, day)
-            or (self._search(asked, "", day) if asked else None)
         )
 
     def _find_own(self, model: str) -> PriceSettings | None:
@@ -113,6 +112,14 @@ class Prices:
         amount += tokens.cached * cached + tokens.output * output
         amount += (tokens.written - tokens.written_hour) * written + tokens.written_hour * hour
         return amount * TIER_FACTORS.get(tokens.tier, 1.0) / _MILLION
+
+    def count_cost(
+        self, asked: str, answered: str, tokens: Tokens, *, size: int | None = None
+    ) -> float | None:
+        """The cost that a limit counts, as `cost`: that of the model that `answered`, if the answer
+        names one whose price is known, else that of the model that was `asked`."""
+        cost = self.cost(answered, tokens, size=size, asked=asked) if answered else None
+        return self.cost(asked, tokens, size=size) if cost is None else cost
 
 
 def is_same(asked: str, answered: str) -> bool:

@@ -162,7 +162,7 @@ class Ledger:
         tokens = tokens_of(usage)
         self.tokens += max(usage.total_token_count, tokens.prompt + tokens.output)
         size = usage.prompt_token_count
-        self.cost += self._prices.cost(answered or model, tokens, size=size, asked=model) or 0.0
+        self.cost += self._prices.count_cost(model, answered, tokens, size=size) or 0.0
 
     def count_earlier(self, *, tokens: int, cost: float, seconds: float) -> None:
         """Counts what the run that begins took before it waited."""
