@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from alhena.batch.engine import SharedLimits
+from alhena.batch.engine import Charge, SharedLimits
 from alhena.batch.errors import SharedLimitError
 from alhena.batch.limits import Limiter
 from alhena.batch.overview import Tally, cancel_tasks, counts, usage_of_task
@@ -83,7 +83,7 @@ async def test_in_no_minute_more_tokens_are_taken_than_may(queue: Queue):
         limiter = workers[number % 2]
         one = await limiter.admit(MODEL, 300)
         starts.append((clock.now, 400))
-        limiter.charge(one, 0, MODEL, UsageMetadata(prompt_token_count=400))
+        limiter.charge(Charge(one, 0, MODEL, UsageMetadata(prompt_token_count=400)))
     for at, _ in starts:
         assert sum(tokens for each, tokens in starts if at <= each < at + 60) <= 1000
 
@@ -93,12 +93,12 @@ async def test_money_is_reserved_before_and_corrected_after_a_request(queue: Que
     clock = Clock()
     one, other = limiters(queue, clock, total_cost=0.01)
     refused = await one.admit(MODEL, 20_000)
-    one.charge(refused, 0, MODEL, None)  # a refused request costs nothing
+    one.charge(Charge(refused, 0, MODEL, None))  # a refused request costs nothing
     taken = await other.admit(MODEL, 20_000)
     usage = UsageMetadata(prompt_token_count=1_000, candidates_token_count=5_000)
-    other.charge(taken, 0, MODEL, usage)
+    other.charge(Charge(taken, 0, MODEL, usage))
     spent = queue.fact("spent")
-    other.charge(taken, 0, MODEL, usage)  # said again, it costs nothing more
+    other.charge(Charge(taken, 0, MODEL, usage))  # said again, it costs nothing more
     assert queue.fact("spent") == spent
     with pytest.raises(SharedLimitError, match=r"limit of \$0.01 for all tasks"):
         await one.admit(MODEL, 10)
@@ -114,7 +114,7 @@ async def test_the_price_of_the_model_that_answered_counts(queue: Queue):
     spent: list[float] = []
     for answered in ("", "gemini-3.1-pro-preview", "a-model-without-price"):
         queue.note("spent", 0.0)
-        limiter.charge(await limiter.admit(MODEL, 10), 0, MODEL, usage, answered)
+        limiter.charge(Charge(await limiter.admit(MODEL, 10), 0, MODEL, usage, answered))
         spent.append(float(queue.fact("spent") or 0.0))
     asked, other, unknown = spent
     assert other == pytest.approx(4.0)
@@ -129,7 +129,9 @@ async def test_the_money_of_a_request_that_takes_minutes_counts(queue: Queue):
     clock.now += 200
     await other.admit(MODEL, 10)
     one.charge(
-        long, 0, MODEL, UsageMetadata(prompt_token_count=1_000, candidates_token_count=9_000)
+        Charge(
+            long, 0, MODEL, UsageMetadata(prompt_token_count=1_000, candidates_token_count=9_000)
+        )
     )
     with pytest.raises(SharedLimitError, match=r"limit of \$0.01 for all tasks"):
         await other.admit(MODEL, 10)
@@ -216,7 +218,7 @@ def test_no_step_of_a_task_reads_the_whole_queue(tmp_path: Path):
     number, _ = limiter.start(MODEL, 100)
     assert number is not None
     usage = UsageMetadata(prompt_token_count=10, candidates_token_count=1)
-    limiter.charge(number, first.token, MODEL, usage)
+    limiter.charge(Charge(number, first.token, MODEL, usage))
     assert limiter.start(MODEL, 9_995)[1] == 60.0
     assert usage_of_task(queue, first.token)["requests"] == 1
     assert queue.renew([first.token], 60.0)[0] == {first.token}

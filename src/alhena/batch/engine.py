@@ -102,6 +102,17 @@ class TaskQueue(Protocol):
         ...
 
 
+class Charge(msgspec.Struct, frozen=True, array_like=True):
+    """A request, known by its number, of the task claimed by `token` took this; None: it was
+    refused. `answered`: the model that the answer names."""
+
+    number: int
+    token: int
+    model: str
+    usage: UsageMetadata | None
+    answered: str = ""
+
+
 class Admission(Protocol):
     """Admits requests of tasks within the limits they share."""
 
@@ -109,17 +120,8 @@ class Admission(Protocol):
         """Returns when a request of about so many tokens may start; its number."""
         ...
 
-    def charge(
-        self,
-        number: int,
-        token: int,
-        model: str,
-        usage: UsageMetadata | None,
-        answered: str = "",
-        /,
-    ) -> None:
-        """A request of the task claimed by `token` took this; None: it was refused. `answered`: the
-        model that the answer names."""
+    def charge(self, charge: Charge, /) -> None:
+        """Counts what a request took. The same one may come twice."""
         ...
 
     def delay(self, model: str, seconds: float) -> None:

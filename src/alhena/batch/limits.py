@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 import msgspec
 
 from alhena.agent.limits.budget import MeteredGenerator, tokens_of
-from alhena.batch.engine import Admission, LiveLimits, SharedLimits
+from alhena.batch.engine import Admission, Charge, LiveLimits, SharedLimits
 from alhena.batch.errors import SharedLimitError, UnknownPriceError
 from alhena.batch.queue import Queue, boot_id
 from alhena.display_text import money
@@ -78,22 +78,14 @@ class Limiter:
                 return number
             await self._sleep(pause(wait))
 
-    def charge(
-        self,
-        number: int,
-        token: int,
-        model: str,
-        usage: UsageMetadata | None,
-        answered: str = "",
-    ) -> None:
-        """A request of the task claimed by `token` took this; None: it was refused. `answered`: the
-        model that the answer names."""
-        taken = usage or UsageMetadata()
+    def charge(self, charge: Charge) -> None:
+        """Counts what a request took. The same one may come twice."""
+        taken = charge.usage or UsageMetadata()
         tokens = tokens_of(taken)
-        cost = self._prices.count_cost(model, answered, tokens)
+        cost = self._prices.count_cost(charge.model, charge.answered, tokens)
         with self._queue.transaction() as db:
             reserved = "SELECT cost FROM requests WHERE n = ? AND open"
-            found = db.execute(reserved, (number,)).fetchone()
+            found = db.execute(reserved, (charge.number,)).fetchone()
             if found is None:
                 return  # charged before
             db.execute(
@@ -102,9 +94,9 @@ class Limiter:
             )
             db.execute(
                 "UPDATE requests SET tokens = ?, cost = ?, open = 0 WHERE n = ?",
-                (tokens.prompt + tokens.output, cost or 0.0, number),
+                (tokens.prompt + tokens.output, cost or 0.0, charge.number),
             )
-            if usage is not None:
+            if charge.usage is not None:
                 db.execute(
                     "UPDATE tasks SET requests = requests + 1, input_tokens = input_tokens + ?,"
                     " cached_tokens = cached_tokens + ?, output_tokens = output_tokens + ?,"
@@ -113,7 +105,7 @@ class Limiter:
                     " WHERE token = ?",
                     (
                         *(tokens.prompt, tokens.cached, taken.candidates_token_count),
-                        *(taken.thoughts_token_count, tokens.written, cost, token),
+                        *(taken.thoughts_token_count, tokens.written, cost, charge.token),
                     ),
                 )
 
@@ -243,7 +235,7 @@ class GatedGenerator(MeteredGenerator):
     def _charge(
         self, number: int, model: str, usage: UsageMetadata | None, answered: str = "", /
     ) -> None:
-        self._limiter.charge(number, self._token, model, usage, answered)
+        self._limiter.charge(Charge(number, self._token, model, usage, answered))
 
     def _note_refusal(self, model: str, error: AlhenaError) -> None:
         """Makes all tasks wait as long as the service wants of one."""

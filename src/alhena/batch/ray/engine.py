@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import msgspec
 
-from alhena.batch.engine import LiveLimits, RunConfig
+from alhena.batch.engine import Charge, LiveLimits, RunConfig
 from alhena.batch.errors import ClusterLostError, SharedLimitError
 from alhena.batch.limits import Limiter
 from alhena.batch.local import TICK_S, engine_error
@@ -25,7 +25,6 @@ from alhena.batch.overview import usage_of_task
 from alhena.batch.queue import Claim, EndedTask
 from alhena.batch.ray.driver import AttemptReport, DriverOrder
 from alhena.batch.ray.nodes import (
-    Charge,
     Finished,
     RemoteAnswer,
     RemoteCall,
@@ -152,7 +151,7 @@ class AttemptCalls:
     def _charge(self, charges: tuple[Charge, ...]) -> None:
         """Counts what requests took. The same ones may come twice."""
         for each in charges:
-            self._limiter.charge(*msgspec.structs.astuple(each))
+            self._limiter.charge(each)
             self._spent = True
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from alhena.batch.engine import RunConfig
+from alhena.batch.engine import Charge, RunConfig
 from alhena.batch.errors import QueueError, SharedLimitError
 from alhena.batch.limits import pause
 from alhena.batch.queue import Claim
@@ -35,7 +35,6 @@ from alhena.batch.worktree import find_earlier_tree, remove_tree
 from alhena.errors import AlhenaError, ConfigError
 from alhena.session.journal import Disk
 from alhena.version import __version__
-from alhena.wire.response import UsageMetadata
 
 _CALL_S, _AGAIN_S = 60.0, 0.5
 """Longest wait for an answer of an actor, which may be starting again on another node, and seconds
@@ -77,17 +76,6 @@ class RemoteAnswer(msgspec.Struct, frozen=True):
 
     id: int
     value: msgspec.Raw
-
-
-class Charge(msgspec.Struct, frozen=True, array_like=True):
-    """A request, known by its number, of the task claimed by `token` took this; None: it was
-    refused."""
-
-    number: int
-    token: int
-    model: str
-    usage: UsageMetadata | None
-    answered: str = ""
 
 
 class Successor(msgspec.Struct, frozen=True):
@@ -257,18 +245,9 @@ class SingleTaskQueue:
                 return number
             await asyncio.sleep(pause(wait))
 
-    def charge(
-        self,
-        number: int,
-        token: int,
-        model: str,
-        usage: UsageMetadata | None,
-        answered: str = "",
-        /,
-    ) -> None:
-        """A request took this; None: it was refused. The next call says so, or one that is made
-        soon."""
-        self._charges.append(Charge(number, token, model, usage, answered))
+    def charge(self, charge: Charge, /) -> None:
+        """As `Admission.charge`. The next call says so, or one that is made soon."""
+        self._charges.append(charge)
         if self._timer is None:
             later = asyncio.get_running_loop().call_later
             self._timer = later(_CHARGE_S, lambda: self._ask("charge", self._take_charges()))
