@@ -34,6 +34,20 @@ async def wait_until_done(task: "asyncio.Future[Any]") -> None:
         raise cancelled
 
 
+async def run_to_end(task: "asyncio.Future[T]") -> T:
+    """Returns or raises what `task` does. Cancellation is raised when the task is done; an error of
+    the task is dropped then."""
+    import asyncio
+
+    try:
+        await wait_until_done(task)
+    except asyncio.CancelledError:
+        if not task.cancelled():
+            task.exception()
+        raise
+    return task.result()
+
+
 def is_cancelled() -> bool:
     """True when a CancelledError here is for the current task, not from one that it awaited."""
     import asyncio

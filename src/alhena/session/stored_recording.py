@@ -23,7 +23,7 @@ from alhena.session.records import (
 )
 from alhena.session.replay import JournalRecorder, Replay
 from alhena.session.stored import StoredConversation, ask_store, load_entries
-from alhena.threads import wait_until_done
+from alhena.threads import run_to_end
 from alhena.version import __version__
 from alhena.wire.content import Content, EncodedContent
 
@@ -88,14 +88,8 @@ class StoreRecording(Recording):
         async with self._turn:
             if not (self._prompted and self._entries):
                 return
-            writing = asyncio.ensure_future(self._append())
-            try:  # an append that is cancelled may be in the store or not
-                await wait_until_done(writing)
-            except asyncio.CancelledError:
-                if not writing.cancelled():
-                    writing.exception()
-                raise
-            writing.result()
+            # an append that is cancelled may be in the store or not
+            await run_to_end(asyncio.ensure_future(self._append()))
 
     async def _append(self) -> None:
         if not self._headed:

@@ -17,7 +17,7 @@ from alhena.errors import AlhenaError, ConfigError
 from alhena.session.stored import MARK, held_error
 from alhena.system.errors import FileError, WriteFailureError, from_os_error
 from alhena.system.files import alone_on, synchronise, synchronise_directory
-from alhena.threads import wait_until_done
+from alhena.threads import run_to_end
 
 T = TypeVar("T")
 _SUFFIX = ".jsonl"
@@ -106,7 +106,7 @@ class SQLiteStore:
             opened[1].close()
 
     async def _use(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        return await _run_to_end(lambda: self._transact(work))
+        return await _in_thread(lambda: self._transact(work))
 
     def _transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with self._lock:
@@ -232,21 +232,15 @@ class FileStore:
 
     async def _use(self, work: Callable[[], T]) -> T:
         try:
-            return await _run_to_end(work)
+            return await _in_thread(work)
         except OSError as error:
             raise StoreError(str(from_os_error(error, self.directory))) from error
 
 
-async def _run_to_end(work: Callable[[], T]) -> T:
+async def _in_thread(work: Callable[[], T]) -> T:
     """Does `work` in a thread. Cancellation waits for its end: a caller that was told of it
     too early would do it twice, or let another agent in meanwhile."""
-    running = asyncio.get_running_loop().run_in_executor(None, work)
-    try:
-        await wait_until_done(running)
-    except asyncio.CancelledError:
-        running.exception()
-        raise
-    return running.result()
+    return await run_to_end(asyncio.get_running_loop().run_in_executor(None, work))
 
 
 def _open_private(path: str, flags: int) -> int:
