@@ -138,10 +138,10 @@ class Proxy(msgspec.Struct, frozen=True):
     password: str = ""
 
     def __repr__(self) -> str:
-        return f"Proxy({self.shown})"
+        return f"Proxy({self.place})"
 
     @property
-    def shown(self) -> str:
+    def place(self) -> str:
         """Host and port for messages."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 

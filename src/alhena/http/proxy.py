@@ -39,7 +39,7 @@ class ProxyConnector:
     def __init__(self, endpoint: Endpoint, proxy: str) -> None:
         self._endpoint = endpoint
         self._proxy = parse_proxy(proxy)
-        self.named = ProxyRoute(f"{endpoint.place} through the proxy {self._proxy.shown}")
+        self.named = ProxyRoute(f"{endpoint.place} through the proxy {self._proxy.place}")
         self._tunnels = endpoint.secure or self._proxy.socks
 
     def adapt_request(self, path: str, headers: Headers) -> tuple[str, Headers]:
@@ -101,7 +101,7 @@ class ProxyConnector:
         host = self._endpoint.host
         target = f"[{host}]" if ":" in host else host
         target = f"{target}:{self._endpoint.port}"
-        asked = HttpConnection(channel, ProxyRoute(f"the proxy {self._proxy.shown}"), limit)
+        asked = HttpConnection(channel, ProxyRoute(f"the proxy {self._proxy.place}"), limit)
         head = await asked.exchange(
             "CONNECT", target, [("host", target), *self._proxy.headers], b""
         )
@@ -134,7 +134,7 @@ class ProxyConnector:
 
     def _not_connected(self, reason: str) -> NetworkError:
         return NetworkError(
-            f"no connection to {self._endpoint.place} through the proxy {self._proxy.shown}: "
+            f"no connection to {self._endpoint.place} through the proxy {self._proxy.place}: "
             f"{reason}",
             remedy=PROXY_REMEDY,
         )
@@ -142,7 +142,7 @@ class ProxyConnector:
     def _refusal_error(self, reason: str, status: int | None) -> NetworkError:
         reason = " ".join(reason.split())[:160]
         return NetworkError(
-            f"the proxy {self._proxy.shown} refused to connect to {self._endpoint.place}: "
+            f"the proxy {self._proxy.place} refused to connect to {self._endpoint.place}: "
             f"{reason}.",
             remedy=PROXY_REMEDY,
             status=status,
