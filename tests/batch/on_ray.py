@@ -48,7 +48,7 @@ FLAGS = (
     "--concurrency",
     "2",
     "--lease",
-    "3",
+    "12",
     "--approval-mode",
     "yolo",
     "--skip-trust",
