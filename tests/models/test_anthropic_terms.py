@@ -1,5 +1,6 @@
 """Requests to Anthropic's service: complete, and without unsupported fields."""
 
+import json
 from contextlib import aclosing
 from typing import Any
 
@@ -145,13 +146,18 @@ async def test_the_limit_of_output_is_one_that_the_model_has(
 async def test_no_thinking_is_asked_for_where_a_tool_is_forced(
     server: ScriptedServer, mode: FunctionCallingMode, thinks: bool
 ):
+    """Nor do thoughts go back then."""
+    thought = Part(text="hm", thought=True, thought_signature="foreign:S")
     body = await sent(
         server,
+        text_content("user", "hi"),
+        Content(role="model", parts=(thought, call())),
+        result(),
         tools=tools("f"),
         tool_config=calling(mode),
         generation_config=GenerationConfig(thinking_config=THINKING),
     )
-    assert ("thinking" in body) == thinks
+    assert ("thinking" in body) == ("thinking" in json.dumps(body["messages"])) == thinks
     assert body["tool_choice"] == {"type": "any" if mode is FunctionCallingMode.ANY else "auto"}
 
 

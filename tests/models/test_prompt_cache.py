@@ -30,6 +30,12 @@ class CachingServer(ScriptedServer):
         self.requests.append(received)
         body = received.json
         calls = self.steps.pop(0) if self.steps else []
+        stop = "tool_use" if calls else "end_turn"
+        usage = self.cache.usage(body)
+        return answer(self.blocks(calls), stop, usage, stream=body.get("stream", False))
+
+    def blocks(self, calls: list[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
+        """The content of the answer with these calls."""
         blocks: list[dict[str, Any]] = []
         number = len(self.requests)
         if self.thinks:
@@ -40,8 +46,7 @@ class CachingServer(ScriptedServer):
         ]
         if not calls:
             blocks.append({"type": "text", "text": "done"})
-        stop = "tool_use" if calls else "end_turn"
-        return answer(blocks, stop, self.cache.usage(body), stream=body.get("stream", False))
+        return blocks
 
 
 def answer(
@@ -73,6 +78,8 @@ def opened(block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]
         case "tool_use":
             given = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
             return {**block, "input": {}}, [given]
+        case "redacted_thinking":
+            return block, []
         case _:
             return {**block, "text": ""}, [{"type": "text_delta", "text": block["text"]}]
 

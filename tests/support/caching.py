@@ -67,14 +67,15 @@ class PromptCache:
 
 
 def blocks_of(body: dict[str, Any]) -> Iterable[tuple[Any, Any]]:
-    """The blocks in the order of the cache, each without its mark and with it."""
+    """The blocks in the order of the cache, each without its mark and with it. Messages are kept
+    for one form of thinking only."""
     for key in ("tools", "system"):
         for block in body.get(key) or []:
             yield split(block, key)
     for message in body["messages"]:
         for block in message["content"]:
             assert not (block["type"] in {"thinking", "redacted_thinking"} and split(block, "")[1])
-            yield split(block, message["role"])
+            yield split(block, f"{message['role']} {body.get('thinking')}")
 
 
 def split(block: dict[str, Any], place: str) -> tuple[Any, Any]:

@@ -38,10 +38,15 @@ if TYPE_CHECKING:
 def model_content(parts: Iterable[Part], *, sign_calls: bool) -> Content | None:
     """The model content of a turn; None when nothing of it can be kept.
 
-    Thoughts are left out with their signatures (S2); neighbouring text parts without metadata
-    become one; empty parts go. With `sign_calls` the first function call gets the sentinel when it
-    came without a signature.
+    Thoughts are left out with their signatures (S2), except that Claude's travel in the signature
+    of the call after them; neighbouring text parts without metadata become one; empty parts go.
+    With `sign_calls` the first function call gets the sentinel when it came without a signature.
     """
+    parts = list(parts)
+    if any(part.thought and part.thought_signature for part in parts):
+        from alhena.wire.dialects.anthropic import carry_thoughts
+
+        parts = carry_thoughts(parts)
     kept: list[Part] = []
     for part in without_thoughts(parts):
         part = _one_field(part)

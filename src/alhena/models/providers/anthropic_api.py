@@ -23,14 +23,14 @@ from alhena.models.providers.foreign import (
 )
 from alhena.models.service import FixedAccess, HttpService, ServiceOptions
 from alhena.wire.conformance.repair import without_idle_calling
-from alhena.wire.content import MODEL, USER, Content, Part, encode_value
+from alhena.wire.content import MODEL, USER, Content, Part, encode_value, without_thoughts
 from alhena.wire.dialects import anthropic
 from alhena.wire.dialects.conversation import (
     DialectRequest,
     ToolNameMap,
     thinking_budget,
 )
-from alhena.wire.dialects.fields import DialectError, is_foreign
+from alhena.wire.dialects.fields import DialectError
 from alhena.wire.dialects.results import is_formed, with_form_in_words
 from alhena.wire.encode import EncodedContent
 from alhena.wire.errors import DecodeError
@@ -67,22 +67,17 @@ _UNMARKED: set[str] = set()
 
 
 def own_thoughts(content: Content) -> Content:
-    """Removes thoughts and signatures that are not the service's own. A thought arrives in pieces,
-    the last one signed; it is sent back as one."""
+    """The content with the service's own thoughts, where it said them, and with no other thoughts
+    and signatures."""
     if content.role != MODEL:
         return content
-    parts: list[Part] = []
-    thought = ""
-    for part in content.parts:
-        if not part.thought:
-            parts.append(replace(part, thought_signature=None))
-            thought = ""
-            continue
-        thought += part.text or ""
-        if part.thought_signature:
-            if is_foreign(part.thought_signature):
-                parts.append(replace(part, text=thought))
-            thought = ""
+    if any(part.thought for part in content.parts):
+        parts = [
+            part if part.thought else replace(part, thought_signature=None)
+            for part in anthropic.whole_thoughts(content.parts)
+        ]
+    else:
+        parts = anthropic.return_thoughts(content.parts)
     return Content(role=MODEL, parts=tuple(part for part in parts if part != Part(text="")))
 
 
@@ -152,6 +147,11 @@ def _thinking(
     return replace(given, thinking_budget=budget, thinking_level=None)
 
 
+def _thinks(config: GenerateContentConfig) -> bool:
+    made = config.generation_config or GenerationConfig()
+    return bool(thinking_budget(made.thinking_config))
+
+
 def _effort(given: ThinkingConfig) -> ThinkingConfig | None:
     """Thinking as the model chooses, with an effort in place of a level or a number of tokens. None
     leaves it to the model, which is what "no thinking" comes nearest to."""
@@ -206,14 +206,14 @@ def _reduce_sampling(config: GenerationConfig) -> GenerationConfig:
 
 
 def _lost_thought(contents: tuple[Content, ...]) -> bool:
-    """True when a step of the current turn has calls but does not begin with a thought."""
+    """True when the current turn does not begin with a thought; its later answers need not."""
+    first: Content | None = None
     for content in reversed(contents):
-        if content.role == USER:
-            if not any(part.function_response for part in content.parts):
-                return False
-        elif content.parts and not content.parts[0].thought:
-            return True
-    return False
+        if content.role != USER:
+            first = content if content.parts else first
+        elif not any(part.function_response for part in content.parts):
+            break
+    return first is not None and not first.parts[0].thought
 
 
 _OWN_HOST = "api.anthropic.com"
@@ -226,8 +226,8 @@ MESSAGES = "/v1/messages"
 class AnthropicApi(WithoutEmbeddings):
     """A ContentGenerator. Model names may have the prefix `anthropic:`.
 
-    Only thoughts signed by this service are sent back; it rejects other signatures. After a call of
-    the current turn lost its thought, the next request disables thinking, which the service would
+    Only thoughts signed by this service are sent back; it rejects other signatures. Where the
+    current turn lost its first thought, the next request disables thinking, which the service would
     reject. Nothing is opened before the first request.
     """
 
@@ -374,10 +374,17 @@ class AnthropicApi(WithoutEmbeddings):
     ) -> dict[str, Any]:
         model = foreign_name(request.model)
         contents = tuple(own_thoughts(entry.content) for entry in request.contents)
+        info = claude_info(model)
+        config = adapt_config(request.config, contents, info, likely_room(request))
+        if not info.adaptive and _thinks(request.config) and not _thinks(config):
+            contents = tuple(
+                replace(content, parts=tuple(without_thoughts(content.parts)))
+                for content in contents
+            )
         asked = DialectRequest(
             model=model,
             contents=tuple(content for content in contents if content.parts),
-            config=adapt_config(request.config, contents, claude_info(model), likely_room(request)),
+            config=config,
             stream=stream,
             names=names,
         )

@@ -1,0 +1,175 @@
+"""Claude's thoughts go back with the calls they led to, as they came."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from alhena import Agent, ModelSettings, Rule
+from alhena.chat.turn import model_content
+from alhena.models import Anthropic
+from alhena.wire.content import MODEL, Content, FunctionCall, Part
+from alhena.wire.dialects.anthropic import return_thoughts
+from alhena.wire.dialects.fields import mark_redacted
+from tests.models.test_prompt_cache import CachingServer, files, reads, run
+from tests.support.command import alhena, keyed
+from tests.support.server import Received, Reply, ScriptedServer, json_reply, sse
+from tests.support.server import text as said
+
+Block = dict[str, Any]
+
+
+class ThinkingServer(CachingServer):
+    """Thinks before the first call of a turn, and between texts and calls; remembers its answers."""
+
+    def __init__(self, *steps: list[tuple[str, dict[str, Any]]]) -> None:
+        super().__init__(*steps)
+        self.answers: list[list[Block]] = []
+
+    def blocks(self, calls: list[tuple[str, dict[str, Any]]]) -> list[Block]:
+        number = len(self.requests)
+        plain = super().blocks(calls)
+        asked = self.requests[-1].json["messages"][-1]["content"]
+        begins = all(block["type"] == "text" for block in asked)
+        blocks = [thought(number, 0)] if begins or not calls else []
+        if begins:
+            hidden = {"type": "redacted_thinking", "data": "SEALED=="}
+            blocks += [hidden, {"type": "text", "text": "I will read: "}, thought(number, 1)]
+            blocks += [{"type": "text", "text": "some."}]
+        for at, block in enumerate(plain):
+            blocks += [thought(number, at + 2), block] if begins else [block]
+        self.answers.append(blocks)
+        return blocks
+
+    def require_returned(self) -> None:
+        """Every answer with calls has come back as it was."""
+        sent = [each for each in self.requests[-1].json["messages"] if each["role"] == "assistant"]
+        called = [each for each in self.answers[:-1] if each[-1]["type"] == "tool_use"]
+        found = [each["content"] for each in sent if each["content"][-1]["type"] == "tool_use"]
+        for blocks in found:
+            for block in blocks:
+                block.pop("cache_control", None)
+        assert found == called
+
+
+def thought(number: int, at: int) -> Block:
+    return {"type": "thinking", "thinking": f"hm {at}", "signature": f"S{number}/{at}=="}
+
+
+@pytest.mark.requirement("COST-01")
+async def test_a_turn_thinks_as_it_began_and_its_prefix_is_kept(project: Path):
+    """With a budget of tokens the service refuses calls without the thoughts that led to them."""
+    files(project, 6)
+    with ThinkingServer(reads(2), *(reads(1, at) for at in range(2, 6))) as server:
+        model = Anthropic("claude-sonnet-4-5", api_key="k", base_url=server.url)
+        settings = ModelSettings(thinking=4000)
+        rules = [Rule.allow("*")]
+        async with (
+            model,
+            Agent(model, cwd=project, policy=rules, model_settings=settings) as agent,
+        ):
+            await agent.run("one")
+            server.steps = [reads(2), reads(1)]
+            await agent.run("two")
+    thinking = [received.json.get("thinking") for received in server.requests]
+    assert thinking == [{"type": "enabled", "budget_tokens": 4000}] * 9
+    server.require_returned()
+    assert server.cache.cost <= 1.15 * server.cache.least_cost
+
+
+def test_thoughts_are_kept_when_a_session_is_resumed_and_no_other_model_gets_them(project: Path):
+    files(project, 3)
+    with ThinkingServer(reads(2), reads(1, 2)) as server:
+        ran = run(server, "-p", "one")
+        assert (ran.code, "warnings" in ran.json) == (0, False)
+        assert run(server, "--resume", "latest", "-p", "two").code == 0
+        server.require_returned()
+        assert run(server, "--resume", "latest", "-p", "three", model="claude-haiku-4-5").code == 0
+    assert "thinking" not in json.dumps(server.requests[-1].json["messages"])
+    with ScriptedServer() as gemini:
+        gemini.reply(sse(said("ok")))
+        flags = ("--resume", "latest", "-p", "four", "--skip-trust", "-m", "gemini-2.5-flash")
+        assert alhena(*flags, **keyed(gemini)).code == 0
+    assert "S1/0" not in gemini.requests[-1].body.decode()
+    assert "toolu_1_0" in gemini.requests[-1].body.decode()
+
+
+class Refusing(CachingServer):
+    """Refuses thoughts, with the service's words."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(reads(1), thinks=True)
+        self.words = words
+
+    def take(self, received: Received) -> Reply:
+        messages = received.json["messages"]
+        kinds = {block["type"] for each in messages for block in each["content"]}
+        if "thinking" not in kinds:
+            return super().take(received)
+        error = {"type": "invalid_request_error", "message": self.words}
+        return json_reply({"type": "error", "error": error}, 400)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "messages.1.content.0: Invalid `signature` in `thinking` block",
+        "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot change.",
+        "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, found `tool_use`.",
+    ],
+)
+def test_thoughts_that_the_service_refuses_are_left_out(project: Path, words: str):
+    files(project, 1)
+    with Refusing(words) as server:
+        ran = run(server, "-p", "one")
+    assert ran.json["response"] == "done", ran.err
+
+
+@pytest.mark.requirement("CHAT-02")
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("thought"), st.text("ab\n", min_size=1, max_size=3)),
+            st.tuples(st.just("hidden"), st.just("")),
+            st.tuples(st.just("text"), st.text("xy", min_size=1, max_size=3)),
+            st.tuples(st.just("call"), st.text("f", min_size=1, max_size=1)),
+        ),
+        max_size=12,
+    )
+)
+def test_an_answer_returns_as_it_came(kinds: list[tuple[str, str]]):
+    """Texts that nothing stands between are one; thoughts after the last call stay away."""
+    came: list[Part] = []
+    for at, (kind, text) in enumerate(kinds):
+        if kind == "thought":
+            came += [Part(text=each, thought=True) for each in text]
+            came.append(Part(text="", thought=True, thought_signature=f"foreign:{at}"))
+        elif kind == "hidden":
+            came.append(Part(text="", thought=True, thought_signature=mark_redacted(f"{at}")))
+        elif kind == "text":
+            came.append(Part(text=text))
+        else:
+            came.append(Part(function_call=FunctionCall(id=str(at), name="f", args={})))
+    content = model_content(came, sign_calls=False) or Content(role=MODEL, parts=())
+    assert not any(part.thought for part in content.parts)
+    last = max((at for at, (kind, _) in enumerate(kinds) if kind == "call"), default=-1)
+    wanted: list[tuple[str, str]] = []
+    for at, (kind, text) in enumerate(kinds):
+        if kind in ("thought", "hidden"):
+            wanted += [("thought", f"{text}/{at}")] if at < last else []
+        elif kind == "text" and wanted and wanted[-1][0] == "text":
+            wanted[-1] = ("text", wanted[-1][1] + text)
+        else:
+            wanted.append((kind, text if kind == "text" else str(at)))
+    found = [
+        ("thought", f"{part.text}/{(part.thought_signature or '').partition(':')[2]}")
+        if part.thought
+        else ("text", part.text or "")
+        if part.function_call is None
+        else ("call", part.function_call.id or "")
+        for part in return_thoughts(content.parts)
+    ]
+    assert found == wanted
