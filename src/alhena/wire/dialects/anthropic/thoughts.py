@@ -70,14 +70,14 @@ def return_thoughts(parts: Iterable[Part]) -> list[Part]:
             said += 0 if part.thought else len(part.text or "")
             since.append(plain)
             continue
-        for thought in _carried(part.thought_signature):
+        for thought in _read_thoughts(part.thought_signature):
             _insert(since, thought, thought.after - before)
         made += [*since, plain]
         since, before = [], said
     return made + since
 
 
-def _carried(signature: str | None) -> list[CarriedThought]:
+def _read_thoughts(signature: str | None) -> list[CarriedThought]:
     if signature is None or not signature.startswith(_MARK):
         return []
     try:
