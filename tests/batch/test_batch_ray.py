@@ -453,7 +453,7 @@ def once(found: Any) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.requirement("RUN-04")
 def test_whatever_a_cluster_loses_each_task_ends_once(project: Path):
     """A worktree outlives its worker but not its node. Before, commands that cannot use the cluster
@@ -486,7 +486,7 @@ def test_whatever_a_cluster_loses_each_task_ends_once(project: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(max(300, 3 * TASKS))
+@pytest.mark.timeout(max(900, 3 * TASKS))
 @pytest.mark.requirement("RUN-04")
 @pytest.mark.skipif(TASKS == 0, reason="part of `make soak-batch`: TASKS is not set")
 def test_random_kills_leave_the_results_of_an_undisturbed_run(project: Path):
@@ -497,7 +497,7 @@ def test_random_kills_leave_the_results_of_an_undisturbed_run(project: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.requirement("RUN-04")
 def test_a_run_in_an_object_store_is_resumed_and_taken_over_and_a_lost_cluster_ends_the_command(
     project: Path, monkeypatch: pytest.MonkeyPatch
@@ -557,7 +557,7 @@ def added(patch: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.requirement("RUN-04")
 def test_without_an_address_the_command_starts_a_cluster_which_keeps_its_limits(project: Path):
     found = on_ray("own_cluster", project)

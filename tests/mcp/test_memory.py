@@ -62,7 +62,7 @@ async def run(server: ScriptedServer, home: Path, entries: dict[str, Any], *call
     servers = {name: {**entry, "trust": True} for name, entry in (entries | {"good": good}).items()}
     (home / ".gemini").mkdir(exist_ok=True)
     (home / ".gemini" / "settings.json").write_text(
-        json.dumps({"mcpServers": servers}), encoding="utf-8"
+        json.dumps({"mcpServers": servers, "mcp": {"startupWait": PATIENCE_S}}), encoding="utf-8"
     )
     for name, args in (*((each, {}) for each in calls), GOOD):
         server.reply(sse(chunk(call(name, args, id=f"c-{name}"), finish="STOP")))
