@@ -297,7 +297,7 @@ class Chat:
             last = self.history.contents[-1].content
             if not complete and not answers_tools and last.role == USER:
                 self.history.rollback(min(length, len(self.history) - 1))
-        self._take(turn)
+        self._take(turn, carry=self.model.wants_thoughts and (answers_tools or bool(turn.calls)))
         return turn
 
     def record_responses(self, parts: tuple[Part, ...]) -> None:
@@ -357,7 +357,7 @@ class Chat:
             for content in (entry.content for entry in self.history.contents[start:])
         )
 
-    def _take(self, turn: AnswerCollector) -> None:
+    def _take(self, turn: AnswerCollector, *, carry: bool) -> None:
         """Announces the calls of a usable turn and appends it to the history."""
         turn.announce_calls()
         if turn.calls and not self._interposed:
@@ -367,7 +367,7 @@ class Chat:
         counted = 0 if self._altered else tokens
         self.measured = (len(self.history), counted) if counted else None
         self.signed_by(turn.model_version or "")
-        content = model_content(turn.parts, sign_calls=self.model.sign_calls)
+        content = model_content(turn.parts, sign_calls=self.model.sign_calls, carry=carry)
         if turn.automatic_history:
             self.history.add_automatic_calls(turn.automatic_history, content)
         if content is not None:

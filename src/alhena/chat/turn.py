@@ -9,7 +9,7 @@ import msgspec
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError, StreamCutError
 from alhena.events import ContentEvent, Event, ThoughtEvent, ToolCallRequestEvent
-from alhena.models.catalogue import model_info
+from alhena.models.catalogue import is_foreign_model, model_info
 from alhena.wire.content import (
     DATA_FIELDS,
     MODEL,
@@ -35,16 +35,18 @@ if TYPE_CHECKING:
     from alhena.chat.loops import Chanting
 
 
-def model_content(parts: Iterable[Part], *, sign_calls: bool) -> Content | None:
+def model_content(
+    parts: Iterable[Part], *, sign_calls: bool, carry: bool = False
+) -> Content | None:
     """The model content of a turn; None when nothing of it can be kept.
 
-    Thoughts are left out with their signatures (S2), except that Claude's travel in the signature
-    of the call after them; neighbouring text parts without metadata become one; empty parts go.
-    With `sign_calls` the first function call gets the sentinel when it came without a signature.
+    Thoughts are left out with their signatures (S2), but signatures `carry` those of a model that
+    wants them back; neighbouring text parts without metadata become one; empty parts go. With
+    `sign_calls` the first function call gets the sentinel when it came without a signature.
     """
     parts = list(parts)
-    if any(part.thought and part.thought_signature for part in parts):
-        from alhena.wire.dialects.anthropic import carry_thoughts
+    if carry and any(part.thought for part in parts):
+        from alhena.wire.dialects.thoughts import carry_thoughts
 
         parts = carry_thoughts(parts)
     kept: list[Part] = []
@@ -423,11 +425,13 @@ def thought_event(text: str) -> ThoughtEvent:
 
 class ModelTraits(msgspec.Struct, frozen=True, kw_only=True):
     """Properties of the model that a chat depends on. `sign_calls`: the first call of a step needs
-    a signature. Not `takes_signatures`: the model rejects thoughts and signatures, others' too."""
+    a signature. Not `takes_signatures`: the model rejects thoughts and signatures, others' too.
+    `wants_thoughts`: its thoughts go back to it, of prompts for which it uses tools."""
 
     name: str
     sign_calls: bool = False
     takes_signatures: bool = True
+    wants_thoughts: bool = False
 
 
 def traits_of(model: str) -> ModelTraits:
@@ -437,4 +441,5 @@ def traits_of(model: str) -> ModelTraits:
         name=model,
         sign_calls=known.needs_signatures,
         takes_signatures=known.takes_signatures,
+        wants_thoughts=is_foreign_model(model),
     )

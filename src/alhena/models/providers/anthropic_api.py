@@ -30,8 +30,9 @@ from alhena.wire.dialects.conversation import (
     ToolNameMap,
     thinking_budget,
 )
-from alhena.wire.dialects.fields import DialectError
+from alhena.wire.dialects.fields import DialectError, is_foreign
 from alhena.wire.dialects.results import is_formed, with_form_in_words
+from alhena.wire.dialects.thoughts import return_thoughts, whole_thoughts
 from alhena.wire.encode import EncodedContent
 from alhena.wire.errors import DecodeError
 from alhena.wire.json_values import as_object
@@ -72,12 +73,14 @@ def own_thoughts(content: Content) -> Content:
     if content.role != MODEL:
         return content
     if any(part.thought for part in content.parts):
-        parts = [
-            part if part.thought else replace(part, thought_signature=None)
-            for part in anthropic.whole_thoughts(content.parts)
+        found = [
+            part
+            for part in whole_thoughts(content.parts)
+            if not part.thought or is_foreign(part.thought_signature or "")
         ]
     else:
-        parts = anthropic.return_thoughts(content.parts)
+        found = return_thoughts(content.parts)
+    parts = (part if part.thought else replace(part, thought_signature=None) for part in found)
     return Content(role=MODEL, parts=tuple(part for part in parts if part != Part(text="")))
 
 

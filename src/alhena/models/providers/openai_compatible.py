@@ -34,6 +34,7 @@ from alhena.wire.dialects.fields import DialectError
 from alhena.wire.dialects.responses.items import is_carried
 from alhena.wire.dialects.responses.response import ENDS
 from alhena.wire.dialects.results import beside_results
+from alhena.wire.dialects.thoughts import carries_thoughts, return_thoughts
 from alhena.wire.encode import EncodedContent
 from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest, merge_extra
@@ -76,6 +77,14 @@ _NO_FORMS = re.compile(
 """Words of a refusal that say that a server takes no schema for its answers."""
 
 
+_THOUGHTS = re.compile(r"\breasoning(_content)?\b")
+"""Words of a refusal that is about the thoughts of earlier answers."""
+_MISSED = re.compile(r"missing|must be|passed back|required", re.IGNORECASE)
+"""Words of such a refusal that say that some are missing."""
+_NO_THOUGHT = " "
+"""In place of a thought that is missing: servers take an empty text for none."""
+
+
 class _Api(msgspec.Struct, frozen=True):
     """One of OpenAI's APIs for answers."""
 
@@ -114,12 +123,15 @@ _RESPONSES = _Api(
 class _Way(msgspec.Struct, frozen=True):
     """A way to ask a model. `encrypts`: its reasoning is asked for, to be sent back. `forms`: it
     takes the schema of an answer, which goes into the prompt otherwise. `keyed`: it takes the key
-    of a conversation for its cache."""
+    of a conversation for its cache. `thoughts` is the field in which its thoughts go back, empty if
+    it takes none; `all_thoughts`: each answer must have them."""
 
     api: _Api
     encrypts: bool = True
     forms: bool = True
     keyed: bool = True
+    thoughts: str = openai.THOUGHTS[0]
+    all_thoughts: bool = False
 
 
 _LEARNED: dict[tuple[str, str], _Way] = {}
@@ -133,9 +145,10 @@ class OpenAiCompatible(WithoutEmbeddings):
     A model is asked by chat completions, or by the Responses API if its prefix or its name says so
     or a refusal does; then the request is sent there, and later ones too.
 
-    Thoughts of earlier answers are dropped. In chat completions media in tool results follow them:
-    most servers reject either. The Responses API gets its own reasoning back, in signatures. Opens
-    nothing before the first request.
+    Thoughts of earlier answers go back in the field in which they came, unless the server refuses
+    it; some refuse answers without. The Responses API gets its own reasoning back, in signatures.
+    In chat completions media in tool results follow them, because most servers reject them there.
+    Opens nothing before the first request.
     """
 
     def __init__(
@@ -201,7 +214,7 @@ class OpenAiCompatible(WithoutEmbeddings):
                     raise
                 way = self._other_way(way, request, error)
 
-    def _chunks(
+    async def _chunks(
         self, request: GenerateContentRequest, names: ToolNameMap, way: _Way
     ) -> AsyncGenerator[GenerateContentResponse, None]:
         body = self._body(request, names, way, stream=True)  # its errors are not an answer's
@@ -209,13 +222,20 @@ class OpenAiCompatible(WithoutEmbeddings):
         events = self._http.events(
             path, model, lambda: body, decode_event, request.pause, idle_s(request)
         )
-        return answer_chunks(
+        reader = way.api.reader(names, self._new_id)
+        chunks = answer_chunks(
             events,
-            way.api.reader(names, self._new_id),
+            reader,
             self.endpoint.place,
             is_last=lambda event: event is None,
             is_whole=way.api.is_end,
         )
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                yield chunk
+        came = reader.thoughts if isinstance(reader, openai.EventReader) else ""
+        if came and way.thoughts and came != way.thoughts:
+            _LEARNED[self._address, model] = replace(way, thoughts=came)
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
         """Estimates by size: the dialect has no counting method."""
@@ -280,6 +300,11 @@ class OpenAiCompatible(WithoutEmbeddings):
             if status in {400, 404} and _ASK_RESPONSES.search(error.message):
                 # A request beside this one may know already.
                 other = known if known not in (None, way) else replace(way, api=_RESPONSES)
+            elif status in {400, 422} and way.thoughts and _THOUGHTS.search(error.message):
+                if not _MISSED.search(error.message):
+                    other = replace(way, thoughts="", all_thoughts=False)
+                elif not way.all_thoughts:
+                    other = replace(way, all_thoughts=True)
         elif way.encrypts and status == 400 and _NO_ENCRYPTION.search(error.message):
             other = replace(way, encrypts=False)
         elif status in {404, 405} and not self.is_openai and not _is_forced(model):
@@ -313,6 +338,8 @@ class OpenAiCompatible(WithoutEmbeddings):
             names=names,
         )
         body = way.api.write(asked, new_id=numbered_ids())
+        if way.api is _CHAT:
+            _name_thoughts(body["messages"], way)
         if not self.is_openai and "max_completion_tokens" in body:
             # Other servers know the older name.
             body["max_tokens"] = body.pop("max_completion_tokens")
@@ -424,17 +451,29 @@ def _is_forced(model: str) -> bool:
 
 
 def _own_parts(content: Content, way: _Way) -> Content:
-    """Removes thoughts, and signatures that the API does not know: the Responses API takes its own
-    only, and chat completions any other. An empty text that only had such a signature is removed
-    too."""
+    """Removes what the API does not know: signatures, of which the Responses API takes its own
+    only, and chat completions any other; and thoughts, except the model's own in chat completions.
+    An empty text that only had such a signature is removed too."""
     if not any(part.thought or part.thought_signature for part in content.parts):
         return content
+    given = [part for part in content.parts if way.all_thoughts or not part.thought]
+    if way.api is _CHAT and way.thoughts:
+        given = return_thoughts(given)
     parts: list[Part] = []
-    for part in content.parts:
+    for part in given:
         carried = is_carried(part.thought_signature)
         is_known = carried and way.encrypts if way.api is _RESPONSES else not carried
-        if not is_known:
+        if not is_known or carries_thoughts(part):
             part = replace(part, thought_signature=None)
-        if not part.thought and (content.role != MODEL or part != Part(text="")):
+        if content.role != MODEL or part != Part(text=""):
             parts.append(part)
     return Content(role=content.role, parts=tuple(parts))
+
+
+def _name_thoughts(messages: list[dict[str, Any]], way: _Way) -> None:
+    """Puts thoughts into the field in which the server takes them."""
+    for message in messages:
+        if message["role"] == "assistant":
+            thought = message.pop(openai.THOUGHTS[0], _NO_THOUGHT if way.all_thoughts else "")
+            if thought:
+                message[way.thoughts] = thought

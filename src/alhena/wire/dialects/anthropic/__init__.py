@@ -3,11 +3,6 @@
 from alhena.wire.dialects.anthropic.caching import LEAST_TOKENS, CacheTime, mark_prefixes
 from alhena.wire.dialects.anthropic.reading import read_request
 from alhena.wire.dialects.anthropic.response import EventWriter, write_response
-from alhena.wire.dialects.anthropic.thoughts import (
-    carry_thoughts,
-    return_thoughts,
-    whole_thoughts,
-)
 from alhena.wire.dialects.anthropic.writing import EventReader, read_response, write_request
 
 __all__ = [
@@ -15,12 +10,9 @@ __all__ = [
     "CacheTime",
     "EventReader",
     "EventWriter",
-    "carry_thoughts",
     "mark_prefixes",
     "read_request",
     "read_response",
-    "return_thoughts",
-    "whole_thoughts",
     "write_request",
     "write_response",
 ]

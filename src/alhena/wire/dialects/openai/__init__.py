@@ -2,6 +2,7 @@
 
 from alhena.wire.dialects.openai.reading import read_request
 from alhena.wire.dialects.openai.response import (
+    THOUGHTS,
     EventReader,
     EventWriter,
     read_response,
@@ -10,6 +11,7 @@ from alhena.wire.dialects.openai.response import (
 from alhena.wire.dialects.openai.writing import write_request
 
 __all__ = [
+    "THOUGHTS",
     "EventReader",
     "EventWriter",
     "read_request",

@@ -350,9 +350,13 @@ def read_response(body: object, names: ToolNameMap, new_id: NewId) -> GenerateCo
     return replace(chunks[-1], candidates=(end,))
 
 
+THOUGHTS = ("reasoning_content", "reasoning")
+"""Fields of thoughts, by server."""
+
+
 def said_parts(message: Fields) -> list[Part]:
     """The thoughts and texts of a message or chunk, with their signature."""
-    thought = word(message, "reasoning_content") or word(message, "reasoning")
+    thought = next(filter(None, (word(message, name) for name in THOUGHTS)), None)
     parts = [Part(text=thought, thought=True)] if thought else []
     refusal = word(message, "refusal") or ""
     if as_array(message.value("content")) is None:
@@ -481,9 +485,11 @@ class EventWriter:
 
 class EventReader:
     """Converts chunks to Gemini's. Text is passed on as it arrives, calls at the end of the answer;
-    invalid arguments of a call end it as in `read_response`."""
+    invalid arguments of a call end it as in `read_response`. `thoughts` is the field in which
+    thoughts came; empty without any."""
 
     def __init__(self, names: ToolNameMap, new_id: NewId) -> None:
+        self.thoughts = ""
         self._calls = CallAssembler(names, new_id)
         self._usage: UsageMetadata | None = None
         self._finish: FinishReason | None = None
@@ -505,6 +511,8 @@ class EventReader:
         for choice in fields.objects("choices")[:1]:
             delta = choice.object("delta") or choice.object("message") or Fields({})
             parts += said_parts(delta)
+            if parts and parts[0].thought:
+                self.thoughts = next((name for name in THOUGHTS if word(delta, name)), "")
             self._calls.feed(call_elements(delta))
             self._finish = read_finish(word(choice, "finish_reason")) or self._finish
         self._said = self._said or any(part.text and not part.thought for part in parts)

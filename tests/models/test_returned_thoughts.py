@@ -1,6 +1,7 @@
-"""Claude's thoughts go back with the calls they led to, as they came."""
+"""Thoughts of Claude and of models behind chat completions go back to them as they came."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ from hypothesis import strategies as st
 from alhena import Agent, ModelSettings, Rule
 from alhena.chat.turn import model_content
 from alhena.models import Anthropic
+from alhena.models.providers import openai_compatible
 from alhena.wire.content import MODEL, Content, FunctionCall, Part
-from alhena.wire.dialects.anthropic import return_thoughts
 from alhena.wire.dialects.fields import mark_redacted
+from alhena.wire.dialects.thoughts import return_thoughts
+from tests.models.test_openai_compatible import delta, stream
 from tests.models.test_prompt_cache import CachingServer, files, reads, run
 from tests.support.command import alhena, keyed
 from tests.support.server import Received, Reply, ScriptedServer, json_reply, sse
@@ -45,14 +48,13 @@ class ThinkingServer(CachingServer):
         return blocks
 
     def require_returned(self) -> None:
-        """Every answer with calls has come back as it was."""
+        """Every answer has come back as it was."""
         sent = [each for each in self.requests[-1].json["messages"] if each["role"] == "assistant"]
-        called = [each for each in self.answers[:-1] if each[-1]["type"] == "tool_use"]
-        found = [each["content"] for each in sent if each["content"][-1]["type"] == "tool_use"]
+        found = [each["content"] for each in sent[1:]]
         for blocks in found:
             for block in blocks:
                 block.pop("cache_control", None)
-        assert found == called
+        assert found == self.answers[:-1]
 
 
 def thought(number: int, at: int) -> Block:
@@ -78,6 +80,23 @@ async def test_a_turn_thinks_as_it_began_and_its_prefix_is_kept(project: Path):
     assert thinking == [{"type": "enabled", "budget_tokens": 4000}] * 9
     server.require_returned()
     assert server.cache.cost <= 1.15 * server.cache.least_cost
+
+
+class Unsigned(ThinkingServer):
+    """A compatible service, whose thoughts have no signatures."""
+
+    def blocks(self, calls: list[tuple[str, dict[str, Any]]]) -> list[Block]:
+        super().blocks(calls)
+        made = [each for each in self.answers.pop() if each["type"] != "redacted_thinking"]
+        self.answers.append([{**e, "signature": ""} if "signature" in e else e for e in made])
+        return self.answers[-1]
+
+
+def test_thoughts_without_signatures_go_back_to_a_compatible_service(project: Path):
+    files(project, 2)
+    with Unsigned(reads(2)) as server:
+        assert run(server, "-p", "one", model="MiniMax-M2").code == 0
+    server.require_returned()
 
 
 def test_thoughts_are_kept_when_a_session_is_resumed_and_no_other_model_gets_them(project: Path):
@@ -128,6 +147,103 @@ def test_thoughts_that_the_service_refuses_are_left_out(project: Path, words: st
     assert ran.json["response"] == "done", ran.err
 
 
+class ChatServer(ScriptedServer):
+    """Chat completions of a model that thinks before each answer, in the field `named`. It reads a
+    file for each prompt, and refuses what `refused` finds in the messages of its answers."""
+
+    def __init__(
+        self,
+        refused: Callable[[list[dict[str, Any]]], str] = lambda _answers: "",
+        named: str = "reasoning_content",
+    ) -> None:
+        super().__init__()
+        self.refused = refused
+        self.named = named
+        self.taken: list[list[dict[str, Any]]] = []
+
+    def take(self, received: Received) -> Reply:
+        if received.path != "/v1/chat/completions":  # it is asked for its window
+            return json_reply({}, 404)
+        self.requests.append(received)
+        messages = received.json["messages"]
+        answers = [each for each in messages if each["role"] == "assistant"]
+        if error := self.refused(answers[1:]):
+            return json_reply({"error": {"message": error, "type": "invalid_request_error"}}, 400)
+        self.taken.append(answers[1:])
+        number = len(self.taken)
+        thoughts = (delta(**{self.named: each}) for each in ("let me ", f"see {number}"))
+        if messages[-1]["role"] == "tool":
+            return stream(*thoughts, delta(content="do"), delta("stop", content="ne"))
+        args = json.dumps({"file_path": "f0.txt"})
+        call = {"id": f"c{number}", "type": "function", "index": 0}
+        call["function"] = {"name": "read_file", "arguments": args}
+        return stream(*thoughts, delta("tool_calls", tool_calls=[call]))
+
+
+def ask(server: ChatServer, *arguments: str, model: str = "openai:deepseek-flash") -> None:
+    variables = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": "k"}
+    flags = ("-m", model, "--approval-mode", "yolo", "--skip-trust")
+    ran = alhena(*flags, *arguments, **variables)
+    assert (ran.code, ran.out) == (0, "done\n"), ran.err
+
+
+def needs_all(answers: list[dict[str, Any]]) -> str:
+    """As DeepSeek and Moonshot answer."""
+    lacks = any(not each.get("reasoning_content") for each in answers)
+    return "The `reasoning_content` in the thinking mode must be passed back." if lacks else ""
+
+
+def takes_none(answers: list[dict[str, Any]]) -> str:
+    named = any("reasoning_content" in each for each in answers)
+    return "property 'reasoning_content' is unsupported" if named else ""
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is known of servers at these ports."""
+    monkeypatch.setattr(openai_compatible, "_LEARNED", {})
+
+
+@pytest.mark.parametrize("named", ["reasoning_content", "reasoning"])
+def test_thoughts_of_chat_completions_go_back_in_their_field(project: Path, named: str):
+    files(project, 1)
+    with ChatServer(named=named) as server:
+        ask(server, "-p", "one")
+        ask(server, "--resume", "latest", "-p", "two")
+    assert len(server.requests) == 4
+    thoughts = [each.get(named) for each in server.taken[-1]]
+    assert thoughts == ["let me see 1", "let me see 2", "let me see 3"]
+    assert [each["content"] for each in server.taken[-1]] == [None, "done", None]
+
+
+def test_a_server_that_needs_all_thoughts_gets_them_also_where_there_are_none(project: Path):
+    """The server refuses once what another model answered."""
+    files(project, 1)
+    with ChatServer(needs_all) as server:
+        ask(server, "-p", "one")
+        assert len(server.requests) == len(server.taken) == 2
+        ask(server, "--resume", "latest", "-p", "two", model="openai:deepseek-pro")
+    assert (len(server.requests), len(server.taken)) == (5, 4)
+    thoughts = [each["reasoning_content"] for each in server.taken[-1]]
+    assert thoughts == [" ", " ", "let me see 3"]
+
+
+def test_a_server_that_takes_no_thoughts_gets_them_once(project: Path):
+    files(project, 1)
+    with ChatServer(takes_none) as server:
+        ask(server, "-p", "one")
+        ask(server, "--resume", "latest", "-p", "two")
+    assert (len(server.requests), len(server.taken)) == (5, 4)
+
+
+def test_thoughts_of_an_answer_without_tools_are_left_out(project: Path):
+    """Services ignore them."""
+    with ThinkingServer() as server:
+        assert run(server, "-p", "one").code == 0
+        assert run(server, "--resume", "latest", "-p", "two").code == 0
+    assert "hm" not in json.dumps(server.requests[-1].json["messages"])
+
+
 @pytest.mark.requirement("CHAT-02")
 @given(
     st.lists(
@@ -141,7 +257,7 @@ def test_thoughts_that_the_service_refuses_are_left_out(project: Path, words: st
     )
 )
 def test_an_answer_returns_as_it_came(kinds: list[tuple[str, str]]):
-    """Texts that nothing stands between are one; thoughts after the last call stay away."""
+    """Texts that nothing stands between are one. Thoughts alone are no answer."""
     came: list[Part] = []
     for at, (kind, text) in enumerate(kinds):
         if kind == "thought":
@@ -153,13 +269,13 @@ def test_an_answer_returns_as_it_came(kinds: list[tuple[str, str]]):
             came.append(Part(text=text))
         else:
             came.append(Part(function_call=FunctionCall(id=str(at), name="f", args={})))
-    content = model_content(came, sign_calls=False) or Content(role=MODEL, parts=())
+    content = model_content(came, sign_calls=False, carry=True) or Content(role=MODEL, parts=())
     assert not any(part.thought for part in content.parts)
-    last = max((at for at, (kind, _) in enumerate(kinds) if kind == "call"), default=-1)
+    answered = any(kind in ("text", "call") for kind, _ in kinds)
     wanted: list[tuple[str, str]] = []
     for at, (kind, text) in enumerate(kinds):
         if kind in ("thought", "hidden"):
-            wanted += [("thought", f"{text}/{at}")] if at < last else []
+            wanted += [("thought", f"{text}/{at}")] if answered else []
         elif kind == "text" and wanted and wanted[-1][0] == "text":
             wanted[-1] = ("text", wanted[-1][1] + text)
         else:
