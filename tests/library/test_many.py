@@ -174,6 +174,11 @@ async def test_none_at_a_time_is_refused():
         await anext(run_many([], agent=lambda: Agent("demo"), concurrency=0))
 
 
+async def test_a_total_cost_that_no_sum_reaches_is_refused():
+    with pytest.raises(ValueError, match="total_cost has to be a sum of US dollars, not nan"):
+        await anext(run_many([], agent=lambda: Agent("demo"), total_cost=float("nan")))
+
+
 async def test_tasks_may_be_mappings_and_outcomes_have_ids(project: Path):
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     tasks = [{"id": "one", "prompt": "count", "output_schema": schema}, "plain", "plain"]
