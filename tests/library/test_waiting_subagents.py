@@ -77,6 +77,7 @@ def test_a_subagent_waits_and_another_agent_resumes_it_where_it_was():
     (request,) = waits.pending
     assert (request.tool_name, request.args) == ("pay", {"amount": 5})
     assert "/" in request.call_id
+    assert request.agent == "clerk"
     assert request.reason.startswith("asked by the subagent clerk: approval required by")
     assert waits.usage.requests == 3
 

@@ -259,6 +259,7 @@ class Delegation:
             msgspec.structs.replace(
                 each,
                 call_id=self._caller.call_id(each.call_id),
+                agent=each.agent or self._definition.name,
                 reason=f"{asks}: {each.reason}" if each.reason else asks,
             )
             for each in waiting.requests
@@ -343,7 +344,8 @@ class Delegation:
 
         async def approve(request: ConfirmationRequest) -> Verdict:
             known = self._caller.call_id(request.call_id)
-            named = msgspec.structs.replace(request, call_id=known)
+            asks = request.agent or self._definition.name
+            named = msgspec.structs.replace(request, call_id=known, agent=asks)
             with self._clock.stop_clock():
                 return await call_approver(approver, named)
 

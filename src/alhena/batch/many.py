@@ -4,7 +4,6 @@ import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from math import inf
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
@@ -198,12 +197,10 @@ async def run_many(  # noqa: PLR0913  a library's front door
         raise TypeError(f"tasks has to be a sequence of prompts, such as [{tasks!r:.60}]")
     if not isinstance(cast("object", concurrency), int):
         raise TypeError(f"concurrency has to be a whole number, not {concurrency!r:.60}")
-    if not isinstance(cast("object", total_cost), int | float | None):
+    if not isinstance(cast("object", total_cost), int | float | None) or str(total_cost) == "nan":
         raise TypeError(f"total_cost has to be a number, not {total_cost!r:.60}")
     if concurrency < 1:
         raise ValueError(f"concurrency has to be at least 1, not {concurrency}")
-    if total_cost is not None and not 0 <= total_cost < inf:
-        raise ValueError(f"total_cost has to be a sum of US dollars, not {total_cost}")
     make = factory_of(agent)
     if run_dir is not None:
         from alhena.batch.engine import SharedLimits

@@ -76,11 +76,12 @@ class ConfirmationRequest(
     ToolConfirmationRequest, frozen=True, kw_only=True, tag="tool-confirmation-request"
 ):
     """A question to a person, with typed `details` and the `decision` that requires it. `by_hook`:
-    a hook requires it, so that no rule can settle it."""
+    a hook requires it, so that no rule can settle it. `agent` is the subagent whose call it is."""
 
     details: ConfirmationDetails
     decision: Decision
     by_hook: bool = False
+    agent: str = ""
 
     def find_offer(self, outcome: str) -> LastingRule | None:
         """The approval beyond the call that an answer with this outcome saves, if any."""

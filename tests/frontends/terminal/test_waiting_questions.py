@@ -46,6 +46,27 @@ def test_questions_that_wait_together_are_counted(server: ScriptedServer, projec
     assert not (project / "a").exists()
 
 
+def test_a_question_names_the_subagent_whose_call_it_is(
+    server: ScriptedServer, home: Path, project: Path
+):
+    agents = home / ".gemini" / "agents"
+    agents.mkdir(parents=True)
+    (agents / "fixer.md").write_text("---\nname: fixer\ndescription: Fixes.\n---\nHi")
+    server.reply(
+        several(("fixer", {"query": "x"})),
+        several(write("a")),
+        several(("complete_task", {"result": "fixed", "response": "fixed"})),
+        sse(text("Done.")),
+    )
+    with at(server, "--skip-trust") as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("go" + ENTER)
+        press(terminal, "y" + ENTER, "? New file a  (fixer)")
+        terminal.until("Done.")
+        leave(terminal)
+    assert (project / "a").exists()
+
+
 def test_where_a_folder_is_not_trusted_an_edit_says_why_it_is_allowed_only_once(
     server: ScriptedServer, project: Path
 ):

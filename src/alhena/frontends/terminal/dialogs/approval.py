@@ -92,8 +92,8 @@ _UNKNOWN = re.compile(r"not read-only: (\S+) is not in the list of commands that
 def request_blocks(
     request: ConfirmationRequest, rows: int | None = DIFF_ROWS, place: str = ""
 ) -> tuple[Block, ...]:
-    """The call, of a change at most so many rows, and why it is asked about. `place` says how many
-    questions there are."""
+    """The call, of a change at most so many rows, and why it is asked about. `place` says which
+    subagent made it, and how many questions there are."""
     details = request.details
     after = [*_of_server(details)] if isinstance(details, McpConfirmation) else []
     after += _warnings(getattr(details, "warnings", ()))
@@ -423,6 +423,7 @@ class ApprovalDialog:
         async with self._turn:
             self._asked.add(request.call_id)
             place = self._place(request.call_id, {*waiting()} - self._asked)
+            place = ", ".join(filter(None, (_inline(request.agent), place)))
             show(request_blocks(request, place=place))
             details = False
             while True:
