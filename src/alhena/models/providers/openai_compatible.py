@@ -77,8 +77,8 @@ _NO_FORMS = re.compile(
 """Words of a refusal that say that a server takes no schema for its answers."""
 
 
-_THOUGHTS = re.compile(r"\breasoning(_content)?\b")
-"""Words of a refusal that is about the thoughts of earlier answers."""
+_THOUGHTS = re.compile(r"(?<![\w-])reasoning(_content)?(?![\w-])")
+"""Words of a refusal that is about the thoughts of earlier answers, and not in a model's name."""
 _MISSED = re.compile(r"missing|must be(?! satisfied)|passed back|required", re.IGNORECASE)
 """Words of such a refusal that say that some are missing."""
 _NO_THOUGHT = " "
@@ -314,9 +314,9 @@ class OpenAiCompatible(WithoutEmbeddings):
             # Other servers may have a model of such a name, and no such API.
             other = known or _Way(_CHAT)
         if other == way:
-            if way.api is _CHAT and _THOUGHTS.search(error.message):
+            if known is not None and _THOUGHTS.search(error.message):
                 # It was not about the thoughts of earlier answers.
-                other = replace(way, fields=openai.THOUGHTS, all_thoughts=False)
+                other = replace(known, fields=openai.THOUGHTS, all_thoughts=False)
                 _LEARNED[self._address, foreign_name(model)] = other
             raise error
         _LEARNED[self._address, foreign_name(model)] = other
