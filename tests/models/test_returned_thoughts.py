@@ -266,6 +266,15 @@ def test_a_server_whose_words_seem_to_miss_thoughts_and_that_takes_none_gets_non
     assert len(server.taken) == 4
 
 
+def test_a_refusal_with_the_name_of_a_model_is_not_about_thoughts(project: Path):
+    files(project, 1)
+    said = "phi-4-reasoning does not support so many tools"
+    with ChatServer(lambda answers: said if answers else "") as server:
+        variables = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": "k"}
+        ran = alhena("-m", "openai:phi-4-reasoning", "--skip-trust", "-p", "one", **variables)
+    assert (ran.code, len(server.requests)) == (1, 2)
+
+
 def test_a_refusal_for_another_reason_does_not_end_the_return_of_thoughts(project: Path):
     """The server refuses everything for a while, with a word that is also used of thoughts."""
     faults = [""] * 2 + ["reasoning with tools is not supported today"] * 3
