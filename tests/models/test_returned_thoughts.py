@@ -251,7 +251,7 @@ def test_a_resumed_session_finds_the_field_that_a_server_takes(
 
 
 def test_a_server_whose_words_seem_to_miss_thoughts_and_that_takes_none_gets_none(project: Path):
-    def refused(answers: list[dict[str, Any]]) -> str:
+    def refuse(answers: list[dict[str, Any]]) -> str:
         words = "Each message must be valid: property 'reasoning_content' or 'reasoning' is extra."
         return (
             words
@@ -260,7 +260,7 @@ def test_a_server_whose_words_seem_to_miss_thoughts_and_that_takes_none_gets_non
         )
 
     files(project, 1)
-    with ChatServer(refused) as server:
+    with ChatServer(refuse) as server:
         ask(server, "-p", "one")
         ask(server, "--resume", "latest", "-p", "two")
     assert len(server.taken) == 4
@@ -279,11 +279,11 @@ def test_a_refusal_for_another_reason_does_not_end_the_return_of_thoughts(projec
     """The server refuses everything for a while, with a word that is also used of thoughts."""
     faults = [""] * 2 + ["reasoning with tools is not supported today"] * 3
 
-    def refused(answers: list[dict[str, Any]]) -> str:
+    def refuse(answers: list[dict[str, Any]]) -> str:
         return (faults.pop(0) if faults else "") or needs_all(answers)
 
     files(project, 1)
-    with ChatServer(refused) as server:
+    with ChatServer(refuse) as server:
         ask(server, "-p", "one")
         variables = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": "k"}
         flags = ("-m", "openai:deepseek-flash", "--skip-trust", "--resume", "latest")
