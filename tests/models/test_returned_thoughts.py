@@ -266,6 +266,28 @@ def test_a_server_whose_words_seem_to_miss_thoughts_and_that_takes_none_gets_non
     assert len(server.taken) == 4
 
 
+class Mistral(ChatServer):
+    """Lists the faults of a request in place of a message."""
+
+    def take(self, received: Received) -> Reply:
+        reply = super().take(received)
+        if reply.status != 400:
+            return reply
+        place = ["body", "messages", 2, "assistant", "reasoning_content"]
+        fault = {"type": "extra_forbidden", "loc": place, "msg": "Extra inputs are not permitted"}
+        message = {"detail": [{**fault, "input": "hm"}]}
+        return json_reply({"object": "error", "message": message, "type": "invalid"}, 422)
+
+
+def test_thoughts_that_a_list_of_faults_refuses_are_left_out(project: Path):
+    files(project, 1)
+    with Mistral(
+        lambda answers: takes_none(answers) or "reasoning" * ("reasoning" in str(answers))
+    ) as server:
+        ask(server, "-p", "one")
+    assert len(server.taken) == 2
+
+
 def test_a_refusal_with_the_name_of_a_model_is_not_about_thoughts(project: Path):
     files(project, 1)
     said = "phi-4-reasoning does not support so many tools"
