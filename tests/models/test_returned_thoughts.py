@@ -116,6 +116,32 @@ def test_thoughts_are_kept_when_a_session_is_resumed_and_no_other_model_gets_the
     assert "toolu_1_0" in gemini.requests[-1].body.decode()
 
 
+class EndsThinking(ThinkingServer):
+    """Its answers end with a thought, the last one at the output limit. It takes no such answers."""
+
+    def blocks(self, calls: list[tuple[str, dict[str, Any]]]) -> list[Block]:
+        blocks = [*super().blocks(calls), thought(len(self.requests), 9)]
+        return [*blocks[:-1], {**blocks[-1], "signature": ""}] if not calls else blocks
+
+    def take(self, received: Received) -> Reply:
+        answers = [each for each in received.json["messages"] if each["role"] == "assistant"]
+        if any(each["content"][-1]["type"] == "thinking" for each in answers):
+            said = "messages.2: The final block in an assistant message cannot be `thinking`."
+            error = {"type": "invalid_request_error", "message": said}
+            self.requests.append(received)
+            return json_reply({"type": "error", "error": error}, 400)
+        return super().take(received)
+
+
+def test_a_thought_at_the_end_of_an_answer_does_not_go_back(project: Path):
+    files(project, 2)
+    with EndsThinking(reads(2)) as server:
+        assert run(server, "-p", "one").code == 0
+        assert run(server, "--resume", "latest", "-p", "two").code == 0
+    assert len(server.requests) == 3
+    server.require_returned()
+
+
 class Refusing(CachingServer):
     """Refuses thoughts, with the service's words."""
 
@@ -138,6 +164,7 @@ class Refusing(CachingServer):
         "messages.1.content.0: Invalid `signature` in `thinking` block",
         "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot change.",
         "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, found `tool_use`.",
+        "When thinking is disabled, an `assistant` message cannot contain `thinking`.",
     ],
 )
 def test_thoughts_that_the_service_refuses_are_left_out(project: Path, words: str):
@@ -204,6 +231,90 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openai_compatible, "_LEARNED", {})
 
 
+def takes_reasoning(answers: list[dict[str, Any]]) -> str:
+    """As Groq answers."""
+    place = "'messages.2' : for 'role:assistant' the following must be satisfied"
+    return f"{place}[({takes_none(answers)})]" if takes_none(answers) else ""
+
+
+def test_a_resumed_session_finds_the_field_that_a_server_takes(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+):
+    files(project, 1)
+    with ChatServer(takes_reasoning, named="reasoning") as server:
+        ask(server, "-p", "one")
+        monkeypatch.setattr(openai_compatible, "_LEARNED", {})  # as in another process
+        ask(server, "--resume", "latest", "-p", "two")
+    assert (len(server.requests), len(server.taken)) == (5, 4)
+    thoughts = [each.get("reasoning") for each in server.taken[-1]]
+    assert thoughts == ["let me see 1", "let me see 2", "let me see 3"]
+
+
+def test_a_server_whose_words_seem_to_miss_thoughts_and_that_takes_none_gets_none(project: Path):
+    def refuse(answers: list[dict[str, Any]]) -> str:
+        words = "Each message must be valid: property 'reasoning_content' or 'reasoning' is extra."
+        return (
+            words
+            if any(each.keys() & {"reasoning_content", "reasoning"} for each in answers)
+            else ""
+        )
+
+    files(project, 1)
+    with ChatServer(refuse) as server:
+        ask(server, "-p", "one")
+        ask(server, "--resume", "latest", "-p", "two")
+    assert len(server.taken) == 4
+
+
+class Mistral(ChatServer):
+    """Lists the faults of a request in place of a message."""
+
+    def take(self, received: Received) -> Reply:
+        reply = super().take(received)
+        if reply.status != 400:
+            return reply
+        place = ["body", "messages", 2, "assistant", "reasoning_content"]
+        fault = {"type": "extra_forbidden", "loc": place, "msg": "Extra inputs are not permitted"}
+        message = {"detail": [{**fault, "input": "hm"}]}
+        return json_reply({"object": "error", "message": message, "type": "invalid"}, 422)
+
+
+def test_thoughts_that_a_list_of_faults_refuses_are_left_out(project: Path):
+    files(project, 1)
+    with Mistral(
+        lambda answers: takes_none(answers) or "reasoning" * ("reasoning" in str(answers))
+    ) as server:
+        ask(server, "-p", "one")
+    assert len(server.taken) == 2
+
+
+def test_a_refusal_with_the_name_of_a_model_is_not_about_thoughts(project: Path):
+    files(project, 1)
+    said = "phi-4-reasoning does not support so many tools"
+    with ChatServer(lambda answers: said if answers else "") as server:
+        variables = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": "k"}
+        ran = alhena("-m", "openai:phi-4-reasoning", "--skip-trust", "-p", "one", **variables)
+    assert (ran.code, len(server.requests)) == (1, 2)
+
+
+def test_a_refusal_for_another_reason_does_not_end_the_return_of_thoughts(project: Path):
+    """The server refuses everything for a while, with a word that is also used of thoughts."""
+    faults = [""] * 2 + ["reasoning with tools is not supported today"] * 3
+
+    def refuse(answers: list[dict[str, Any]]) -> str:
+        return (faults.pop(0) if faults else "") or needs_all(answers)
+
+    files(project, 1)
+    with ChatServer(refuse) as server:
+        ask(server, "-p", "one")
+        variables = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": "k"}
+        flags = ("-m", "openai:deepseek-flash", "--skip-trust", "--resume", "latest")
+        assert alhena(*flags, "-p", "two", **variables).code == 1
+        faults.clear()
+        ask(server, "--resume", "latest", "-p", "three")
+    assert server.taken[-1][-1]["reasoning_content"]
+
+
 @pytest.mark.parametrize("named", ["reasoning_content", "reasoning"])
 def test_thoughts_of_chat_completions_go_back_in_their_field(project: Path, named: str):
     files(project, 1)
@@ -242,6 +353,13 @@ def test_thoughts_of_an_answer_without_tools_are_left_out(project: Path):
         assert run(server, "-p", "one").code == 0
         assert run(server, "--resume", "latest", "-p", "two").code == 0
     assert "hm" not in json.dumps(server.requests[-1].json["messages"])
+
+
+def test_a_server_s_own_text_that_looks_like_thoughts_is_none():
+    nested = "thoughts:[" + "[" * 200_000
+    assert return_thoughts([Part(text="x", thought_signature=nested)])[0].text == "x"
+    nested = 'thoughts:[{"text":"a","other":' + "[" * 200_000
+    assert return_thoughts([Part(text="x", thought_signature=nested)])[0].text == "x"
 
 
 @pytest.mark.requirement("CHAT-02")

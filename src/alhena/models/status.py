@@ -73,7 +73,9 @@ _NOT_SERVED = re.compile(
 _TOO_LONG = frozenset({"exceed_context_size_error", "context_length_exceeded"})
 """Names of errors for a conversation that is too long, told because their messages differ."""
 _SIGNATURE = re.compile(
-    r"signature|invalid_encrypted_content|of type 'reasoning'|redacted_thinking", re.IGNORECASE
+    r"signature|invalid_encrypted_content|of type 'reasoning'|redacted_thinking"
+    r"|cannot (?:be|contain) `thinking`",
+    re.IGNORECASE,
 )
 _MEDIA = re.compile(
     r"\b(?:images?|pdfs?|documents?|audio|video|media|mime[ _]?types?|inline_?data|multimodal"

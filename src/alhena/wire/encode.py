@@ -203,6 +203,8 @@ def _require_finite(settings: GenerationConfig) -> None:
 T = TypeVar("T")
 
 _MAX_NESTING = 4
+_LONGEST_LIST = 400
+"""Characters of a list of faults that are kept."""
 _OPAQUE_KEYS = frozenset({"args", "response", "partialArgs", "partMetadata"})
 """Fields with a tool's own values, in which null is kept."""
 
@@ -358,7 +360,7 @@ def _find_status(value: object, depth: int = 0) -> ApiStatus | None:
 
 
 def _status(error: dict[str, Any], depth: int) -> ApiStatus:
-    message = _text(error.get("message"))
+    message = _message(error.get("message"))
     details = map(as_object, as_array(error.get("details")) or ())
     outer = ApiStatus(
         code=_code(error.get("code")),
@@ -390,6 +392,19 @@ def _words(error: dict[str, Any]) -> tuple[str, ...]:
     said = (error.get("code"), error.get("type"))
     words = (one for one in said if isinstance(one, str) and one and not one.isdigit())
     return tuple(dict.fromkeys(words))
+
+
+def _message(value: Any) -> str:
+    """The message of an error; the beginning of its JSON for one that lists faults, as Mistral's
+    do."""
+    if not as_object(value) and not as_array(value):
+        return _text(value)
+    from json import dumps
+
+    try:
+        return excerpt(dumps(value, ensure_ascii=False), _LONGEST_LIST)
+    except RecursionError:
+        return ""
 
 
 def _text(value: Any) -> str:

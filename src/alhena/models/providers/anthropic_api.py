@@ -85,13 +85,15 @@ def own_thoughts(content: Content) -> Content:
 
 
 def without_blanks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Removes text blocks with only white space, for which the service rejects the whole request,
-    and answers left empty by that."""
+    """Removes text blocks with only white space and thoughts at the end of an answer, for which the
+    service rejects the whole request, and answers left empty by that."""
     made: list[dict[str, Any]] = []
     for message in messages:
         blocks = [
             _remove_blank_results(block) for block in message["content"] if not _is_blank(block)
         ]
+        while blocks and blocks[-1]["type"] in _THOUGHTS:
+            blocks.pop()
         if not blocks and message["role"] == "user":
             blocks = [{"type": "text", "text": EMPTY}]
         if made and made[-1]["role"] == message["role"]:
@@ -99,6 +101,9 @@ def without_blanks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         elif blocks:
             made.append({**message, "content": blocks})
     return made
+
+
+_THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 
 
 def _remove_blank_results(block: dict[str, Any]) -> dict[str, Any]:

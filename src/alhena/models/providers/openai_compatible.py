@@ -77,9 +77,9 @@ _NO_FORMS = re.compile(
 """Words of a refusal that say that a server takes no schema for its answers."""
 
 
-_THOUGHTS = re.compile(r"\breasoning(_content)?\b")
-"""Words of a refusal that is about the thoughts of earlier answers."""
-_MISSED = re.compile(r"missing|must be|passed back|required", re.IGNORECASE)
+_THOUGHTS = re.compile(r"(?<![\w-])reasoning(_content)?(?![\w-])")
+"""Words of a refusal that is about the thoughts of earlier answers, and not in a model's name."""
+_MISSED = re.compile(r"missing|must be(?! satisfied)|passed back|required", re.IGNORECASE)
 """Words of such a refusal that say that some are missing."""
 _NO_THOUGHT = " "
 """In place of a thought that is missing: servers take an empty text for none."""
@@ -123,15 +123,20 @@ _RESPONSES = _Api(
 class _Way(msgspec.Struct, frozen=True):
     """A way to ask a model. `encrypts`: its reasoning is asked for, to be sent back. `forms`: it
     takes the schema of an answer, which goes into the prompt otherwise. `keyed`: it takes the key
-    of a conversation for its cache. `thoughts` is the field in which its thoughts go back, empty if
-    it takes none; `all_thoughts`: each answer must have them."""
+    of a conversation for its cache. `fields`: those in which its thoughts may go back, the one to
+    use first; none if it takes no thoughts. `all_thoughts`: each answer must have them."""
 
     api: _Api
     encrypts: bool = True
     forms: bool = True
     keyed: bool = True
-    thoughts: str = openai.THOUGHTS[0]
+    fields: tuple[str, ...] = openai.THOUGHTS
     all_thoughts: bool = False
+
+    @property
+    def thoughts(self) -> str:
+        """The field in which its thoughts go back, empty if it takes none."""
+        return self.fields[0] if self.fields else ""
 
 
 _LEARNED: dict[tuple[str, str], _Way] = {}
@@ -234,8 +239,9 @@ class OpenAiCompatible(WithoutEmbeddings):
             async for chunk in chunks:
                 yield chunk
         came = reader.thoughts if isinstance(reader, openai.EventReader) else ""
-        if came and way.thoughts and came != way.thoughts:
-            _LEARNED[self._address, model] = replace(way, thoughts=came)
+        way = self._way(request.model)  # a request beside this one may have learned another
+        if came in way.fields and len(way.fields) > 1:
+            _LEARNED[self._address, model] = replace(way, fields=(came,))
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
         """Estimates by size: the dialect has no counting method."""
@@ -300,17 +306,18 @@ class OpenAiCompatible(WithoutEmbeddings):
             if status in {400, 404} and _ASK_RESPONSES.search(error.message):
                 # A request beside this one may know already.
                 other = known if known not in (None, way) else replace(way, api=_RESPONSES)
-            elif status in {400, 422} and way.thoughts and _THOUGHTS.search(error.message):
-                if not _MISSED.search(error.message):
-                    other = replace(way, thoughts="", all_thoughts=False)
-                elif not way.all_thoughts:
-                    other = replace(way, all_thoughts=True)
+            elif status in {400, 422} and _THOUGHTS.search(error.message):
+                other = _with_other_thoughts(way, request, error)
         elif way.encrypts and status == 400 and _NO_ENCRYPTION.search(error.message):
             other = replace(way, encrypts=False)
         elif status in {404, 405} and not self.is_openai and not _is_forced(model):
             # Other servers may have a model of such a name, and no such API.
             other = known or _Way(_CHAT)
         if other == way:
+            if known is not None and _THOUGHTS.search(error.message):
+                # It was not about the thoughts of earlier answers.
+                other = replace(known, fields=openai.THOUGHTS, all_thoughts=False)
+                _LEARNED[self._address, foreign_name(model)] = other
             raise error
         _LEARNED[self._address, foreign_name(model)] = other
         return other
@@ -448,6 +455,20 @@ def _is_within(host: str, domains: tuple[str, ...]) -> bool:
 
 def _is_forced(model: str) -> bool:
     return model.startswith(OPENAI_RESPONSES)
+
+
+def _with_other_thoughts(way: _Way, request: GenerateContentRequest, error: ModelError) -> _Way:
+    """The way after a refusal of thoughts: with all of them if some are missing, else in another
+    field, in the end without any."""
+    if not way.fields:
+        return way
+    if not way.all_thoughts:
+        if _MISSED.search(error.message):
+            return replace(way, all_thoughts=True)
+        contents = (entry.content for entry in request.contents)
+        if not any(carries_thoughts(part) for content in contents for part in content.parts):
+            return way
+    return replace(way, fields=way.fields[1:], all_thoughts=False)
 
 
 def _own_parts(content: Content, way: _Way) -> Content:

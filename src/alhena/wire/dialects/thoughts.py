@@ -101,7 +101,7 @@ def _open(signature: str | None) -> list[CarriedThought]:
         return []
     try:
         return msgspec.json.decode(signature.removeprefix(_MARK), type=list[CarriedThought])
-    except (msgspec.MsgspecError, UnicodeError):
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return []
 
 
