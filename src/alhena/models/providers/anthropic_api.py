@@ -63,6 +63,8 @@ _LEAST_BYTES = 4 * anthropic.LEAST_TOKENS
 """Size of a request below which no prefix is kept."""
 _REFUSALS = frozenset({400, 422})
 """Statuses of a request with a field that a server does not know."""
+_THOUGHTS = frozenset({"thinking", "redacted_thinking"})
+"""Types of blocks with thoughts."""
 _UNMARKED: set[str] = set()
 """Addresses of compatible servers that refused marks for the cache."""
 
@@ -101,9 +103,6 @@ def without_blanks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         elif blocks:
             made.append({**message, "content": blocks})
     return made
-
-
-_THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 
 
 def _remove_blank_results(block: dict[str, Any]) -> dict[str, Any]:

@@ -140,7 +140,7 @@ class _Way(msgspec.Struct, frozen=True):
 
 
 _LEARNED: dict[tuple[str, str], _Way] = {}
-"""Ways learned from refusals, by address and model."""
+"""Ways learned from refusals and answers, by address and model."""
 
 
 class OpenAiCompatible(WithoutEmbeddings):
@@ -207,41 +207,46 @@ class OpenAiCompatible(WithoutEmbeddings):
         way = self._way(request.model)
         begun = False
         while True:
-            chunks = self._chunks(request, names, way)
+            reader = way.api.reader(names, self._new_id)
+            chunks = self._chunks(request, names, way, reader)
             try:
                 async with aclosing(chunks):
                     async for chunk in chunks:
                         begun = True
                         yield chunk
+                self._learn_field(request.model, reader)
                 return
             except (ModelNotFoundError, RequestRejectedError) as error:
                 if begun:
                     raise
                 way = self._other_way(way, request, error)
 
-    async def _chunks(
-        self, request: GenerateContentRequest, names: ToolNameMap, way: _Way
+    def _chunks(
+        self,
+        request: GenerateContentRequest,
+        names: ToolNameMap,
+        way: _Way,
+        reader: ChunkReader,
     ) -> AsyncGenerator[GenerateContentResponse, None]:
         body = self._body(request, names, way, stream=True)  # its errors are not an answer's
         model, path = foreign_name(request.model), way.api.path
         events = self._http.events(
             path, model, lambda: body, decode_event, request.pause, idle_s(request)
         )
-        reader = way.api.reader(names, self._new_id)
-        chunks = answer_chunks(
+        return answer_chunks(
             events,
             reader,
             self.endpoint.place,
             is_last=lambda event: event is None,
             is_whole=way.api.is_end,
         )
-        async with aclosing(chunks):
-            async for chunk in chunks:
-                yield chunk
+
+    def _learn_field(self, model: str, reader: ChunkReader) -> None:
+        """Notes the field in which the thoughts of an answer came."""
         came = reader.thoughts if isinstance(reader, openai.EventReader) else ""
-        way = self._way(request.model)  # a request beside this one may have learned another
+        way = self._way(model)  # a request beside this one may have learned another
         if came in way.fields and len(way.fields) > 1:
-            _LEARNED[self._address, model] = replace(way, fields=(came,))
+            _LEARNED[self._address, foreign_name(model)] = replace(way, fields=(came,))
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
         """Estimates by size: the dialect has no counting method."""

@@ -354,10 +354,15 @@ THOUGHTS = ("reasoning_content", "reasoning")
 """Fields of thoughts, by server."""
 
 
+def thought_field(message: Fields) -> str:
+    """The field of a message or chunk that has its thoughts; empty without any."""
+    return next((name for name in THOUGHTS if word(message, name)), "")
+
+
 def said_parts(message: Fields) -> list[Part]:
     """The thoughts and texts of a message or chunk, with their signature."""
-    thought = next(filter(None, (word(message, name) for name in THOUGHTS)), None)
-    parts = [Part(text=thought, thought=True)] if thought else []
+    field = thought_field(message)
+    parts = [Part(text=word(message, field), thought=True)] if field else []
     refusal = word(message, "refusal") or ""
     if as_array(message.value("content")) is None:
         text = (message.text("content") or "") + refusal
@@ -512,7 +517,7 @@ class EventReader:
             delta = choice.object("delta") or choice.object("message") or Fields({})
             parts += said_parts(delta)
             if parts and parts[0].thought:
-                self.thoughts = next((name for name in THOUGHTS if word(delta, name)), "")
+                self.thoughts = thought_field(delta)
             self._calls.feed(call_elements(delta))
             self._finish = read_finish(word(choice, "finish_reason")) or self._finish
         self._said = self._said or any(part.text and not part.thought for part in parts)
