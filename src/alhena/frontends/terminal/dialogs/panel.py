@@ -71,12 +71,8 @@ class Panel:
     async def choose(self, menu: Menu) -> frozenset[int] | None:
         """Waits for the choice; None when the menu is dismissed."""
         self._set_aside()
-        self._forget()
-        self._picked = picked = asyncio.get_running_loop().create_future()
-        self.menu, self.note = menu, ""
-        self.aimed = self._seen = False
-        self._rest(LOOK)
-        self._changed()
+        picked: asyncio.Future[frozenset[int] | None] = asyncio.get_running_loop().create_future()
+        self._show(menu, picked)
         try:
             return await picked
         finally:
@@ -92,10 +88,14 @@ class Panel:
 
     def _show_earlier(self) -> None:
         """Shows the menu that was set aside last, or none."""
-        self.menu = self._picked = None
-        if self._earlier and self.label is None:
-            self.menu, self._picked = self._earlier.pop()
-        self.note = ""
+        shows = self._earlier and self.label is None
+        self._show(*(self._earlier.pop() if shows else (None, None)))
+
+    def _show(
+        self, menu: Menu | None, picked: "asyncio.Future[frozenset[int] | None] | None"
+    ) -> None:
+        """Shows a menu, of which no key counts yet, or none."""
+        self.menu, self._picked, self.note = menu, picked, ""
         self.aimed = self._seen = False
         self._forget()
         self._rest(LOOK)
