@@ -22,6 +22,7 @@ from tests.batch.answering import (
 )
 from tests.support.command import alhena, keyed
 from tests.support.server import call
+from tests.support.slow_git import path_to_slow_git
 
 TREES = int(os.environ.get("TREES", "6"))
 YOLO = ("--approval-mode", "yolo", "--skip-trust", "--worktree")
@@ -111,6 +112,20 @@ def test_each_task_has_files_of_its_own_and_leaves_a_patch(project: Path, kind: 
         assert len(git(folder, "worktree", "list").splitlines()) == 1
         assert git(folder, "branch") == branches
     assert not list((project / "r.jsonl.run" / "tasks").glob("*/tree"))
+
+
+@pytest.mark.requirement("WORLD-01")
+def test_no_worktree_is_left_where_some_end_while_others_are_made(project: Path):
+    folder = repository(project / "code")
+    write_tasks(project / "tasks.jsonl", 6, cwd="code")
+    path = path_to_slow_git(project / "bin")
+    with AnsweringServer(changing) as server:
+        two = ("--concurrency", "2")
+        slow = {**keyed(server), "PATH": path}
+        ran = alhena("batch", "tasks.jsonl", "--out", "r.jsonl", *two, *YOLO, **slow)
+    assert ran.code == 0, ran.err
+    assert [each["status"] for each in results(project / "r.jsonl")] == ["done"] * 6
+    assert len(git(folder, "worktree", "list").splitlines()) == 1
 
 
 def test_a_worktree_outlives_the_command_and_goes_on_with_its_task(project: Path):

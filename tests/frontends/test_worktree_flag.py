@@ -1,13 +1,15 @@
 """`--worktree NAME`: a run in a git worktree of its own."""
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support.command import Ran, alhena, keyed
+from tests.support.command import ALHENA, PATIENCE_S, Ran, alhena, keyed
 from tests.support.each import for_each
 from tests.support.server import ScriptedServer, call, chunk, sse, text
+from tests.support.slow_git import path_to_slow_git
 
 
 def git(folder: Path, *words: str) -> str:
@@ -57,6 +59,26 @@ def test_a_run_works_on_a_branch_of_its_own_and_later_runs_there_too(
     git(repository, "worktree", "remove", "--force", str(tree))
     assert edited(server).code == 0, "its branch is checked out again"
     assert git(tree, "branch", "--show-current") == "worktree-fix-1\n"
+
+
+def test_two_runs_that_start_at_once_work_in_the_worktree_that_one_makes(
+    server: ScriptedServer, repository: Path, tmp_path: Path
+):
+    path = path_to_slow_git(tmp_path / "bin")
+    server.reply(*(sse(text("Done.")) for _ in range(2)))
+    words = [ALHENA, "--worktree", "fix-1", "--skip-trust", "-p", "go"]
+    env = {**os.environ, **keyed(server), "PATH": path}
+    both = [
+        subprocess.Popen(
+            words, env=env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    errors = [each.communicate(timeout=PATIENCE_S)[1] for each in both]
+    assert [each.returncode for each in both] == [0, 0], errors
+    assert git(repository / ".worktrees" / "fix-1", "branch", "--show-current") == (
+        "worktree-fix-1\n"
+    )
 
 
 @for_each("name", ["", "../x", "a/b", "a b", "-x", "a..b", "a.lock"])

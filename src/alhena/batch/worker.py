@@ -243,9 +243,7 @@ class Worker:
                 lease.finished = True
                 if lease.tree is not None:
                     folder = task_folder(queue.directory, lease.claim.task)
-                    with suppress(
-                        InputError
-                    ):  # the result stands; git forgets it with its next prune
+                    with suppress(InputError):  # tried again at the end of the run
                         await asyncio.to_thread(remove_tree, folder, os.environ)
                 return
         queue.release(token, limit)

@@ -3,7 +3,6 @@
 import os
 import shutil
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -11,9 +10,10 @@ import msgspec
 from alhena.agent.subagents.worktree import (
     Worktree,
     alone,
+    forget_worktrees,
+    lock_worktrees,
     make_worktree,
     patch_since,
-    prune_worktrees,
     run_git,
 )
 from alhena.batch.tasks import QueuedTask
@@ -87,11 +87,8 @@ def find_earlier_tree(folder: Path) -> TaskTree | None:
 def forget_trees(repository: Path, place: str, environ: Mapping[str, str]) -> None:
     """Has a git repository forget the worktrees with `place` in their paths, also those that
     machines have which are gone. Raises InputError."""
-    listed = run_git(repository, environ, "worktree", "list", "--porcelain", "-z").split(b"\0")
-    for line in listed:
-        path = os.fsdecode(line.removeprefix(b"worktree "))
-        if line.startswith(b"worktree ") and place in path:
-            run_git(repository, environ, "worktree", "remove", "--force", "--force", path)
+    with lock_worktrees(repository, environ) as held:
+        forget_worktrees(repository, environ, lambda path: place in path, held)
 
 
 def _read_note(folder: Path) -> TaskTree | None:
@@ -106,9 +103,8 @@ def _remove(folder: Path, environ: Mapping[str, str]) -> None:
     shutil.rmtree(folder / _PLACE, ignore_errors=True)
     if found is not None and found.repository and os.path.isdir(found.repository):
         repository = Path(found.repository)
-        with suppress(InputError):  # it is not locked, or git knows it no more
-            run_git(repository, environ, "worktree", "unlock", found.top)
-        prune_worktrees(repository, environ)
+        with lock_worktrees(repository, environ) as held:
+            forget_worktrees(repository, environ, found.top.__eq__, held)
     (folder / _NOTE).unlink(missing_ok=True)
 
 

@@ -49,7 +49,8 @@ class Worktree(msgspec.Struct, frozen=True):
     def remove(self) -> None:
         """Removes the worktree. Raises InputError."""
         shutil.rmtree(self.top.parent, ignore_errors=True)
-        prune_worktrees(self.repository, self.environ)
+        with lock_worktrees(self.repository, self.environ) as held:
+            forget_worktrees(self.repository, self.environ, str(self.top).__eq__, held)
 
 
 @asynccontextmanager
@@ -93,10 +94,10 @@ def make_worktree(
     repository, name, inner = _find_repository(cwd, environ)
     base = run_git(cwd, environ, "rev-parse", "--verify", f"{commit}^{{commit}}").decode().strip()
     tree = place / name
-    with alone(_lock(repository, environ)) as own:
-        # Forced twice: git, killed at this before, may know the place as a locked worktree.
-        add = ("--force", "--force", "--detach", *(("--lock",) if lock else ()))
-        add_worktree(repository, environ, (*add, str(tree), base), tree, held=(*held, *own))
+    # Forced twice: git, killed at this before, may know the place as a locked worktree.
+    add = ("--force", "--force", "--detach", *(("--lock",) if lock else ()))
+    with lock_worktrees(repository, environ) as own:
+        add_worktree(repository, environ, (*add, str(tree), base), tree, (*held, *own))
     return Worktree(repository, tree, Path(os.path.normpath(tree / inner)), base, environ)
 
 
@@ -114,23 +115,52 @@ def _find_repository(cwd: Path, environ: Mapping[str, str]) -> tuple[Path, str, 
     return repository, repository.name, os.path.relpath(os.path.realpath(cwd), repository)
 
 
+@contextmanager
+def lock_worktrees(repository: Path, environ: Mapping[str, str]) -> Generator[tuple[int, ...]]:
+    """Keeps git commands that make, list or remove worktrees of a repository apart, which git's own
+    locks do not: each of them reads all worktrees, and fails at one that is half made or half
+    removed. The block gets the lock, for those commands to keep. Raises InputError."""
+    options = ("--path-format=absolute", "--git-common-dir")
+    found = run_git(repository, environ, "rev-parse", *options).removesuffix(b"\n")
+    with alone(Path(os.fsdecode(found), "alhena-worktrees.lock")) as held:
+        yield held
+
+
 def add_worktree(
     repository: Path,
     environ: Mapping[str, str],
     words: tuple[str, ...],
     tree: Path,
-    held: tuple[int, ...] = (),
+    held: tuple[int, ...],
 ) -> None:
     """Runs `git worktree add`, whose `words` make the worktree `tree`. The files come in a second
-    step: which settings hold in the worktree is known only there. Raises InputError."""
+    step: which settings hold in the worktree is known only there. Git keeps the locks `held`, that
+    of `lock_worktrees` among them. Raises InputError."""
     run_git(repository, environ, "worktree", "add", "--quiet", "--no-checkout", *words, held=held)
     run_git(tree, environ, "reset", "--hard", "--quiet", "--no-recurse-submodules", held=held)
 
 
-def prune_worktrees(repository: Path, environ: Mapping[str, str]) -> None:
-    """Has git forget the worktrees that have been removed. Raises InputError."""
-    with alone(_lock(repository, environ)):
-        run_git(repository, environ, "worktree", "prune")
+def list_worktrees(
+    repository: Path, environ: Mapping[str, str], held: tuple[int, ...]
+) -> list[str]:
+    """The paths of a repository's working trees. Git keeps the locks `held`, that of
+    `lock_worktrees` among them. Raises InputError."""
+    listed = run_git(repository, environ, "worktree", "list", "--porcelain", "-z", held=held)
+    lines = listed.split(b"\0")
+    return [os.fsdecode(each[9:]) for each in lines if each.startswith(b"worktree ")]
+
+
+def forget_worktrees(
+    repository: Path,
+    environ: Mapping[str, str],
+    chosen: Callable[[str], bool],
+    held: tuple[int, ...],
+) -> None:
+    """Removes the worktrees whose paths are `chosen`, also locked ones and those whose files are
+    gone. Git keeps the locks `held`, that of `lock_worktrees` among them. Raises InputError."""
+    for path in filter(chosen, list_worktrees(repository, environ, held)):
+        options = ("--force", "--force", path)
+        run_git(repository, environ, "worktree", "remove", *options, held=held)
 
 
 @contextmanager
@@ -142,13 +172,6 @@ def alone(path: Path) -> Generator[tuple[int, ...]]:
             yield () if held is None else (held,)
     except FileError as error:
         raise InputError(str(error)) from error
-
-
-def _lock(repository: Path, environ: Mapping[str, str]) -> Path:
-    """Keeps additions and removals of worktrees apart, which git's own locks do not."""
-    options = ("--path-format=absolute", "--git-common-dir")
-    found = run_git(repository, environ, "rev-parse", *options).removesuffix(b"\n")
-    return Path(os.fsdecode(found), "alhena-worktrees.lock")
 
 
 def patch_since(

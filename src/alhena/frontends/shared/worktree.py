@@ -8,7 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from alhena.agent.subagents.worktree import add_worktree, run_git
+from alhena.agent.subagents.worktree import (
+    add_worktree,
+    forget_worktrees,
+    list_worktrees,
+    lock_worktrees,
+    run_git,
+)
 from alhena.config.home import path_within
 from alhena.errors import InputError, UsageError
 from alhena.system.errors import FileError, printable
@@ -42,13 +48,14 @@ def enter_worktree(name: str, environ: Mapping[str, str]) -> Path:
             remedy="Run `git init` and commit, or leave out --worktree.",
         ) from error
     top = path_within(home.main, FOLDER / name)
-    if not (top / ".git").exists():
-        _add(home, top, f"worktree-{name}", environ)
-    elif not _is_known(home.git_from, top, environ):
-        raise InputError(
-            f"{top} is not a worktree of this repository.",
-            remedy="Move it away, or choose another name.",
-        )
+    with lock_worktrees(home.git_from, environ) as held:
+        if not (top / ".git").exists():
+            _add(home, top, f"worktree-{name}", environ, held)
+        elif not _is_known(home.git_from, top, environ, held):
+            raise InputError(
+                f"{top} is not a worktree of this repository.",
+                remedy="Move it away, or choose another name.",
+            )
     inner = top / home.prefix
     place = inner if inner.is_dir() else top
     os.chdir(place)
@@ -167,16 +174,17 @@ def _names_tree(shared: Path, top: Path, environ: Mapping[str, str]) -> bool:
     return os.path.realpath(shared / os.fsdecode(named)) == os.path.realpath(top)
 
 
-def _is_known(main: Path, top: Path, environ: Mapping[str, str]) -> bool:
+def _is_known(main: Path, top: Path, environ: Mapping[str, str], held: tuple[int, ...]) -> bool:
     """True for a worktree that was made by the repository: anybody can bring a folder along."""
-    listed = run_git(main, environ, "worktree", "list", "--porcelain", "-z").split(b"\0")
-    paths = (os.fsdecode(each[9:]) for each in listed if each.startswith(b"worktree "))
-    return any(os.path.realpath(path) == str(top) for path in paths)
+    known = list_worktrees(main, environ, held)
+    return any(os.path.realpath(path) == str(top) for path in known)
 
 
-def _add(home: _Home, top: Path, branch: str, environ: Mapping[str, str]) -> None:
+def _add(
+    home: _Home, top: Path, branch: str, environ: Mapping[str, str], held: tuple[int, ...]
+) -> None:
     """Makes a worktree, and has git ignore it. What a failure leaves is removed."""
-    run = partial(run_git, home.git_from, environ)
+    run = partial(run_git, home.git_from, environ, held=held)
     run("worktree", "prune")
     known = bool(run("branch", "--list", "--format=%(refname:short)", branch).strip())
     new = (str(top), branch) if known else ("-b", branch, str(top), "HEAD")
@@ -184,10 +192,10 @@ def _add(home: _Home, top: Path, branch: str, environ: Mapping[str, str]) -> Non
     try:
         if home.main != home.shared:
             _ignore(home.shared)
-        add_worktree(home.git_from, environ, new, top)
+        add_worktree(home.git_from, environ, new, top, held)
     except (FileError, OSError, InputError) as error:
         with suppress(InputError):  # it was not made
-            run("worktree", "remove", "--force", "--force", str(top))
+            forget_worktrees(home.git_from, environ, str(top).__eq__, held)
         if not known:
             with suppress(InputError):
                 run("branch", "-D", branch)
