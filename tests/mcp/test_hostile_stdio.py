@@ -1,6 +1,7 @@
 """Servers over standard input and output that mean no good, beside a good one: what they cost, what
 is said of them, what a model gets."""
 
+import asyncio
 import os
 import re
 from pathlib import Path
@@ -25,7 +26,7 @@ NEVER_CONNECTED = {
     "hang at list": LATE,
     "drip the handshake": LATE,
     "noise": LATE,
-    "close input": LATE,
+    "close input": rf"it closed its input\.|{LATE}",
     "close output": r"it closed its output\.|it did not answer",
     "exit at once": r"it exited with code 0\.",
     "exit with words": r"it exited with code 1: \\x1b\[31mno licence\\x07 found and much more\.",
@@ -46,13 +47,24 @@ NEVER_CONNECTED = {
 async def test_one_that_cannot_be_connected_to_is_told_of_in_one_line(
     project: Path, what: str
 ) -> None:
-    timeout = 600 if NEVER_CONNECTED[what] == LATE else 60_000
+    timeout = 600 if NEVER_CONNECTED[what].endswith(LATE) else 60_000
     story = await beside(hostile(what, timeout=timeout), project, POKE)
     (line,) = story.told
     assert re.search(NEVER_CONNECTED[what], line), line
     assert story.at_start == story.told
     assert story.report.state is not ServerState.CONNECTED
     assert story.answers[0].error_type == "tool_not_registered"
+
+
+async def test_one_that_does_not_read_is_told_of_once_though_it_takes_longer_to_end_than_its_time(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def load() -> None:
+        await asyncio.sleep(0.6)  # it has closed its input before the first message
+
+    monkeypatch.setattr("alhena.mcp.opening._import_sdk", load)
+    story = await beside(hostile("close input", timeout=600), project, POKE)
+    assert story.told == ("MCP server 'bad': it closed its input.",)
 
 
 class Listed(msgspec.Struct, frozen=True):

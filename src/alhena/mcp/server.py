@@ -369,6 +369,12 @@ class Server:
             self._connection = None
             self._news.set()
 
+    @property
+    def reason_so_far(self) -> str:
+        """Why it is not connected, also while the remains of a lost connection are removed; "" if
+        that is not known yet."""
+        return self.last_loss if self._lost else ""
+
     def note(self, text: str) -> None:
         """Records a diagnostic message."""
         self._notes.append(shown_line(text, MAX_KEPT_NOTE))

@@ -335,7 +335,8 @@ class Servers:
                     await server.settled.wait()
         except TimeoutError:
             if server.pace.connect <= seconds:  # its own timeout is reporting it now
-                self._warn(f"MCP server '{server.name}': {late(server.pace.connect)}.")
+                why = server.reason_so_far or late(server.pace.connect)
+                self._warn(f"MCP server '{server.name}': {why.rstrip('.')}.")
                 return
             state = f"not connected after {seconds:g} s" if seconds else "still connecting"
             self._warn(f"MCP server '{server.name}' is {state}; the prompt goes without its tools.")
