@@ -472,13 +472,17 @@ def test_whatever_a_cluster_loses_each_task_ends_once(project: Path):
     } == dict.fromkeys(words, (True, 52)), refused
     assert found["code"] == 1, found["err"]
     assert found["calls"] == {"task 0": [0, 1, 1, 2, 0, 1, 2], "task 1": [0, 1, 2, 3, 4]}
-    patches = {each["id"]: added(each["patch"]) for each in found["results"]}
-    assert patches == {"t0": ["0", "1"], "t1": ["0", "1", "2", "3", "4"]}
     kinds = {each["id"]: each["kind"] for each in found["results"]}
     assert kinds == {"t0": None, "t1": "worker_lost"}
-    # A slow machine may lose a lease before the attempt has asked the model.
     least = {"t0": 3, "t1": 5}
-    assert all(each["attempts"] >= least[each["id"]] for each in found["results"])
+    made = {"t0": ["0", "1"], "t1": ["0", "1", "2", "3", "4"]}
+    for each in found["results"]:
+        # A slow machine may lose a lease before the attempt has asked the model, or while its
+        # command runs, which does not run again.
+        name, more = each["id"], each["attempts"] - least[each["id"]]
+        patch = added(each["patch"])
+        assert patch == made[name] or (more > 0 and set(patch) < set(made[name])), each
+        assert more >= 0
     assert (len(found["trees"].splitlines()), found["left"]) == (1, [])
     assert (workers["code"], len(workers["results"])) == (0, 10), workers["err"]
     assert once(workers)

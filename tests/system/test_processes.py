@@ -240,7 +240,7 @@ async def test_output_puts_the_inactivity_limit_off(project: Path) -> None:
 
 
 async def test_a_command_that_waits_for_keys_it_cannot_get_is_stopped() -> None:
-    script = "exec <>$(readlink /proc/$$/fd/1); stty -icanon; echo begun; read -n 1"
+    script = "exec <>$(readlink /proc/$$/fd/1); echo begun; stty -icanon; read -n 1"
     command = bash(script, terminal=PseudoTerminal(24, 80))
     output = Output()
     ending = await run_process(command, output, limits=CommandLimits(keys=0.05))
