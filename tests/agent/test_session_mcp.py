@@ -324,11 +324,28 @@ async def test_the_wait_ends_with_the_setting_and_whenever_a_person_wants(projec
             assert not control.stop_startup_wait()
             asked = asyncio.create_task(running.ask("go"))
             if stops:
-                await asyncio.sleep(0.1)
-                assert control.stop_startup_wait()
+                while not control.stop_startup_wait():
+                    await asyncio.sleep(0.01)
             assert await asked == "without"
             assert control.connecting == ("slow",)
             assert not control.stop_startup_wait()
+
+
+async def test_a_server_is_not_said_to_be_late_before_it_could_be_asked(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def load() -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("alhena.mcp.opening._import_sdk", load)
+    entries = {"slow": {**odd(project, {"tools": [tool("late")]}), "timeout": 100}}
+    made = settings(entries, mcp={"startupWait": 0.2})
+    async with agent(ScriptedGenerator([text("without")]), cwd=project, settings=made) as running:
+        assert await running.ask("go") == "without"
+        told = [each for each in running.toolset.warnings if "'slow'" in each]
+    assert told == [
+        "MCP server 'slow' is not connected after 0.2 s; the prompt goes without its tools."
+    ]
 
 
 async def test_a_server_that_reconnects_changes_nothing_of_what_is_declared(project: Path) -> None:

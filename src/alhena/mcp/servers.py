@@ -334,7 +334,9 @@ class Servers:
                 async with asyncio.timeout(seconds):
                     await server.settled.wait()
         except TimeoutError:
-            if server.pace.connect <= seconds:  # its own timeout is reporting it now
+            if not server.loaded.is_set():  # it has not been asked yet
+                seconds = longest
+            elif server.pace.connect <= seconds:  # its own timeout is reporting it now
                 why = server.reason_so_far or late(server.pace.connect)
                 self._warn(f"MCP server '{server.name}': {why.rstrip('.')}.")
                 return
