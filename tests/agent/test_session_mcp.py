@@ -481,3 +481,28 @@ async def test_a_server_that_changes_its_tools_changes_nothing_of_a_request(proj
     )
     assert nothing == 'No tool matches "new": there are none besides the declared ones.'
     assert "## new" in found
+
+
+ALONE = """
+import fcntl, os, sys
+held = open("held", "w")
+fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+os.set_inheritable(held.fileno(), True)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+async def test_a_server_that_can_run_only_once_is_there_again_in_the_next_conversation(
+    project: Path,
+) -> None:
+    entry = odd(project, {"tools": [tool("one")]})
+    entry["args"] = ["-c", ALONE, *entry["args"]]
+    generator = ScriptedGenerator([text("first")], [text("second")])
+    hooks = {"hooks": {"SessionEnd": [{"hooks": [{"command": "sleep 1"}]}]}}
+    options: dict[str, Any] = {"settings": settings({"odd": entry}), "policy": ALLOW_ALL}
+    async with agent(generator, cwd=project, hooks=hooks, **options) as running:
+        assert await running.ask("go") == "first"
+        await running.clear()
+        assert await running.ask("go on") == "second"
+    assert "one" in declared(generator, 0)
+    assert "one" in declared(generator, 1)

@@ -370,6 +370,7 @@ class SessionRunner:
             raise BusyError("this agent is open already.", remedy="Use a second Agent.")
         self._channel = EventChannel()  # lives as long as the session, and its listeners with it
         self._session = open_session(await self._read_options(), self._channel)
+        self._session.start_servers()
         self._session.checkpoints.begin()
         return self
 
@@ -547,6 +548,7 @@ class SessionRunner:
             await wait_until_done(closing)
         finally:
             self._closing = None
+            opened.start_servers()  # not before: some can run only once at a time
         closing.result()
 
     async def _start(

@@ -349,6 +349,11 @@ class Session(msgspec.Struct, kw_only=True):
         """The current model."""
         return self.chat.model.name
 
+    def start_servers(self) -> None:
+        """Starts the MCP servers, which run until the session is closed."""
+        if self.bench.servers is not None:
+            self.bench.servers.start()
+
     async def aclose(self, reason: Literal["exit", "clear"] = "exit") -> None:
         """Fires the SessionEnd hooks, ends processes, closes connections and files. Cancellation
         ends the hooks, and is raised when the rest is done."""
