@@ -562,9 +562,13 @@ class SessionRunner:
                 "this agent is still at work on another prompt.",
                 remedy="Wait for it, aclose() its iteration, or use a second Agent.",
             )
-        if self._driver is not None:
-            await cancel_driver(self._driver)
-        self._reader = ref(run)
+        self._reader = ref(run)  # others are refused from now on
+        try:
+            if self._driver is not None:
+                await cancel_driver(self._driver)
+        except asyncio.CancelledError:
+            self._reader = lambda: None
+            raise
         self._channel.open()
         self._driver = asyncio.ensure_future(work(session, self._channel))
         # A task that is cancelled before its first step runs nothing, not even its clean-up.
