@@ -5,10 +5,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
+from alhena.config.settings import settings_of
 from alhena.policy.model import ApprovalMode
 from alhena.system.child import descendants
+from tests.mcp.kit import odd, tool
 from tests.support.agents import scripted_agent
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk
@@ -70,6 +73,25 @@ async def test_the_model_lists_reads_and_ends_what_it_started(project: Path) -> 
         assert ended == f"[PID {pid}] Exited (signal 15): `{command}`\nOutput:\nup"
         assert [line.split(" ", 4)[3] for line in listed.split("\n")] == ["Exited", "Running:"]
     assert not any(descendants(number) for number in (pid, *others))
+
+
+async def test_what_runs_ends_with_the_session_though_the_program_cancels_all_that_it_awaits(
+    project: Path,
+) -> None:
+    sleep = asks("run_shell_command", command="exec sleep 60", is_background=True)
+    generator = ScriptedGenerator([chunk(sleep)], [chunk({"text": "done"}, finish="STOP")])
+    options = settings(generator)
+    entries = {"odd": odd(project, {"tools": [tool("one")]})}
+    options["settings"] = settings_of({"mcpServers": entries}, "test")
+    running: tuple[int, ...] = ()
+    with anyio.CancelScope() as scope:
+        async with scripted_agent(model="gemini-2.5-flash", cwd=project, **options) as agent:
+            await agent.ask("go")
+            assert agent.toolset.host.groups is not None
+            running = agent.toolset.host.groups.members
+            scope.cancel()
+    assert len(running) == 2
+    assert not any(map(descendants, running))
 
 
 @pytest.mark.requirement("TOOLS-12")

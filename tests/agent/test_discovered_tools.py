@@ -1,5 +1,6 @@
 """Tools that a command of the settings brings: listed before the first prompt, run by another."""
 
+import asyncio
 import json
 import os
 import sys
@@ -26,6 +27,7 @@ from tests.agent.kit import agent, conforming, events_of
 from tests.support.command import alhena
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
+from tests.support.steady import skip
 
 TOOLS = [
     {
@@ -48,6 +50,7 @@ elif how == "long":
     print("x" * 200_000)
 elif how == "hang":
     print("begun", flush=True)
+    open("begun", "w").close()
     time.sleep(600)
 elif how == "kill":
     os.kill(os.getpid(), 9)
@@ -248,10 +251,15 @@ async def test_a_cancelled_call_ends_the_process(project: Path):
 @pytest.mark.requirement("TOOLS-07")
 async def test_a_call_that_says_nothing_for_the_time_of_the_settings_is_ended(project: Path):
     settings = settings_of(project)
-    shell = msgspec.structs.replace(settings.tools.shell, inactivity_timeout=1)
+    shell = msgspec.structs.replace(settings.tools.shell, inactivity_timeout=60)
     tools = msgspec.structs.replace(settings.tools, shell=shell)
     settings = msgspec.structs.replace(settings, tools=tools)
-    (response,), _ = await results(project, {"what": "a", "how": "hang"}, settings=settings)
+    calling = asyncio.create_task(results(project, {"what": "a", "how": "hang"}, settings=settings))
+    while not calling.done():
+        await asyncio.sleep(0.01)
+        if (project / "begun").exists():
+            skip(60)
+    (response,), _ = await calling
     assert response.status == "error"
     assert "begun" in output_of(response)
     assert "without output" in output_of(response)

@@ -103,6 +103,23 @@ async def test_contexts_stand_where_they_are_documented():
     assert conforming(generator)
 
 
+async def test_a_prompt_that_is_interrupted_during_the_first_hooks_leaves_them_to_the_next(
+    project: Path,
+):
+    wait = "echo >>begun; until [ -e go ]; do sleep 0.05; done"
+    command = says({"decision": "deny", "reason": "not here"}, first=wait)
+    async with agent_with_hooks(ScriptedGenerator([text("x")]), SessionStart=command) as running:
+        first = asyncio.create_task(events_of(running, "first"))
+        while not (project / "begun").exists():
+            await asyncio.sleep(0.01)
+        assert running.interrupt()
+        await first
+        (project / "go").touch()
+        events, _ = await events_of(running, "second")
+    assert warnings(events) == ["Agent execution blocked: not here"]
+    assert (project / "begun").read_text(encoding="utf-8") == "\n\n"
+
+
 @pytest.mark.requirement("HOOK-04")
 async def test_a_blocked_prompt_is_not_run_and_leaves_no_trace():
     generator = ScriptedGenerator([text("fine")])

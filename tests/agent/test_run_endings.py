@@ -104,6 +104,31 @@ async def test_leaving_the_iteration_stops_the_run():
     assert conforming(generator)
 
 
+async def test_of_two_prompts_that_wait_for_the_end_of_a_run_that_was_left_one_is_refused():
+    started = asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Waits for ever, and ends slowly."""
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.2)
+        return "never"
+
+    generator = ScriptedGenerator([chunk(call("wait", {}), finish="STOP")], [text("on")])
+    async with agent(generator, tools=[wait]) as running:
+        left = asyncio.ensure_future(running.ask("go"))
+        await started.wait()
+        left.cancel()
+        await asyncio.sleep(0)  # it is being ended
+        asked = [running.ask(prompt) for prompt in ("next", "another")]
+        answer, refusal = await asyncio.gather(*asked, return_exceptions=True)
+    assert answer == "on"
+    assert isinstance(refusal, BusyError)
+
+
 async def test_a_run_that_was_left_does_not_stand_in_the_way_of_the_next_prompt():
     generator = ScriptedGenerator(
         [chunk(call("list_directory", {"path": "."}), finish="STOP")], [text("on")], [text("off")]

@@ -324,11 +324,28 @@ async def test_the_wait_ends_with_the_setting_and_whenever_a_person_wants(projec
             assert not control.stop_startup_wait()
             asked = asyncio.create_task(running.ask("go"))
             if stops:
-                await asyncio.sleep(0.1)
-                assert control.stop_startup_wait()
+                while not control.stop_startup_wait():
+                    await asyncio.sleep(0.01)
             assert await asked == "without"
             assert control.connecting == ("slow",)
             assert not control.stop_startup_wait()
+
+
+async def test_a_server_is_not_said_to_be_late_before_it_could_be_asked(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def load() -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("alhena.mcp.opening._import_sdk", load)
+    entries = {"slow": {**odd(project, {"tools": [tool("late")]}), "timeout": 100}}
+    made = settings(entries, mcp={"startupWait": 0.2})
+    async with agent(ScriptedGenerator([text("without")]), cwd=project, settings=made) as running:
+        assert await running.ask("go") == "without"
+        told = [each for each in running.toolset.warnings if "'slow'" in each]
+    assert told == [
+        "MCP server 'slow' is not connected after 0.2 s; the prompt goes without its tools."
+    ]
 
 
 async def test_a_server_that_reconnects_changes_nothing_of_what_is_declared(project: Path) -> None:
@@ -464,3 +481,28 @@ async def test_a_server_that_changes_its_tools_changes_nothing_of_a_request(proj
     )
     assert nothing == 'No tool matches "new": there are none besides the declared ones.'
     assert "## new" in found
+
+
+ALONE = """
+import fcntl, os, sys
+held = open("held", "w")
+fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+os.set_inheritable(held.fileno(), True)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+async def test_a_server_that_can_run_only_once_is_there_again_in_the_next_conversation(
+    project: Path,
+) -> None:
+    entry = odd(project, {"tools": [tool("one")]})
+    entry["args"] = ["-c", ALONE, *entry["args"]]
+    generator = ScriptedGenerator([text("first")], [text("second")])
+    hooks = {"hooks": {"SessionEnd": [{"hooks": [{"command": "sleep 1"}]}]}}
+    options: dict[str, Any] = {"settings": settings({"odd": entry}), "policy": ALLOW_ALL}
+    async with agent(generator, cwd=project, hooks=hooks, **options) as running:
+        assert await running.ask("go") == "first"
+        await running.clear()
+        assert await running.ask("go on") == "second"
+    assert "one" in declared(generator, 0)
+    assert "one" in declared(generator, 1)

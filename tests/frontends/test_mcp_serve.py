@@ -348,3 +348,21 @@ async def test_a_long_difference_is_shown_whole(project: Path):
     assert "+# last" in message
     assert "From now on: " in message
     assert (project / "a.py").read_text(encoding="utf-8") == content
+
+
+async def test_two_requests_at_once_ask_for_tools_that_come_late_only_once(
+    home: Path, project: Path
+):
+    listed = [{"name": "shout", "description": "Says it loudly."}]
+    (project / "list.json").write_text(json.dumps(listed), encoding="utf-8")
+    command = "sh -c 'echo >>asked; until [ -e go ]; do sleep 0.05; done; cat list.json'"
+    tools = {"discoveryCommand": command, "callCommand": "cat"}
+    (home / ".gemini").mkdir()
+    (home / ".gemini" / "settings.json").write_text(json.dumps({"tools": tools}), encoding="utf-8")
+    async with connected("--skip-trust", "--allowed-tools", "discovered_tool_shout") as client:
+        both = [asyncio.ensure_future(client.list_tools()) for _ in range(2)]
+        await asyncio.sleep(0.5)  # the second one has come meanwhile
+        (project / "go").touch()
+        for listing in both:
+            assert "discovered_tool_shout" in {tool.name for tool in (await listing).tools}
+    assert (project / "asked").read_text(encoding="utf-8") == "\n"

@@ -9,6 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from alhena.config.mcp_servers import configured_servers
+from alhena.config.settings import settings_of
 from alhena.mcp.server import ServerState
 from tests.mcp.kit import QUICK, called, kitchen, odd, rigged, served, tool
 from tests.support.ports import reserved_port
@@ -275,3 +278,22 @@ async def test_a_call_that_ended_its_server_is_not_made_again(project: Path) -> 
     async with rigged({"odd": odd(project, script)}, project) as rig:
         assert (await called(rig, "die")).error is not None
     assert heard.read_text(encoding="utf-8").count("tools/call") == 1
+
+
+@pytest.mark.parametrize("how", ["restart", "reconfigure"])
+async def test_none_is_started_by_what_is_under_way_when_all_are_closed(
+    project: Path, how: str
+) -> None:
+    entries = {name: odd(project, {"tools": [tool(name)]}, name) for name in ("one", "two")}
+    other = settings_of({"mcpServers": {"two": entries.pop("two")}}, "test")
+    async with rigged(entries, project) as rig:
+        work = {
+            "restart": rig.servers.restart,
+            "reconfigure": partial(rig.servers.reconfigure, configured_servers(other, os.environ)),
+        }
+        under_way = asyncio.create_task(work[how]())
+        await asyncio.sleep(0)  # the one is being closed
+        await rig.servers.close()
+        await rig.groups.close()
+        await under_way
+        assert rig.groups.members == ()

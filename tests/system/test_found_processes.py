@@ -4,6 +4,7 @@ import os
 import resource
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -38,6 +39,38 @@ def test_a_mark_goes_with_all_that_is_started_and_stays_off_this_process() -> No
         os.kill(pid, 9)
     child.wait()
     child.stdout.close()
+
+
+def test_what_another_thread_starts_meanwhile_has_no_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = Marks().next()
+    limit = resource.setrlimit
+    started, ending = threading.Event(), threading.Event()
+    found: list[int] = []
+
+    def start() -> None:
+        with subprocess.Popen(["sleep", "60"]) as other:
+            found.append(other.pid)
+            started.set()
+            ending.wait()
+            other.kill()
+
+    thread = threading.Thread(target=start)
+
+    def limit_and_start(kind: int, limits: tuple[int, int]) -> None:
+        limit(kind, limits)
+        if limits[0] == mark:
+            thread.start()
+            started.wait()
+
+    monkeypatch.setattr(resource, "setrlimit", limit_and_start)
+    try:
+        with marking(mark) as marked:
+            assert marked
+            assert set(descendants(None, mark)) == {os.getpid(), *found}
+        assert descendants(None, mark) == ()
+    finally:
+        ending.set()
+        thread.join()
 
 
 def test_nothing_is_marked_without_a_mark() -> None:

@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -142,3 +144,24 @@ def test_a_new_file_is_free_although_a_process_that_starts_has_a_copy_of_it(
         os.close(directory)
     with path.open("rb+") as again, alone_on(again.fileno(), path, patience_s=0):
         os.close(copy)
+
+
+def test_two_that_find_a_folder_missing_both_write_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, both = os.mkdir, threading.Barrier(2)
+
+    def make_together(name: str, *more: int, **where: int) -> None:
+        if name == "new":
+            both.wait()
+        make(name, *more, **where)
+
+    monkeypatch.setattr(os, "mkdir", make_together)
+    top = tmp_path.resolve() / "new" / "below"
+    with ThreadPoolExecutor(2) as threads:
+        writing = [
+            threads.submit(replace_file, top / name, b"x", expected=None, limit=9)
+            for name in ("a", "b")
+        ]
+        assert [each.result() for each in writing] == [0, 0]
+    assert sorted(os.listdir(top)) == ["a", "b"]

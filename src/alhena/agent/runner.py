@@ -370,6 +370,7 @@ class SessionRunner:
             raise BusyError("this agent is open already.", remedy="Use a second Agent.")
         self._channel = EventChannel()  # lives as long as the session, and its listeners with it
         self._session = open_session(await self._read_options(), self._channel)
+        self._session.start_servers()
         self._session.checkpoints.begin()
         return self
 
@@ -547,6 +548,7 @@ class SessionRunner:
             await wait_until_done(closing)
         finally:
             self._closing = None
+            opened.start_servers()  # not before: some can run only once at a time
         closing.result()
 
     async def _start(
@@ -560,9 +562,13 @@ class SessionRunner:
                 "this agent is still at work on another prompt.",
                 remedy="Wait for it, aclose() its iteration, or use a second Agent.",
             )
-        if self._driver is not None:
-            await cancel_driver(self._driver)
-        self._reader = ref(run)
+        self._reader = ref(run)  # others are refused from now on
+        try:
+            if self._driver is not None:
+                await cancel_driver(self._driver)
+        except asyncio.CancelledError:
+            self._reader = lambda: None
+            raise
         self._channel.open()
         self._driver = asyncio.ensure_future(work(session, self._channel))
         # A task that is cancelled before its first step runs nothing, not even its clean-up.

@@ -5,7 +5,7 @@ import os
 import signal
 import warnings
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal
 
@@ -349,8 +349,26 @@ class Session(msgspec.Struct, kw_only=True):
         """The current model."""
         return self.chat.model.name
 
+    def start_servers(self) -> None:
+        """Starts the MCP servers, which run until the session is closed."""
+        if self.bench.servers is not None:
+            self.bench.servers.start()
+
     async def aclose(self, reason: Literal["exit", "clear"] = "exit") -> None:
-        """Fires the SessionEnd hooks, ends processes, closes connections and files."""
+        """Fires the SessionEnd hooks, ends processes, closes connections and files. Cancellation
+        ends the hooks, and is raised when the rest is done."""
+        closing = asyncio.ensure_future(self._end(reason))
+        closing.add_done_callback(lambda done: done.cancelled() or done.exception())
+        try:
+            await asyncio.wait({closing})
+        except asyncio.CancelledError:
+            if self.prompt_hooks is not None:
+                self.prompt_hooks.hurry()
+            await wait_until_done(closing)
+            raise
+        closing.result()
+
+    async def _end(self, reason: Literal["exit", "clear"]) -> None:
         try:
             if self.prompt_hooks is not None:
                 await self.prompt_hooks.end(reason)
@@ -360,18 +378,15 @@ class Session(msgspec.Struct, kw_only=True):
     async def _close(self) -> None:
         for leave in self.bench.when_closed:
             leave()
-        await self.checkpoints.close()
-        try:
-            await self.bench.sources.close()
-            await self.processes.groups.close()
-        finally:
-            chosen = self.access.chosen
-            try:
-                await self.run_models.aclose()
-                if chosen.owned:
-                    await chosen.generator.aclose()
-            finally:
-                await self._finish()
+        chosen = self.access.chosen
+        async with AsyncExitStack() as stack:  # whatever one step raises, the others are taken
+            stack.push_async_callback(self._finish)
+            if chosen.owned:
+                stack.push_async_callback(chosen.generator.aclose)
+            stack.push_async_callback(self.run_models.aclose)
+            stack.push_async_callback(self.processes.groups.close)
+            stack.push_async_callback(self.bench.sources.close)
+            await self.checkpoints.close()
 
     async def _finish(self) -> None:
         try:

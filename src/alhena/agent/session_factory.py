@@ -140,8 +140,6 @@ def open_session(
         begun.abandon()
         raise
     session.bench.warnings.extend(spec.place.told)
-    if session.bench.servers is not None:
-        session.bench.servers.start()  # the last step: what has begun to run has to be closed
     return session
 
 

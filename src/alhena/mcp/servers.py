@@ -119,8 +119,8 @@ class Servers:
         }
 
     def start(self) -> None:
-        """Starts connecting all servers; further calls do nothing."""
-        if self._started:
+        """Starts connecting all servers; further calls do nothing, nor does one after `close`."""
+        if self._started or self._closed:
             return
         self._started = True
         for problem in self.problems.values():
@@ -184,6 +184,8 @@ class Servers:
         """Reconnects one server, or all, and waits like the first prompt."""
         chosen = [each for each in self.servers.values() if name in (None, each.name)]
         await asyncio.gather(*(server.close() for server in chosen))
+        if self._closed:
+            return
         for server in chosen:
             server.settled.clear()
             server.start()
@@ -199,10 +201,12 @@ class Servers:
             self.servers[name] = old.pop(name, None) or self._build_server(name, config)
         self._sync()
         await asyncio.gather(*(server.close() for server in old.values()))
+        if self._closed or not self._started:
+            return
         new = [server for server in self.servers.values() if not server.settled.is_set()]
-        for server in new if self._started else ():
+        for server in new:
             server.start()
-        await asyncio.gather(*map(self._wait_for, new if self._started else ()))
+        await asyncio.gather(*map(self._wait_for, new))
 
     async def close(self) -> None:
         """Closes all connections and kills the children with their process trees."""
@@ -334,7 +338,9 @@ class Servers:
                 async with asyncio.timeout(seconds):
                     await server.settled.wait()
         except TimeoutError:
-            if server.pace.connect <= seconds:  # its own timeout is reporting it now
+            if not server.loaded.is_set():  # it has not been asked yet
+                seconds = longest
+            elif server.pace.connect <= seconds:  # its own timeout is reporting it now
                 why = server.reason_so_far or late(server.pace.connect)
                 self._warn(f"MCP server '{server.name}': {why.rstrip('.')}.")
                 return

@@ -71,12 +71,12 @@ def marking(mark: int) -> Generator[bool]:
 
     with _MARKING:
         before, most = resource.getrlimit(resource.RLIMIT_RTTIME)
+        children = _children()
         try:
             resource.setrlimit(resource.RLIMIT_RTTIME, (mark, most))
         except (OSError, ValueError):  # the hard limit may be lower
             yield False
             return
-        children = _children()
         try:
             yield True
         finally:

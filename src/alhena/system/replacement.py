@@ -290,8 +290,11 @@ def open_made(parent: Path, made: list[Path]) -> int:
     descriptor = open_directory(current)
     try:
         for below in reversed(missing):
-            os.mkdir(below.name, dir_fd=descriptor)
-            made.append(below)
+            try:
+                os.mkdir(below.name, dir_fd=descriptor)
+                made.append(below)
+            except FileExistsError:  # another writer was first; what is no directory fails below
+                pass
             inner = os.open(below.name, STEP, dir_fd=descriptor)
             os.close(descriptor)
             descriptor = inner

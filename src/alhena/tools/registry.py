@@ -19,6 +19,8 @@ from alhena.wire.request import FunctionDeclaration
 from alhena.wire.schema.keywords import is_plain
 
 if TYPE_CHECKING:
+    import asyncio
+
     from alhena.tools.tool_search import SearchableTool
 
 ALIASES: dict[str, str] = {
@@ -526,6 +528,7 @@ class ToolSources:
         self._waiting: list[ToolSource] = []
         self.watchers: list[Callable[[bool], None]] = []
         self._closing: list[ToolSource] = []
+        self._turn: asyncio.Lock | None = None
 
     def add(self, source: ToolSource) -> None:
         """A source that is to be asked."""
@@ -542,10 +545,14 @@ class ToolSources:
             return
         import asyncio  # not at the top: listing the tools needs no event loop
 
-        async with asyncio.TaskGroup() as tasks:
-            for source in self._waiting:
-                tasks.create_task(self._ask(source))
-        self.notify_change()
+        self._turn = self._turn or asyncio.Lock()
+        async with self._turn:
+            if not self._waiting:  # they have answered another caller meanwhile
+                return
+            async with asyncio.TaskGroup() as tasks:
+                for source in self._waiting:
+                    tasks.create_task(self._ask(source))
+            self.notify_change()
 
     def watch(self, listener: Callable[[bool], None]) -> None:
         """Calls `listener` whenever tools have come or gone, with true if what is declared follows

@@ -17,7 +17,7 @@ from alhena.hooks.inputs import (
     synthetic_response,
     with_tool_choice,
 )
-from alhena.hooks.model import SILENT, HookBlockedError, HookEvent, HookStopError, HookVerdict
+from alhena.hooks.model import HookBlockedError, HookEvent, HookStopError, HookVerdict
 from alhena.hooks.planning import Hooks
 from alhena.wire.content import Content, Part
 from alhena.wire.request import GenerateContentRequest
@@ -42,7 +42,7 @@ class PromptHooks:
         self._opening = opening
         self._started = False
         self._context: str | None = None
-        self._answer = SILENT
+        self._answer: HookVerdict | None = None
         self._ending: asyncio.Future[None] | None = None
         self._prompt = ""
         self._blocked = 0
@@ -51,16 +51,16 @@ class PromptHooks:
         """Changes what is left of a conversation that a hook clears."""
         self._opening = tuple(contents)
 
-    async def start(self) -> None:
-        """Fires the SessionStart hooks, once; the context they add goes with the next prompt, and
-        what they refuse is every prompt."""
-        if self._started:
-            return
-        self._started = True
-        said = await self._hooks.fire(
-            HookEvent.SESSION_START, inputs.session_start(self._source), match=self._source
-        )
-        self._context, self._answer = said.additional_context, said
+    async def start(self) -> HookVerdict:
+        """Fires the SessionStart hooks, once, and again where that was cancelled; the context they
+        add goes with the next prompt, and what they refuse is every prompt."""
+        if self._answer is None:
+            self._started = True
+            said = await self._hooks.fire(
+                HookEvent.SESSION_START, inputs.session_start(self._source), match=self._source
+            )
+            self._context, self._answer = said.additional_context, said
+        return self._answer
 
     async def end(
         self, reason: Literal["exit", "clear", "logout", "prompt_input_exit", "other"]
@@ -93,8 +93,7 @@ class PromptHooks:
     async def begin(self, prompt: str, chat: Chat) -> tuple[Part, ...]:
         """The parts that a prompt is sent as. Raises HookBlockedError, HookStopError."""
         self._prompt, self._blocked = prompt, 0
-        await self.start()
-        require_passage(self._answer)
+        require_passage(await self.start())
         context, self._context = self._context, None
         text = prompt if context is None else f"{hook_context(context)}\n\n{prompt}"
         said = await self._hooks.fire(HookEvent.BEFORE_AGENT, inputs.before_agent(prompt))
