@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from alhena.batch.engine import LiveLimits, RunConfig
-from alhena.batch.errors import RunDirectoryError
+from alhena.batch.errors import QueueError, RunDirectoryError
 from alhena.batch.overview import holders, release_dead
 from alhena.batch.queue import EndedTask, Queue
 from alhena.batch.store import held_lock
@@ -211,13 +211,18 @@ class LocalEngine:
         self.cancel(running=True)
         if self._inside is not None:
             await asyncio.wait({self._inside})
-        for process in self._processes.values():
+        killed: list[str] = []
+        for holder, process in self._processes.items():
             try:
                 await asyncio.to_thread(process.wait, END_S)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+                killed.append(holder)
             if process.stdin is not None:
                 process.stdin.close()
         self._processes.clear()
+        with suppress(QueueError):  # the next command takes them back
+            for holder in killed:
+                release_dead(self._queue, holder, crashed=False)
         self._hold.close()
