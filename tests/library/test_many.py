@@ -110,6 +110,31 @@ async def test_a_total_cost_that_cannot_be_kept_is_raised_by_a_run_with_a_direct
     assert [each.status for each in outcomes] == ["done", "done"]
 
 
+async def test_a_price_that_is_not_known_is_raised_also_when_another_task_reaches_the_limit_then(
+    project: Path,
+):
+    unpriced_has_ended = asyncio.Event()
+
+    class PricedModel(TestModel):
+        name = "gemini-2.5-flash"
+
+    async def wait() -> str:
+        """Waits."""
+        await unpriced_has_ended.wait()
+        await asyncio.sleep(0.2)
+        return ""
+
+    def agent(task: Task[Any]) -> Agent:
+        if task.prompt == "priced":
+            return Agent(PricedModel(Call("wait"), "x"), tools=[wait], isolated=True, cwd=project)
+        end = {"SessionEnd": lambda _event: unpriced_has_ended.set()}
+        return Agent(TestModel("x"), hooks=end, isolated=True, cwd=project)
+
+    tasks, limit = ["priced", "unpriced"], 0.000_001
+    with pytest.raises(LimitError, match="the price of test is not known"):
+        await collect(run_many(tasks, agent=agent, run_dir=project / "run", total_cost=limit))
+
+
 async def test_leaving_early_ends_what_runs(project: Path):
     ended: list[str] = []
 
