@@ -1,6 +1,8 @@
 """Many prompts at a time."""
 
 import asyncio
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import aclosing
 from pathlib import Path
@@ -133,6 +135,31 @@ async def test_a_price_that_is_not_known_is_raised_also_when_another_task_reache
     tasks, limit = ["priced", "unpriced"], 0.000_001
     with pytest.raises(LimitError, match="the price of test is not known"):
         await collect(run_many(tasks, agent=agent, run_dir=project / "run", total_cost=limit))
+
+
+async def test_a_run_directory_is_free_at_the_end_although_a_process_that_was_forked_lives_on(
+    project: Path,
+):
+    async def fork() -> str:
+        """Forks."""
+        children.append(os.fork())
+        if children[-1] == 0:
+            signal.pause()
+            os._exit(1)
+        return "forked"
+
+    def agent() -> Agent:
+        return Agent(TestModel(Call("fork"), "done"), tools=[fork], isolated=True, cwd=project)
+
+    children: list[int] = []
+    try:
+        for _ in range(2):
+            outcomes = await collect(run_many(["a"], agent=agent, run_dir=project / "run"))
+            assert [each.status for each in outcomes] == ["done"]
+    finally:
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
 
 
 async def test_leaving_early_ends_what_runs(project: Path):
