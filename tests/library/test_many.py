@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from alhena import Agent, LimitError, Task, run_many
+from alhena.batch.queue import Queue
 from alhena.errors import AlhenaError, ProgramError
 from alhena.testing import Call, TestModel
 from tests.support.command import alhena
@@ -160,6 +161,36 @@ async def test_a_run_directory_is_free_at_the_end_although_a_process_that_was_fo
         for child in children:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
+
+
+async def test_a_run_with_a_directory_that_is_cancelled_twice_gives_back_what_runs(project: Path):
+    began, ending, go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def wait() -> str:
+        """Waits."""
+        began.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ending.set()
+            await go_on.wait()
+        return ""
+
+    def agent() -> Agent:
+        return Agent(TestModel(Call("wait")), tools=[wait], isolated=True, cwd=project)
+
+    run = asyncio.create_task(collect(run_many(["a"], agent=agent, run_dir=project / "run")))
+    await began.wait()
+    run.cancel()
+    await ending.wait()
+    run.cancel()
+    await asyncio.wait({run}, timeout=0.1)
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    queue = Queue(project / "run")
+    assert queue.rows("SELECT state FROM tasks") == [("waiting",)]
+    queue.close()
 
 
 async def test_leaving_early_ends_what_runs(project: Path):

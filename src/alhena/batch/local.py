@@ -20,6 +20,7 @@ from alhena.batch.worker import FATAL, AgentRuns, MakeAgent, Worker, worker_of
 from alhena.errors import AlhenaError
 from alhena.system.environment import shield_memory
 from alhena.system.own_programs import python_command
+from alhena.threads import wait_until_done
 
 TICK_S = 0.05
 END_S = 3.0
@@ -209,8 +210,14 @@ class LocalEngine:
         """Ends what runs, and waits for it."""
         self._over.set()
         self.cancel(running=True)
-        if self._inside is not None:
-            await asyncio.wait({self._inside})
+        try:
+            if self._inside is not None:
+                await wait_until_done(self._inside)
+            await self._end_processes()
+        finally:
+            self._hold.close()
+
+    async def _end_processes(self) -> None:
         killed: list[str] = []
         for holder, process in self._processes.items():
             try:
@@ -225,4 +232,3 @@ class LocalEngine:
         with suppress(QueueError):  # the next command takes them back
             for holder in killed:
                 release_dead(self._queue, holder, crashed=False)
-        self._hold.close()
