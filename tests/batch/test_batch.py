@@ -442,6 +442,21 @@ def test_money_is_shared_and_a_resume_with_another_limit_says_so(project: Path):
     assert len(results(project / "r.jsonl")) == 6
 
 
+def test_a_run_is_begun_although_another_process_opens_its_queue_at_once(tmp_path: Path):
+    class Watched(type(tmp_path)):
+        def rename(self, target: Any) -> Any:
+            renamed = super().rename(target)
+            other.append(sqlite3.connect(target, isolation_level=None))
+            other[0].execute("BEGIN IMMEDIATE")
+            return renamed
+
+    other: list[sqlite3.Connection] = []
+    queue = Queue.create(Watched(tmp_path), [QueuedTask(id="a", prompt="x")], b"{}")
+    other[0].close()
+    assert len(queue.claim("me", 1, 8, 60)) == 1
+    queue.close()
+
+
 def test_without_a_key_nothing_is_run(project: Path):
     write_tasks(project / "tasks.jsonl", 3)
     for workers in ("0", "1"):

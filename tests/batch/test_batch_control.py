@@ -6,9 +6,14 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from alhena.batch.control import FOLDER
+from alhena.batch.engine import RunConfig
+from alhena.batch.queue import Queue
+from alhena.batch.tasks import QueuedTask
+from alhena.frontends.cli.batch_control import show_status
 from tests.batch.answering import (
     AnsweringServer,
     echo,
@@ -148,6 +153,23 @@ def test_a_run_is_paused_changed_cancelled_in_part_and_resumed_by_other_processe
     assert (steps[-1], tail.returncode) == ("done", 0)
     assert not list((project / RUN / FOLDER).iterdir())
     assert alhena("batch", "tail", RUN, running).out == "cancelled\n"
+
+
+def test_a_status_that_is_watched_has_the_last_numbers_of_a_run_that_ends_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    config = msgspec.json.encode(RunConfig(out="r.jsonl", cwd="/"))
+    queue = Queue.create(tmp_path, [QueuedTask(id="a", prompt="x")], config)
+
+    def end_run(_directory: Path) -> None:
+        for claim in queue.claim("me", 1, 1, 60):
+            queue.finish(claim.token, "done", None, b"{}")
+
+    monkeypatch.setattr("alhena.batch.store.lock_holder", end_run)
+    assert show_status([str(tmp_path), "--watch", "--json"]) == 0
+    queue.close()
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (found["done"], found["waiting"]) == (1, 0)
 
 
 @pytest.mark.requirement("RUN-02")

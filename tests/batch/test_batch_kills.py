@@ -70,6 +70,22 @@ def test_whatever_is_killed_each_task_ends_once(project: Path):
     }
 
 
+def test_a_worker_that_the_command_kills_at_its_end_counts_as_no_crash_of_its_task(project: Path):
+    write_tasks(project / "tasks.jsonl", 1)
+    with AnsweringServer(answer, held_from=1) as server:
+        process = started(server, "tasks.jsonl", "--out", "r.jsonl", "--workers", "1")
+        assert server.reached(1, process)
+        (worker,) = _children(process)
+        os.kill(worker, signal.SIGSTOP)  # as slow as can be
+        (project / "r.jsonl.run" / "control").write_text("no folder")
+        code, err = ended(process)
+        server.go_on.set()
+    assert (code, "cannot be used" in err) == (1, True), err
+    queue = Queue(project / "r.jsonl.run")
+    assert queue.rows("SELECT state, crashes FROM tasks") == [("waiting", 0)]
+    queue.close()
+
+
 def _children(process: "subprocess.Popen[str]") -> list[int]:
     path = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     try:

@@ -5,11 +5,13 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from alhena.batch.queue import Queue
 from alhena.batch.tasks import QueuedTask
 from tests.batch.answering import (
     AnsweringServer,
@@ -22,7 +24,7 @@ from tests.batch.answering import (
 )
 from tests.support.command import alhena, keyed
 from tests.support.server import call
-from tests.support.slow_git import path_to_slow_git
+from tests.support.slow_git import path_to_held_git, path_to_slow_git
 
 TREES = int(os.environ.get("TREES", "6"))
 YOLO = ("--approval-mode", "yolo", "--skip-trust", "--worktree")
@@ -194,6 +196,51 @@ def test_cancel_leaves_no_worktree(project: Path):
         assert alhena("batch", "cancel", "r.jsonl.run").code == 0
     assert [each["status"] for each in results(project / "r.jsonl")] == ["cancelled"] * 2
     assert len(git(folder, "worktree", "list").splitlines()) == 1
+
+
+def await_file(path: Path, process: "subprocess.Popen[str]") -> None:
+    while not path.exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_cancel_leaves_no_worktree_that_is_being_made(
+    project: Path, monkeypatch: pytest.MonkeyPatch, workers: str
+):
+    folder = repository(project / "code")
+    write_tasks(project / "tasks.jsonl", 1, cwd="code")
+    monkeypatch.setenv("PATH", path_to_held_git(project / "bin", "worktree add"))
+    with AnsweringServer(echo) as server:
+        options = ("--out", "r.jsonl", *YOLO, "--workers", workers)
+        process = started(server, "tasks.jsonl", *options)
+        await_file(project / "bin" / "reached", process)
+        assert alhena("batch", "cancel", "r.jsonl.run").code == 0
+        for lock in (project / "r.jsonl.run" / "workers").glob("*.lock") if workers == "1" else ():
+            while Path("/proc", lock.read_text()).exists():  # it is killed, its git is not
+                time.sleep(0.02)
+        (project / "bin" / "go-on").touch()
+        assert ended(process)[0] == 1
+    assert [each["status"] for each in results(project / "r.jsonl")] == ["cancelled"]
+    assert len(git(folder, "worktree", "list").splitlines()) == 1
+    assert not list((project / "r.jsonl.run" / "tasks").glob("*/tree*"))
+
+
+def test_a_task_interrupted_while_its_patch_is_made_is_given_back(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+):
+    repository(project / "code")
+    write_tasks(project / "tasks.jsonl", 1, cwd="code")
+    monkeypatch.setenv("PATH", path_to_held_git(project / "bin", "diff --cached"))
+    with AnsweringServer(changing) as server:
+        process = started(server, "tasks.jsonl", "--out", "r.jsonl", *YOLO)
+        await_file(project / "bin" / "reached", process)
+        process.send_signal(signal.SIGTERM)
+        (project / "bin" / "go-on").touch()
+        assert ended(process)[0] == 130
+    queue = Queue(project / "r.jsonl.run")
+    assert queue.rows("SELECT state FROM tasks") == [("waiting",)]
+    queue.close()
 
 
 def journals_of(run: Path, session_id: str) -> str:

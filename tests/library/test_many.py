@@ -1,6 +1,8 @@
 """Many prompts at a time."""
 
 import asyncio
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import aclosing
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 
 from alhena import Agent, LimitError, Task, run_many
+from alhena.batch.queue import Queue
 from alhena.errors import AlhenaError, ProgramError
 from alhena.testing import Call, TestModel
 from tests.support.command import alhena
@@ -108,6 +111,86 @@ async def test_a_total_cost_that_cannot_be_kept_is_raised_by_a_run_with_a_direct
         await collect(run_many(["a", "b"], agent=agent, run_dir=project / "run", total_cost=1))
     outcomes = [each async for each in run_many(["a", "b"], agent=agent, run_dir=project / "run")]
     assert [each.status for each in outcomes] == ["done", "done"]
+
+
+async def test_a_price_that_is_not_known_is_raised_also_when_another_task_reaches_the_limit_then(
+    project: Path,
+):
+    unpriced_has_ended = asyncio.Event()
+
+    class PricedModel(TestModel):
+        name = "gemini-2.5-flash"
+
+    async def wait() -> str:
+        """Waits."""
+        await unpriced_has_ended.wait()
+        await asyncio.sleep(0.2)
+        return ""
+
+    def agent(task: Task[Any]) -> Agent:
+        if task.prompt == "priced":
+            return Agent(PricedModel(Call("wait"), "x"), tools=[wait], isolated=True, cwd=project)
+        end = {"SessionEnd": lambda _event: unpriced_has_ended.set()}
+        return Agent(TestModel("x"), hooks=end, isolated=True, cwd=project)
+
+    tasks, limit = ["priced", "unpriced"], 0.000_001
+    with pytest.raises(LimitError, match="the price of test is not known"):
+        await collect(run_many(tasks, agent=agent, run_dir=project / "run", total_cost=limit))
+
+
+async def test_a_run_directory_is_free_at_the_end_although_a_process_that_was_forked_lives_on(
+    project: Path,
+):
+    async def fork() -> str:
+        """Forks."""
+        children.append(os.fork())
+        if children[-1] == 0:
+            signal.pause()
+            os._exit(1)
+        return "forked"
+
+    def agent() -> Agent:
+        return Agent(TestModel(Call("fork"), "done"), tools=[fork], isolated=True, cwd=project)
+
+    children: list[int] = []
+    try:
+        for _ in range(2):
+            outcomes = await collect(run_many(["a"], agent=agent, run_dir=project / "run"))
+            assert [each.status for each in outcomes] == ["done"]
+    finally:
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+async def test_a_run_with_a_directory_that_is_cancelled_twice_gives_back_what_runs(project: Path):
+    began, ending, go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def wait() -> str:
+        """Waits."""
+        began.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ending.set()
+            await go_on.wait()
+        return ""
+
+    def agent() -> Agent:
+        return Agent(TestModel(Call("wait")), tools=[wait], isolated=True, cwd=project)
+
+    run = asyncio.create_task(collect(run_many(["a"], agent=agent, run_dir=project / "run")))
+    await began.wait()
+    run.cancel()
+    await ending.wait()
+    run.cancel()
+    await asyncio.wait({run}, timeout=0.1)
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    queue = Queue(project / "run")
+    assert queue.rows("SELECT state FROM tasks") == [("waiting",)]
+    queue.close()
 
 
 async def test_leaving_early_ends_what_runs(project: Path):

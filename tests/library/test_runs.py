@@ -99,6 +99,37 @@ async def test_a_run_that_is_left_has_stopped_when_its_block_ends(project: Path)
         assert await agent.ask("again") == "next"
 
 
+async def test_an_agent_whose_cancelled_run_still_ends_is_busy_for_others(project: Path):
+    began, ending, go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Waits."""
+        try:
+            began.set()
+            await asyncio.sleep(60)
+        finally:
+            ending.set()
+            await go_on.wait()
+        return ""
+
+    generator = ScriptedGenerator([chunk(call("wait", {}), finish="STOP")], [text("next")])
+    agent = Agent(generator, tools=[wait], cwd=project)
+    first = asyncio.create_task(agent.ask("go"))
+    await began.wait()
+    first.cancel()
+    await ending.wait()
+    second = asyncio.create_task(agent.ask("and?"))
+    for _ in range(5):  # it has found out that the run has ended, and waits for its tools
+        await asyncio.sleep(0)
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    with pytest.raises(BusyError, match="at work on another prompt"):
+        await second
+    assert await agent.ask("again") == "next"
+
+
 async def test_a_run_that_never_started_is_told_of(project: Path):
     async with Agent(ScriptedGenerator(), cwd=project) as agent:
         with pytest.warns(RuntimeWarning, match="never started"):

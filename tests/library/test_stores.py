@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -312,6 +313,17 @@ async def test_a_cancelled_append_has_ended_when_its_caller_knows(kind: str, pro
     with pytest.raises(asyncio.CancelledError):
         await appended
     assert await store.load("ada") == (b"{}",)
+
+
+async def test_a_new_database_waits_for_another_process_that_opens_it(project: Path):
+    other = sqlite3.connect(project / "chats.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    store = SQLiteStore(project / "chats.db")
+    created = asyncio.create_task(store.create("ada"))
+    await asyncio.wait({created}, timeout=0.5)
+    other.close()
+    assert await created
+    store.close()
 
 
 async def test_an_agent_that_cannot_be_opened_lets_its_conversation_go(project: Path):

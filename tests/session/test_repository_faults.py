@@ -66,6 +66,23 @@ def test_git_that_hangs_can_be_interrupted(project: Path, tmp_path: Path):
     assert failures[0].message == "interrupted; no file has changed."
 
 
+def test_a_lock_that_git_removes_at_the_same_time_is_no_failure(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+):
+    put(project / "a.txt", "old\n")
+    snapshot = save_snapshot(project)
+    lock = put(on(project, dict(os.environ)).git.git_dir / "gc.pid.lock")
+    unlink = Path.unlink
+
+    def unlink_late(path: Path, missing_ok: bool = False) -> None:
+        if path == lock:
+            os.unlink(path)
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", unlink_late)
+    assert save_snapshot(project) == snapshot
+
+
 def test_an_interruption_before_anything_has_changed_changes_nothing(project: Path):
     put(project / "a.txt", "old\n")
     snapshot = save_snapshot(project)

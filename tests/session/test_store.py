@@ -145,6 +145,23 @@ def test_a_session_that_is_deleted_leaves_nothing(store: SessionStore, tmp_path:
         store.delete("gone")
 
 
+def test_what_belongs_to_a_session_is_found_again_where_its_removal_breaks_off(
+    store: SessionStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def break_off(_folder: Path, **_options: object) -> None:
+        raise KeyboardInterrupt
+
+    session(store, "gone")
+    outputs = tmp_path / "outputs" / "session-gone"
+    outputs.mkdir(parents=True)
+    with monkeypatch.context() as removing:
+        removing.setattr("shutil.rmtree", break_off)
+        with pytest.raises(KeyboardInterrupt):
+            store.delete("gone")
+    store.delete("gone")
+    assert not outputs.exists()
+
+
 def test_old_sessions_go_but_never_one_that_is_in_use(store: SessionStore):
     now = 100 * DAY
     for name, days in {"old": 40, "held": 50, "own": 60, "new": 2}.items():

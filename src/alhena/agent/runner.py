@@ -556,17 +556,20 @@ class SessionRunner:
     ) -> tuple["asyncio.Task[None]", AsyncIterator[Event]]:
         """Starts a run, when no other one is being read; one that was left is ended."""
         session = self._require_session()
+        busy = BusyError(
+            "this agent is still at work on another prompt.",
+            remedy="Wait for it, aclose() its iteration, or use a second Agent.",
+        )
         reader = self._reader()
         if reader is not None and not reader.over:
-            raise BusyError(
-                "this agent is still at work on another prompt.",
-                remedy="Wait for it, aclose() its iteration, or use a second Agent.",
-            )
+            raise busy
         self._reader = ref(run)  # others are refused from now on
         try:
             if self._driver is not None:
                 await cancel_driver(self._driver)
-        except asyncio.CancelledError:
+            if self._session is not session:  # closed with the run that was left
+                raise busy
+        except (asyncio.CancelledError, BusyError):
             self._reader = lambda: None
             raise
         self._channel.open()

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from alhena.batch.engine import LiveLimits, RunConfig
-from alhena.batch.errors import RunDirectoryError
+from alhena.batch.errors import QueueError, RunDirectoryError
 from alhena.batch.overview import holders, release_dead
 from alhena.batch.queue import EndedTask, Queue
 from alhena.batch.store import held_lock
@@ -20,6 +20,7 @@ from alhena.batch.worker import FATAL, AgentRuns, MakeAgent, Worker, worker_of
 from alhena.errors import AlhenaError
 from alhena.system.environment import shield_memory
 from alhena.system.own_programs import python_command
+from alhena.threads import wait_until_done
 
 TICK_S = 0.05
 END_S = 3.0
@@ -209,15 +210,25 @@ class LocalEngine:
         """Ends what runs, and waits for it."""
         self._over.set()
         self.cancel(running=True)
-        if self._inside is not None:
-            await asyncio.wait({self._inside})
-        for process in self._processes.values():
+        try:
+            if self._inside is not None:
+                await wait_until_done(self._inside)
+            await self._end_processes()
+        finally:
+            self._hold.close()
+
+    async def _end_processes(self) -> None:
+        killed: list[str] = []
+        for holder, process in self._processes.items():
             try:
                 await asyncio.to_thread(process.wait, END_S)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+                killed.append(holder)
             if process.stdin is not None:
                 process.stdin.close()
         self._processes.clear()
-        self._hold.close()
+        with suppress(QueueError):  # the next command takes them back
+            for holder in killed:
+                release_dead(self._queue, holder, crashed=False)

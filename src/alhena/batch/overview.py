@@ -62,13 +62,13 @@ def usage_of_task(queue: Queue, token: int) -> dict[str, Any]:
     return dict(zip(("duration", *plain), found[0], strict=True)) if found else {}
 
 
-def release_dead(queue: Queue, holder: str) -> None:
-    """Gives back the tasks of a worker that has died."""
+def release_dead(queue: Queue, holder: str, *, crashed: bool = True) -> None:
+    """Gives back the tasks of a worker that has died; not `crashed`: it was ended."""
     with queue.transaction() as db:
         db.execute(
-            "UPDATE tasks SET crashes = crashes + 1, state = 'waiting', holder = NULL"
+            "UPDATE tasks SET crashes = crashes + ?, state = 'waiting', holder = NULL"
             " WHERE holder = ? AND state = 'running'",
-            (holder,),
+            (crashed, holder),
         )
 
 

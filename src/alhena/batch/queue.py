@@ -137,6 +137,8 @@ class Queue:
                 db.executemany("INSERT INTO facts VALUES (?, ?)", facts.items())
                 _add_indices(db)
                 db.execute("COMMIT")
+                # Before others see the file: while one opens it, SQLite refuses this at once.
+                db.execute("PRAGMA journal_mode = WAL")
             finally:
                 db.close()
             made.rename(directory / FILE)

@@ -158,12 +158,16 @@ def clear_trees(queue: Queue) -> None:
     with usable(queue.place):
         stored = isinstance(queue, StoredQueue)
         folder = node_folder(queue.store) if stored else queue.directory
-    for note in folder.glob("tasks/*/tree.json"):
-        remove_tree(note.parent, os.environ)
-    for repository, cwd in found if stored else ():
+    half_made = {path.parent for path in folder.glob("tasks/*/tree")}
+    noted = {path.parent for path in folder.glob("tasks/*/tree.json")}
+    for task in half_made | noted:
+        remove_tree(task, os.environ)
+    name = folder.name if stored else f"{os.path.realpath(folder)}/tasks/"
+    # There is no note of what a killed worker was making, nor of those on other machines.
+    for repository, cwd in found if stored or half_made - noted else ():
         place = (repository or "").partition("#")[0] or cwd or config.cwd
         with suppress(InputError):  # it is no repository
-            forget_trees(Path(place), folder.name, os.environ)
+            forget_trees(Path(place), name, os.environ)
 
 
 class RunDriver:

@@ -12,6 +12,7 @@ from typing import Any
 
 from alhena.batch.errors import QueueError, RunDirectoryError
 from alhena.errors import ConfigError
+from alhena.system.files import unlock
 
 LOCK = "lock"
 """The file in a run directory that the process which carries out the run has locked."""
@@ -51,7 +52,7 @@ def newest(store: "Store", folder: str) -> bytes | None:
 
 @contextmanager
 def held_lock(path: Path, *, patience_s: float = 0.0) -> Generator[None]:
-    """Holds a lock file for a block; it is released with the process. Raises RunDirectoryError
+    """Holds a lock file for a block, at most until the process ends. Raises RunDirectoryError
     when another process holds it for longer than `patience_s`, QueueError when it cannot be
     opened."""
     import fcntl
@@ -76,6 +77,7 @@ def held_lock(path: Path, *, patience_s: float = 0.0) -> Generator[None]:
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
         yield
     finally:
+        unlock(descriptor)
         os.close(descriptor)
 
 

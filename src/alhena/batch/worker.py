@@ -225,16 +225,17 @@ class Worker:
         limit: str | None = None
         try:
             result, calls = await self._attempt(lease)
+            result = await self._add_patch(lease, result)
         except SharedLimitError as error:
             limit, self._stopping = error.message, True
-            self._unpriced = error if isinstance(error, UnknownPriceError) else None
+            if isinstance(error, UnknownPriceError):
+                self._unpriced = error
         except (CredentialsError, QueueError):
             queue.release(token)
             raise
         except (asyncio.CancelledError, LostLeaseError):
             pass
         else:
-            result = await self._add_patch(lease, result)
             taken = self._usage(token)
             attempts = taken.get("attempts", 0) - lease.claim.lost
             whole = with_usage(result, {**taken, "attempts": attempts}, calls)

@@ -270,7 +270,8 @@ class SessionStore:
                 for name in self._damaged_ends(session_id):
                     with suppress(FileNotFoundError):
                         os.unlink(self.directory / name)
-                path.unlink()
+                self._remove_beside(session_id)
+                path.unlink()  # last: until then the session is found, and removed again
             finally:
                 os.close(descriptor)
         except FileNotFoundError as error:
@@ -279,7 +280,6 @@ class SessionStore:
             raise SessionError(str(error)) from error
         except OSError as error:
             raise SessionError(str(from_os_error(error, path, writing=True))) from error
-        self._remove_beside(session_id)
 
     def _damaged_ends(self, session_id: str) -> list[str]:
         """The names of the files that hold them. Raises OSError."""

@@ -4,6 +4,7 @@ import asyncio
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from os import PathLike
@@ -23,7 +24,7 @@ T = TypeVar("T")
 _SUFFIX = ".jsonl"
 _LOCK = ".lock"
 _NAME_BYTES = 200
-_BUSY_S = 30.0
+_BUSY_S, _STEP_S = 30.0, 0.01
 _TABLES = """
 CREATE TABLE IF NOT EXISTS conversations (id TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS entries (
@@ -126,11 +127,30 @@ class SQLiteStore:
         db = sqlite3.connect(
             self.path, timeout=_BUSY_S, check_same_thread=False, isolation_level=None
         )
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = FULL")
-        db.executescript(_TABLES)
+        try:
+            _use_write_ahead_log(db)
+            db.execute("PRAGMA synchronous = FULL")
+            db.executescript(_TABLES)
+        except BaseException:
+            db.close()
+            raise
         self._opened = pid, db
         return db
+
+
+def _use_write_ahead_log(db: sqlite3.Connection) -> None:
+    """Changes a new file to a write-ahead log. While another process does the same SQLite refuses
+    at once, whatever `timeout` it has. Raises sqlite3.Error."""
+    end = time.monotonic() + _BUSY_S
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() > end:
+                raise
+        time.sleep(_STEP_S)
 
 
 class StoreError(AlhenaError):

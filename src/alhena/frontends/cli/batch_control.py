@@ -91,6 +91,8 @@ def _read_status(directory: "Place") -> dict[str, Any]:
     from alhena.batch.run import config_of
     from alhena.batch.store import lock_holder
 
+    # Before the numbers, which are the last ones then if there is none.
+    process = lock_holder(directory) if isinstance(directory, Path) else None
     with open_for_reading(directory) as queue:
         numbers = counts(queue)
         kinds = queue.rows(
@@ -104,7 +106,7 @@ def _read_status(directory: "Place") -> dict[str, Any]:
         "failures": dict(kinds),
         "paused": limits.pop("paused"),
         "limits": limits,
-        "process": lock_holder(directory) if isinstance(directory, Path) else None,
+        "process": process,
     }
 
 

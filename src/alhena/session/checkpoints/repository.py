@@ -323,7 +323,7 @@ class Repository:
             )
         git_dir = self.git.git_dir
         for lock in (*git_dir.glob("*.lock"), *git_dir.glob(f"{REFS}*.lock")):
-            lock.unlink()
+            lock.unlink(missing_ok=True)  # `git gc` takes no turn, and removes its own
         needed = ("HEAD", "config", "objects", "refs", "info/attributes")
         if not all((git_dir / name).exists() for name in needed):
             self.git.run("init", "--quiet", "--template=")
