@@ -224,7 +224,7 @@ def test_a_backend_that_took_logs_before_is_not_told_to_take_traces_only(
     for name in ("BLRP_SCHEDULE_DELAY", "BSP_SCHEDULE_DELAY", "METRIC_EXPORT_INTERVAL"):
         monkeypatch.setenv(f"OTEL_{name}", "50")
     backend = HttpCollector()
-    exporters: dict[str, tuple[str, ...]] = {each: ("otlp",) for each in SIGNALS}
+    exporters: dict[str, tuple[str, ...]] = dict.fromkeys(SIGNALS, ("otlp",))
     sink = OtlpSink(OtlpEndpoint(backend.url, "http", exporters, {}), {})
     record = TelemetryRecord("gemini_cli.x", "x", {})
     assert sink.tracers is not None
