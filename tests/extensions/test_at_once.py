@@ -12,6 +12,7 @@ import pytest
 
 from alhena.extensions import installation
 from alhena.frontends.cli import extensions as commands
+from alhena.frontends.cli import skills
 from alhena.frontends.shared import files
 from alhena.system.private_files import change_file
 from tests.extensions.test_extensions import install_extension, make_extension
@@ -155,3 +156,21 @@ def test_what_was_uninstalled_while_others_were_updated_is_not_installed_again(
     assert done.code == 1
     assert "demo: it was uninstalled meanwhile" in done.err
     assert not place.exists()
+
+
+def test_a_skill_that_came_while_a_person_was_asked_is_told_and_nothing_is_linked(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "ab":
+        (home / "source" / name).mkdir(parents=True)
+        text = f"---\nname: {name}\ndescription: x\n---\nLook."
+        (home / "source" / name / "SKILL.md").write_text(text)
+
+    def agree(*_question: str, consent: bool) -> bool:
+        (home / ".gemini" / "skills" / "b").mkdir(parents=True)
+        return not consent
+
+    monkeypatch.setattr(skills, "agrees", agree)
+    done = alhena("skills", "link", str(home / "source"))
+    assert "there is a skill b in" in done.err
+    assert [each.name for each in (home / ".gemini" / "skills").iterdir()] == ["b"]
