@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -200,3 +201,44 @@ def test_options_never_have_the_same_words():
     names = [PermissionOption.model_validate(each).name for each in offered]
     assert len(set(names)) == len(names) == 5
     assert len(answers) == len(offered) - 1
+
+
+def _line(method: str, params: dict[str, Any], number: int | None = None) -> bytes:
+    named = {} if number is None else {"id": number}
+    told = {"jsonrpc": "2.0", **named, "method": method, "params": params}
+    return json.dumps(told).encode() + b"\n"
+
+
+@pytest.mark.parametrize("first", [(), (1,)], ids=["alone", "behind another prompt"])
+async def test_a_prompt_is_cancelled_also_before_it_has_begun(
+    project: Path, server: ScriptedServer, first: tuple[int, ...]
+):
+    """A client may cancel at once; what is busy reads both messages together."""
+    hold = threading.Event()
+    server.reply(*(sse(text("begun", None), hold=hold) for _ in first), sse(text("too late")))
+    async with at_work("--acp", **keyed(server)) as end:
+        reader, writer = await asyncio.open_connection(sock=end)
+
+        async def answers(*numbers: int) -> list[Any]:
+            found: dict[int, Any] = {}
+            while set(numbers) - set(found):
+                message = json.loads(await asyncio.wait_for(reader.readline(), PATIENCE_S))
+                found |= {message["id"]: message["result"]} if "id" in message else {}
+            return [found[each] for each in numbers]
+
+        writer.write(json.dumps(BEGIN).encode() + b"\n")
+        await answers(0)
+        writer.write(_line("session/new", {"cwd": str(project), "mcpServers": []}, 9))
+        (opened,) = await answers(9)
+        own = {"sessionId": opened["sessionId"]}
+        prompt = own | {"prompt": [{"type": "text", "text": "go"}]}
+        for number in first:
+            writer.write(_line("session/prompt", prompt, number))
+            while not server.requests:
+                await asyncio.sleep(0.01)
+        writer.write(_line("session/prompt", prompt, 2) + _line("session/cancel", own))
+        found = await answers(*first, 2)
+        hold.set()
+        writer.close()
+    assert [each["stopReason"] for each in found] == ["cancelled"] * len(found)
+    assert len(server.requests) == len(first)

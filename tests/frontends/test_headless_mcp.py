@@ -1,13 +1,19 @@
 """Unattended runs with MCP servers: which servers there are, which calls need no approval."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.mcp.kit import kitchen, odd, tool
-from tests.support.command import Ran, alhena, keyed
+from tests.support.command import ALHENA, Ran, alhena, keyed
+from tests.support.patience import PATIENCE_S
 from tests.support.server import ScriptedServer, call, chunk, sse, text
 
 
@@ -139,3 +145,28 @@ def test_a_word_that_is_no_command_is_sent_with_a_warning(
     ran = alhena("-p", "/etc/hosts is what?", **keyed(server))
     assert (ran.code, sent(server)) == (0, "/etc/hosts is what?")
     assert "no command" not in ran.err
+
+
+@pytest.mark.parametrize("prompt", ["/word x", "see @mine:thing"])
+def test_an_interrupt_while_a_prompt_waits_for_servers_ends_the_run_before_any_request(
+    home: Path, project: Path, server: ScriptedServer, prompt: str
+) -> None:
+    code = "import time; open('begun', 'w').close(); time.sleep(100)"
+    silent = {"command": sys.executable, "args": ["-c", code], "cwd": str(project)}
+    user(home, {"mcpServers": {"mine": silent}, "mcp": {"startupWait": 60}})
+    server.reply(sse(text("sent")))
+    with subprocess.Popen(
+        [ALHENA, "-p", prompt],
+        env=os.environ | keyed(server),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as run:
+        while not (project / "begun").exists():
+            time.sleep(0.01)
+        time.sleep(0.5)  # an earlier signal ends it in another way
+        run.send_signal(signal.SIGINT)
+        out, err = run.communicate(timeout=PATIENCE_S)
+    assert (run.returncode, out) == (130, b"")
+    assert b"the run was interrupted" in err
+    assert not server.requests

@@ -6,7 +6,9 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from alhena.errors import ConfigError
+from alhena.gateway.server import listening_socket
 from tests.support.command import ALHENA, alhena, message_lines
 from tests.support.patience import PATIENCE_S
 from tests.support.server import ScriptedServer, chunk, json_reply, sse, text
@@ -38,6 +42,15 @@ def serving(*arguments: str, **environ: str) -> Iterator[tuple[str, subprocess.P
     finally:
         process.kill()
         process.communicate()
+
+
+def _listens(url: str) -> bool:
+    address = urllib.parse.urlsplit(url)
+    try:
+        socket.create_connection((address.hostname, address.port)).close()
+    except OSError:
+        return False
+    return True
 
 
 def post(url: str, body: Any, **headers: str) -> Any:
@@ -79,6 +92,8 @@ def test_the_first_signal_waits_for_answers_and_the_second_does_not(server: Scri
             while b"half" not in answer.readline():
                 pass
             process.send_signal(signal.SIGINT)
+            while _listens(url):
+                time.sleep(0.01)
             with pytest.raises(subprocess.TimeoutExpired):
                 process.wait(0.4)
             process.send_signal(signal.SIGINT)
@@ -184,6 +199,14 @@ def test_an_address_that_is_taken_is_said_in_one_line():
         ran = alhena("serve", "--port", port, "-m", "demo")
     assert ran.code == 52
     assert f"cannot listen on 127.0.0.1, port {port}" in ran.err
+
+
+def test_of_two_gateways_that_start_at_once_the_second_says_that_the_address_is_taken():
+    """A bound socket keeps another one off only when it listens."""
+    with listening_socket("127.0.0.1", 0) as first:
+        port = first.getsockname()[1]
+        with pytest.raises(ConfigError, match="cannot listen"):
+            listening_socket("127.0.0.1", port)
 
 
 def test_help_names_what_is_served():

@@ -1,6 +1,7 @@
 """OpenTelemetry's conventions for GenAI on spans and records, read by the real SDK in memory."""
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ from opentelemetry.trace import StatusCode
 from alhena import Agent, Subagent, otel, tool
 from alhena.library.options import AgentOptions
 from alhena.models import OpenAICompatible
+from alhena.telemetry.options import SIGNALS, OtlpEndpoint
+from alhena.telemetry.otlp import OtlpSink
+from alhena.telemetry.records import TelemetryRecord
 from alhena.testing import Call, TestModel
 from tests.support.command import alhena_process
 from tests.support.server import Reply, ScriptedServer, sse
@@ -211,6 +215,30 @@ def test_a_backend_that_takes_traces_only_is_told_once_and_others_can_be_switche
     assert (ran.code, ran.err) == (0, "")
     assert set(backend.paths) == {"/v1/traces"}
     assert backend.headers[-1]["api-key"] == "abc"
+
+
+def test_a_backend_that_took_logs_before_is_not_told_to_take_traces_only(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """One late or failed request of a busy backend says nothing of what it takes."""
+    for name in ("BLRP_SCHEDULE_DELAY", "BSP_SCHEDULE_DELAY", "METRIC_EXPORT_INTERVAL"):
+        monkeypatch.setenv(f"OTEL_{name}", "50")
+    backend = HttpCollector()
+    exporters: dict[str, tuple[str, ...]] = dict.fromkeys(SIGNALS, ("otlp",))
+    sink = OtlpSink(OtlpEndpoint(backend.url, "http", exporters, {}), {})
+    record = TelemetryRecord("gemini_cli.x", "x", {})
+    assert sink.tracers is not None
+    sink.tracers.get_tracer("x").start_span("x").end()
+    sink.write(record, 1)
+    while not (backend.logs and backend.spans and backend.metrics):
+        time.sleep(0.01)
+    backend.close()
+    sink.write(record, 2)
+    sink.close()
+    assert sink.problem() == (
+        f"telemetry: sending to {backend.url} failed; records are missing. Check "
+        "telemetry.otlpEndpoint."
+    )
 
 
 def test_traces_can_be_switched_off_or_printed(server: ScriptedServer, home: Path):

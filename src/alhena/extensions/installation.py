@@ -117,17 +117,21 @@ def accept(name: str, environ: Mapping[str, str], shown: ExtensionPin | None = N
 
 def remove(extension: Extension, environ: Mapping[str, str]) -> None:
     """Removes an installed extension, its values and what was said of it; of a linked one the files
-    stay. Raises InputError, ConfigError."""
-    doomed = extension.home.with_name(f"{STAGED}{extension.name}")
-    try:
-        extension.home.rename(doomed)
-        shutil.rmtree(doomed)
-    except OSError as error:
-        raise InputError(f"cannot remove {extension.home}: {error.strerror or error}.") from error
+    stay. Raises InputError, ConfigError, and FileError as `staging`."""
     base = extensions_path(environ)
-    shutil.rmtree(restrictions_path(extension.name, environ), ignore_errors=True)
-    for path in (pins_path(environ), base / ENABLEMENT, config_home(environ) / SECRETS):
-        _forget(path, extension.name)
+    doomed = extension.home.with_name(f"{STAGED}{extension.name}")
+    with staging(base):
+        try:
+            extension.home.rename(doomed)
+            # Before the files, which may take long: secrets stay after no interruption.
+            shutil.rmtree(restrictions_path(extension.name, environ), ignore_errors=True)
+            for path in (pins_path(environ), base / ENABLEMENT, config_home(environ) / SECRETS):
+                _forget(path, extension.name)
+            shutil.rmtree(doomed)
+        except OSError as error:
+            raise InputError(
+                f"cannot remove {extension.home}: {error.strerror or error}."
+            ) from error
 
 
 def set_enabled(
@@ -137,13 +141,16 @@ def set_enabled(
     ConfigError."""
     scope = folder or config_home(environ).parent
     rule = f"{str(scope).rstrip('/')}/*"
-    overrides = read_enablement(environ).get(name, [])
-    kept = [each for each in overrides if not _is_below(each.removeprefix("!"), rule)]
-    if is_enabled(kept, scope, environ) is not enabled:
-        kept.append(rule if enabled else f"!{rule}")
-    _change(
-        extensions_path(environ) / ENABLEMENT, lambda found: found | {name: {"overrides": kept}}
-    )
+    read_enablement(environ)  # raises for what is not to be replaced
+
+    def with_rule(found: dict[str, Any]) -> dict[str, Any]:
+        overrides: list[str] = found.get(name, {}).get("overrides", [])
+        kept = [each for each in overrides if not _is_below(each.removeprefix("!"), rule)]
+        if is_enabled(kept, scope, environ) is not enabled:
+            kept.append(rule if enabled else f"!{rule}")
+        return found | {name: {"overrides": kept}}
+
+    _change(extensions_path(environ) / ENABLEMENT, with_rule)
 
 
 def set_value(extension: Extension, variable: str, value: str, environ: Mapping[str, str]) -> None:
@@ -151,9 +158,12 @@ def set_value(extension: Extension, variable: str, value: str, environ: Mapping[
     .env file. Raises InputError, ConfigError."""
     setting = next(each for each in extension.manifest.settings if each.env_var == variable)
     if setting.sensitive:
-        before = read_secrets(environ).get(extension.name, {})
-        entry = {extension.name: {**before, variable: value}}
-        _change(config_home(environ) / SECRETS, lambda found: found | entry)
+        read_secrets(environ)  # raises for what is not to be replaced
+        name = extension.name
+        _change(
+            config_home(environ) / SECRETS,
+            lambda found: found | {name: {**found.get(name, {}), variable: value}},
+        )
         return
     quote = next((each for each in "\"'`" if each not in value), None)
     if quote is None or "\n" in value or "\r" in value or (quote == '"' and "\\" in value):

@@ -249,7 +249,7 @@ class GatewayServer(uvicorn.Server):
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """A socket bound to an address; port 0 means any free one. Raises ConfigError."""
+    """A socket that listens at an address; port 0 means any free one. Raises ConfigError."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, address = found[0]
@@ -257,6 +257,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
+            listener.listen()  # until then another gateway can be bound to it as well
         except OSError:
             listener.close()
             raise

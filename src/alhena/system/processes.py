@@ -259,7 +259,7 @@ class ProcessGroups:
         self._background.pop(child.pid, None)
         self._background[child.pid] = background
         ended = [pid for pid, other in self._background.items() if not other.running]
-        for pid in ended[: len(ended) - MAX_ENDED]:
+        for pid in ended[: max(len(ended) - MAX_ENDED, 0)]:
             del self._background[pid]
         loop = asyncio.get_running_loop()
         child.exited.add_done_callback(lambda _exited: self._when_ended(child))

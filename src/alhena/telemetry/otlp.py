@@ -130,14 +130,15 @@ class OtlpSink(OpenTelemetrySink):
 
     def problem(self) -> str | None:
         """The reason why something did not arrive."""
-        failed = [each.signal for each in self._watched if each.failed]
+        failed = [each for each in self._watched if each.failed]
         if not failed:
             return None
         arrived = [each.signal for each in self._watched if each.arrived]
-        if "traces" in arrived and "traces" not in failed:
-            off = " and ".join(f"OTEL_{signal.upper()}_EXPORTER=none" for signal in failed)
+        refused = [each.signal for each in failed if not each.arrived]
+        if "traces" in arrived and "traces" not in refused and len(refused) == len(failed):
+            off = " and ".join(f"OTEL_{signal.upper()}_EXPORTER=none" for signal in refused)
             return (
-                f"telemetry: {self._url} takes traces, but no {' and no '.join(failed)}. To send "
+                f"telemetry: {self._url} takes traces, but no {' and no '.join(refused)}. To send "
                 f"traces only, set {off}."
             )
         return (

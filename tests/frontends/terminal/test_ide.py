@@ -1,5 +1,6 @@
 """The editor around the terminal: a companion of the published protocol, and the real command."""
 
+import asyncio
 import json
 import os
 import queue
@@ -15,8 +16,11 @@ from typing import Any
 
 import pytest
 
+from alhena.frontends.terminal import ide
+from alhena.frontends.terminal.drawing.lines import plain
 from alhena.mcp.connection import McpConnectError
 from alhena.mcp.ide import find_companion
+from alhena.system.workspace import Workspace
 from tests.frontends.terminal.session import ENTER, ESC, PLACEHOLDER, answer, at, calling, leave
 from tests.support.server import ScriptedServer, sse, text
 
@@ -35,6 +39,8 @@ class Companion(ThreadingHTTPServer):
         self.events: queue.Queue[tuple[str, Any] | None] = queue.Queue()
         self.left = ""
         self.refuses = False
+        self.answers = threading.Event()
+        self.answers.set()
         self.sockets: list[Any] = []
         announce(temporary, self.server_port, str(folder))
 
@@ -93,6 +99,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.companion.answers.wait(30)
         if self.headers.get("authorization") != f"Bearer {TOKEN}":
             return self._answer(401)
         if "id" not in message:
@@ -296,6 +303,25 @@ def test_ide_says_why_there_is_none_and_is_switched_on_and_off(
     written = settings.read_text(encoding="utf-8")
     assert "// mine" in written
     assert '"enabled": false' in written
+
+
+async def test_an_editor_that_does_not_answer_in_time_ends_no_session(
+    home: Path, project: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(ide, "ENABLING_S", 0.1)
+    shown: list[str] = []
+    link = ide.EditorLink(lambda lines: shown.extend(map(str, lines)))
+    link.begin(Workspace(project), enabled=False)
+    with companion_of(project, temporary) as companion:
+        companion.answers.clear()
+        (told,) = await link.command("enable")
+        assert plain([told]) == "No editor is connected: connecting"
+        companion.answers.set()
+        while not shown:
+            await asyncio.sleep(0.01)
+        assert f"Connected to {NAME}." in shown[0]
+        await link.stop()
 
 
 @contextmanager

@@ -245,3 +245,32 @@ def test_commands_in_the_background_are_not_ended_unasked_by_another_session(
         answer(terminal, "y" + ENTER)
         terminal.until("Started a new conversation.")
         leave(terminal)
+
+
+def test_a_number_of_a_task_stays_its_own_when_another_one_ends(
+    server: ScriptedServer, project: Path
+):
+    waiting = "until [ -e go ]; do sleep 0.1; done"
+    for command in (waiting, "sleep 61", "sleep 62"):
+        server.reply(calling("run_shell_command", {"command": command, "is_background": True}))
+    server.reply(sse(text("Started them.")))
+    with at(server, "--skip-trust", "--yolo", rows=40) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("go" + ENTER)
+        terminal.until("Started them.")
+        terminal.send("/tasks" + ENTER)
+        terminal.until("2 Shell sleep 61")
+        (project / "go").touch()
+        times = 1
+        while "2 running; /tasks show" not in terminal.screen.text:
+            times += 1
+            terminal.send("/tasks" + ENTER)
+            terminal.until("running; /tasks show", times=times)
+        terminal.send("/tasks stop 2" + ENTER)
+        terminal.until("Stopped: sleep 61")
+        terminal.send("/tasks show 3" + ENTER)
+        terminal.until("No output yet.")
+        terminal.send(CTRL_D)
+        terminal.until("End 1 command and leave?")
+        answer(terminal, "y" + ENTER)
+        assert terminal.ended() == 0

@@ -146,8 +146,8 @@ class Connection:
                 task = asyncio.create_task(self._answer(number, method, params))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
-            else:
-                self._notified(method, params)
+            else:  # after the requests before it: their tasks begin in this order
+                asyncio.get_running_loop().call_soon(self._notified, method, params)
         elif "result" in found or "error" in found:
             self._settle(number, found)
         else:

@@ -138,6 +138,7 @@ class EditorSession:
         self.folder = folder
         self._lock = asyncio.Lock()
         self.cancelled = self._busy = False
+        self._cancellations = 0
         self.resumed = given.record.resume is not None
         self._switching = False
         self._used: PromptUsage | None = None
@@ -222,7 +223,9 @@ class EditorSession:
             await self._connection.wait_drained()
 
     def cancel(self) -> None:
-        """Ends the prompt in good order; questions about it are withdrawn."""
+        """Ends the prompt in good order; questions about it are withdrawn. Those that wait for its
+        end do not begin."""
+        self._cancellations += 1
         if not self._busy:
             return
         self.cancelled = True
@@ -233,7 +236,10 @@ class EditorSession:
         """Carries a prompt to its end. Raises RpcError."""
         text, attached, linked = read_prompt(blocks, self.toolset.workspace.cwd)
         self.cancel()
+        cancellations = self._cancellations
         async with self._lock:
+            if cancellations != self._cancellations:
+                return {"stopReason": "cancelled"}
             self._busy, self.cancelled = True, False
             self._used = None
             try:

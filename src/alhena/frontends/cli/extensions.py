@@ -192,6 +192,8 @@ class ExtensionCommand:
         with staging(extensions_path(os.environ)) as content:
             environ = own_environment(os.environ)
             notes = fetch(installation.source, content, environ, installation.ref)
+            if old is not None and not os.path.lexists(old.home):
+                raise InputError("it was uninstalled meanwhile.", remedy="Install it again.")
             if old is not None and not old.why and is_up_to_date(old.folder, content):
                 write_stdout(f"{old.name} is up to date.\n")
                 return 0
@@ -231,6 +233,7 @@ class ExtensionCommand:
         self._require_new(name)
         if self._ask_consent(brought, f"Link {name}, also what it brings later"):
             with staging(extensions_path(os.environ)) as content:
+                self._require_new(name)  # again: asking takes a person some time
                 content.mkdir()
                 put(content, name, installation, os.environ)
             write_stdout(f"{name} is linked.\n")

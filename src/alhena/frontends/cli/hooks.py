@@ -46,6 +46,8 @@ from alhena.tools.registry import ALIASES, BUILT_IN, all_names, declared_name
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from alhena.config.settings import Settings
+
 USAGE = """\
 usage: alhena hooks list [--json] [options]
        alhena hooks test EVENT [--tool NAME] [--input JSON] [--json] [options]
@@ -134,23 +136,25 @@ def tell_problems(gathered: GatheredHooks) -> None:
 
 
 def _turn(options: "Namespace") -> int:
-    from alhena.frontends.shared.files import write_setting
+    from alhena.frontends.shared.files import write_names
 
     name, file = options.name, user_settings_path(os.environ)
     hooks = [entry.hook for entry in gather_hooks(request_for(skip_trust=False)).entries]
     same = [hook for hook in hooks if name in (hook.label, hook.command)]
     names = {name, *(each for hook in same for each in (hook.label, hook.command))}
-    disabled = load_settings(file).hooks_config.disabled
-    kept = [each for each in disabled if each not in names]
-    if options.command == "disable":
-        if not same:
-            known = ", ".join(dict.fromkeys(one_line(hook.label) for hook in hooks)) or "none"
-            raise UsageError(f"there is no hook {name!r}.", remedy=f"There are: {known}.")
-        kept.append(name)
-    elif len(kept) == len(disabled):
+    disable = options.command == "disable"
+    if disable and not same:
+        known = ", ".join(dict.fromkeys(one_line(hook.label) for hook in hooks)) or "none"
+        raise UsageError(f"there is no hook {name!r}.", remedy=f"There are: {known}.")
+    if not disable and names.isdisjoint(load_settings(file).hooks_config.disabled):
         remedy = "See alhena hooks list."
         raise UsageError(f"no hook {name!r} is disabled in {file}.", remedy=remedy)
-    write_setting(file, ("hooksConfig", "disabled"), kept)
+
+    def names_in(settings: "Settings") -> list[str]:
+        kept = [each for each in settings.hooks_config.disabled if each not in names]
+        return [*kept, name] if disable else kept
+
+    write_names(file, ("hooksConfig", "disabled"), names_in)
     write_stdout(f"{one_line(name)} is {options.command}d.\n")
     return 0
 

@@ -126,21 +126,27 @@ def _place(top: Path, folder: Path, options: "Namespace", *, link: bool) -> None
         raise InputError(f"there is no skill in {one_line(options.name)}.")
     for name, skill in skills.all.items():
         write_stdout(f"{name}  {skill.description}\n")
-        if os.path.lexists(folder / name):
-            raise InputError(
-                f"there is a skill {name} in {one_line(str(folder))}.",
-                remedy=f"Remove it first: alhena skills uninstall {name}.",
-            )
+        _require_new(name, folder)
     question = "A model can follow their instructions. Install them? [y/N] "
     if not agrees(question, "nothing was installed", consent=options.consent):
         return
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name in skills.all:
+        _require_new(name, folder)  # again: asking takes a person some time
     for name, skill in skills.all.items():
         if link:
             (folder / name).symlink_to(skill.folder)
         else:
             skill.folder.rename(folder / name)
         write_stdout(f"{name} is installed.\n")
+
+
+def _require_new(name: str, folder: Path) -> None:
+    if os.path.lexists(folder / name):
+        raise InputError(
+            f"there is a skill {name} in {one_line(str(folder))}.",
+            remedy=f"Remove it first: alhena skills uninstall {name}.",
+        )
 
 
 def _remove(name: str, folder: Path) -> None:

@@ -8,7 +8,7 @@ import signal
 import stat
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import msgspec
@@ -326,7 +326,7 @@ async def _run(work: _PromptRun, prompt: str, typed: str | None, *, debug: bool)
         result.cost = agent.toolset.spending.cost
         signals.listen()
         try:
-            prepared = await _prepare_prompt(work, prompt, typed)
+            prepared = await signals.guard_start(_prepare_prompt(work, prompt, typed))
             run = agent.run(prepared.text, attached=prepared.attached, within=prepared.within)
             async for event in run:
                 result.feed(event)
@@ -410,7 +410,19 @@ class Signals:
 
     def __init__(self, agent: SessionRunner) -> None:
         self._agent = agent
+        self._preparing: asyncio.Task[_PreparedPrompt] | None = None
         self.seen = False
+
+    async def guard_start(
+        self, preparing: "Coroutine[Any, Any, _PreparedPrompt]"
+    ) -> "_PreparedPrompt":
+        """Prepares a prompt, unless a signal comes. Raises InterruptedRunError."""
+        task = self._preparing = asyncio.create_task(preparing)
+        await asyncio.wait({task})
+        failure = None if task.cancelled() else task.exception()
+        if self.seen:
+            raise InterruptedRunError("the run was interrupted.") from failure
+        return task.result()
 
     def listen(self) -> None:
         """Takes the signals that end a program, but for those that are to be ignored."""
@@ -425,3 +437,5 @@ class Signals:
             os._exit(130)
         self.seen = True
         self._agent.interrupt()
+        if self._preparing is not None:
+            self._preparing.cancel()

@@ -12,6 +12,7 @@ from alhena.system.private_files import change_file
 
 if TYPE_CHECKING:
     from alhena.config.effective_settings import Place
+    from alhena.config.settings import Settings
 
 
 def change_json(
@@ -40,11 +41,28 @@ def set_disabled(name: str, file: Path, *, disabled: bool) -> None:
     from alhena.config.checking import load_settings
     from alhena.skills.files import fold_skill_name
 
-    before = load_settings(file).skills.disabled
-    names = [each for each in before if fold_skill_name(each) != fold_skill_name(name)]
-    names += [name] if disabled else []
-    if names != list(before):
-        write_setting(file, ("skills", "disabled"), names)
+    def names(settings: "Settings") -> list[str]:
+        before = settings.skills.disabled
+        kept = [each for each in before if fold_skill_name(each) != fold_skill_name(name)]
+        return [*kept, name] if disabled else kept
+
+    before = load_settings(file)
+    if names(before) != list(before.skills.disabled):
+        write_names(file, ("skills", "disabled"), names)
+
+
+def write_names(
+    file: Path, path: tuple[str, ...], names: "Callable[[Settings], list[str]]"
+) -> None:
+    """Sets a list in a settings file to what `names` makes of its settings, which no other command
+    changes meanwhile. Raises ConfigError."""
+    from alhena.config.checking import load_settings
+
+    change_json(
+        file,
+        lambda text: with_value(text, path, names(load_settings(file))),
+        f"{file} was not changed",
+    )
 
 
 def write_setting(file: Path, path: tuple[str, ...], value: object) -> None:

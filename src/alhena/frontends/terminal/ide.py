@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -162,8 +163,9 @@ class EditorLink:
         if on and self._workspace is not None:
             self._settled.clear()
             self.begin(self._workspace, enabled=True)
-            async with asyncio.timeout(ENABLING_S):
-                await self._settled.wait()
+            with suppress(TimeoutError):  # the status says that it is connecting
+                async with asyncio.timeout(ENABLING_S):
+                    await self._settled.wait()
 
     def _status(self) -> list[Line]:
         editor = self._connected_editor()

@@ -118,28 +118,34 @@ def _write_trace(context: "Conversation", journal: Path) -> Path:
 
 def running_commands(context: "ShownSession") -> "list[BackgroundCommand]":
     """The background commands of the session that run."""
+    return [each for each in _background_commands(context) if each.running]
+
+
+def _background_commands(context: "ShownSession") -> "tuple[BackgroundCommand, ...]":
     groups = context.toolset.host.groups
-    return [] if groups is None else [each for each in groups.background if each.running]
+    return () if groups is None else groups.background
 
 
 async def tasks(context: "Conversation", rest: str) -> list[Line]:
-    """/tasks: what runs, by number; `show` and `stop` take one."""
-    found = running_commands(context)
+    """/tasks: what runs, by number; `show` and `stop` take one. A number stays that of its command
+    when others end."""
+    found = _background_commands(context)
     agents = context.view.subagents
     what, _, number = rest.strip().partition(" ")
     if not what:
-        if not found and not agents:
-            return [line("No tasks running. Commands in the background and subagents are listed.")]
         rows = [
             line(f"  {at} Shell {one_line(each.command, 200)}  PID {each.pid}")
             for at, each in enumerate(found, 1)
+            if each.running
         ]
+        if not rows and not agents:
+            return [line("No tasks running. Commands in the background and subagents are listed.")]
+        count = len(rows) + len(agents)
         names = {each.call_id: each for each in context.view.calls}
         for at, agent in enumerate(agents, len(found) + 1):
             call = names.get(agent.call_id)
             what = "" if call is None else one_line(call.description, 200)
             rows.append(line(f"  {at} Agent {what}  {count_noun(agent.turns, 'turn')}"))
-        count = len(found) + len(agents)
         return [line(f"{count} running; /tasks show NUMBER, /tasks stop NUMBER", "bold"), *rows]
     at = int(number) if number.strip().isdecimal() else 0
     if what not in ("show", "stop") or not number.strip():
