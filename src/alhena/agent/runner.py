@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from weakref import ref
 
 import msgspec
+from msgspec.structs import replace
 
 from alhena.agent.chat import SessionModels
 from alhena.agent.limits import REASONS, BusyError
@@ -449,7 +450,7 @@ class SessionRunner:
             )
         elif prompt.resumes is None and (prompt.text or not (prompt.before or prompt.attached)):
             require_text(prompt.text)
-        given = msgspec.structs.replace(prompt, text=scrub(prompt.text))
+        given = replace(prompt, text=scrub(prompt.text))
 
         async def answer(session: Session, channel: EventChannel) -> None:
             await drive_prompt(session, channel, session.prompt_ids.take_next(), given, listen)
@@ -528,14 +529,12 @@ class SessionRunner:
         the session continues."""
         session = await self._idle()
         options = await self._read_options()
-        options = msgspec.structs.replace(
+        options = replace(
             options,
-            permissions=msgspec.structs.replace(
+            permissions=replace(
                 options.permissions, approval_mode=session.bench.authority.modes.mode
             ),
-            record=msgspec.structs.replace(
-                options.record, history=(), resume=resume, session_id=None
-            ),
+            record=replace(options.record, history=(), resume=resume, session_id=None),
         )
         channel = EventChannel()
         opened = open_session(options, channel, source="clear")
@@ -584,8 +583,7 @@ class SessionRunner:
             self._channel.close()
 
     async def _read_options(self) -> SessionSpec:
-        given = self._options
-        options = given if isinstance(given, SessionSpec) else given()
+        options = self._options if isinstance(self._options, SessionSpec) else self._options()
         for adapt in self.adaptations:
             options = adapt(options)
         place = options.place
@@ -597,7 +595,6 @@ class SessionRunner:
 
     def _require_session(self) -> Session:
         if self._session is None:
-            raise BusyError(
-                "this agent is not open.", remedy="Use it inside `async with Agent(...)`."
-            )
+            remedy = "Use it inside `async with Agent(...)`."
+            raise BusyError("this agent is not open.", remedy=remedy)
         return self._session
