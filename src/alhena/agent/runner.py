@@ -38,7 +38,7 @@ from alhena.events import (
     WarningEvent,
 )
 from alhena.models.catalogue import is_foreign_model
-from alhena.threads import wait_until_done
+from alhena.threads import run_to_end
 from alhena.wire.content import USER, Content, Part, ToolCallRequestInfo
 from alhena.wire.json_values import scrub
 
@@ -542,13 +542,11 @@ class SessionRunner:
         opened.checkpoints.begin()
         opened.notices.continue_from(session.notices)
         self._closing = session
-        closing = asyncio.ensure_future(session.aclose("clear"))
         try:
-            await wait_until_done(closing)
+            await run_to_end(asyncio.ensure_future(session.aclose("clear")))
         finally:
             self._closing = None
             opened.start_servers()  # not before: some can run only once at a time
-        closing.result()
 
     async def _start(
         self, run: EventStream, work: Work

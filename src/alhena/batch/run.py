@@ -146,8 +146,9 @@ def require_command(queue: Queue) -> None:
 
 def clear_trees(queue: Queue) -> None:
     """Removes the worktrees on this machine whose tasks have ended. Raises QueueError."""
+    from alhena.agent.subagents.worktree import forget_worktrees
     from alhena.batch.stored_queue import StoredQueue, node_folder
-    from alhena.batch.worktree import forget_trees, remove_tree
+    from alhena.batch.worktree import remove_tree
 
     config = config_of(queue)
     spec = "json_extract(CAST(spec AS TEXT), ?)"
@@ -167,7 +168,7 @@ def clear_trees(queue: Queue) -> None:
     for repository, cwd in found if stored or half_made - noted else ():
         place = (repository or "").partition("#")[0] or cwd or config.cwd
         with suppress(InputError):  # it is no repository
-            forget_trees(Path(place), name, os.environ)
+            forget_worktrees(Path(place), os.environ, lambda path: name in path)
 
 
 class RunDriver:

@@ -11,7 +11,6 @@ from alhena.agent.subagents.worktree import (
     Worktree,
     alone,
     forget_worktrees,
-    lock_worktrees,
     make_worktree,
     patch_since,
     run_git,
@@ -84,13 +83,6 @@ def find_earlier_tree(folder: Path) -> TaskTree | None:
     return found if found is not None and os.path.isdir(found.top) else None
 
 
-def forget_trees(repository: Path, place: str, environ: Mapping[str, str]) -> None:
-    """Has a git repository forget the worktrees with `place` in their paths, also those that
-    machines have which are gone. Raises InputError."""
-    with lock_worktrees(repository, environ) as held:
-        forget_worktrees(repository, environ, lambda path: place in path, held)
-
-
 def _read_note(folder: Path) -> TaskTree | None:
     try:
         return msgspec.json.decode((folder / _NOTE).read_bytes(), type=TaskTree)
@@ -102,9 +94,7 @@ def _remove(folder: Path, environ: Mapping[str, str]) -> None:
     found = _read_note(folder)
     shutil.rmtree(folder / _PLACE, ignore_errors=True)
     if found is not None and found.repository and os.path.isdir(found.repository):
-        repository = Path(found.repository)
-        with lock_worktrees(repository, environ) as held:
-            forget_worktrees(repository, environ, found.top.__eq__, held)
+        forget_worktrees(Path(found.repository), environ, found.top.__eq__)
     (folder / _NOTE).unlink(missing_ok=True)
 
 

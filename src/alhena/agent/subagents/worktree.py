@@ -49,8 +49,7 @@ class Worktree(msgspec.Struct, frozen=True):
     def remove(self) -> None:
         """Removes the worktree. Raises InputError."""
         shutil.rmtree(self.top.parent, ignore_errors=True)
-        with lock_worktrees(self.repository, self.environ) as held:
-            forget_worktrees(self.repository, self.environ, str(self.top).__eq__, held)
+        forget_worktrees(self.repository, self.environ, str(self.top).__eq__)
 
 
 @asynccontextmanager
@@ -151,16 +150,14 @@ def list_worktrees(
 
 
 def forget_worktrees(
-    repository: Path,
-    environ: Mapping[str, str],
-    chosen: Callable[[str], bool],
-    held: tuple[int, ...],
+    repository: Path, environ: Mapping[str, str], chosen: Callable[[str], bool]
 ) -> None:
     """Removes the worktrees whose paths are `chosen`, also locked ones and those whose files are
-    gone. Git keeps the locks `held`, that of `lock_worktrees` among them. Raises InputError."""
-    for path in filter(chosen, list_worktrees(repository, environ, held)):
-        options = ("--force", "--force", path)
-        run_git(repository, environ, "worktree", "remove", *options, held=held)
+    gone. Raises InputError."""
+    remove = ("worktree", "remove", "--force", "--force")
+    with lock_worktrees(repository, environ) as held:
+        for path in filter(chosen, list_worktrees(repository, environ, held)):
+            run_git(repository, environ, *remove, path, held=held)
 
 
 @contextmanager

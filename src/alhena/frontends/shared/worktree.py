@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from alhena.agent.subagents.worktree import (
     add_worktree,
-    forget_worktrees,
     list_worktrees,
     lock_worktrees,
     run_git,
@@ -195,7 +194,7 @@ def _add(
         add_worktree(home.git_from, environ, new, top, held)
     except (FileError, OSError, InputError) as error:
         with suppress(InputError):  # it was not made
-            forget_worktrees(home.git_from, environ, str(top).__eq__, held)
+            run("worktree", "remove", "--force", "--force", str(top))
         if not known:
             with suppress(InputError):
                 run("branch", "-D", branch)
